@@ -1,0 +1,32 @@
+"""Errors for the person who made the mistake: what was found, what was expected, where, what would work."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class WarpDriveError(Exception):
+    """A mistake in what the user gave us. The command line prints its message as one line and exits with 2."""
+
+
+class DefinitionError(WarpDriveError, ValueError):
+    """An environment, or a parameter given to it, that cannot work."""
+
+
+class ActionError(WarpDriveError, ValueError):
+    """Actions of the wrong shape, dtype or range."""
+
+
+class ConfigError(WarpDriveError, ValueError):
+    """A run configuration with an unknown key, a wrong type or an impossible value."""
+
+
+class CheckpointError(WarpDriveError):
+    """A run folder or checkpoint that is missing, incomplete or damaged."""
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the closest of ``candidates`` to ``name``, or ``""`` if none is close."""
+    close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.5)
+    return f" Did you mean '{close[0]}'?" if close else ""
