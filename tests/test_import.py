@@ -1,0 +1,147 @@
+"""What ``import warpdrive`` does and does not do, and that imports between the parts run one way."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import warpdrive
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = {"warpdrive": "warpdrive", "warpdrive.envs": "envs", "warpdrive.training": "training"}
+# Imports against the direction that happen inside a function when it is called, and why.
+DEFERRED = {("kernels.kernel", "backends"): "a kernel launched on its own compiles itself"}
+HEAVY = {"torch", "numba", "numpy", "matplotlib", "gymnasium", "pydantic"}
+
+
+def modules_loaded_by(code: str) -> set[str]:
+    """Return the names in ``sys.modules`` of a fresh interpreter after it ran ``code``."""
+    program = f"import sys\ntry:\n    {code}\nexcept SystemExit: pass\nprint('\\n' + ' '.join(sys.modules))"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(process.stdout.splitlines()[-1].split())
+
+
+def test_importing_loads_nothing_heavy():
+    loaded = modules_loaded_by("import warpdrive")
+    assert not loaded & HEAVY
+    assert not any(name.startswith("warpdrive.") for name in loaded)
+
+
+def test_the_help_of_the_command_loads_nothing_heavy():
+    loaded = modules_loaded_by("from warpdrive.training.command_line import main; main(['--help'])")
+    assert "warpdrive.training.command_line" in loaded
+    assert not loaded & HEAVY
+
+
+@pytest.mark.parametrize("name", warpdrive.__all__)
+def test_every_public_name_resolves(name):
+    assert getattr(warpdrive, name) is not None
+
+
+def test_dir_lists_the_public_names():
+    assert dir(warpdrive) == sorted(warpdrive.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="EnvWraper"):
+        warpdrive.EnvWraper  # noqa: B018
+
+
+# --- imports run one way ---
+
+
+def layers() -> list[list[str]]:
+    """Return the layers as docs/architecture.md gives them, the lowest first: lists of module names."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    sentence = re.search(r"Imports run one way: (.*?)\.\n", text, re.DOTALL)
+    assert sentence, "docs/architecture.md no longer says which way imports run"
+    named = [re.findall(r"`([\w.]+)`", layer) for layer in sentence.group(1).split("<-")]
+    assert named[-1] == [], "the last layer is the command line"
+    named[-1] = ["__main__", "training.command_line", "training.commands"]
+    return named
+
+
+def layer_of(module: str) -> int | None:
+    """Return the number of the layer that the most specific entry gives ``module`` (without ``warpdrive.``)."""
+    found = [
+        (len(name), number)
+        for number, layer in enumerate(layers())
+        for name in layer
+        if module == name or module.startswith(f"{name}.")
+    ]
+    return max(found)[1] if found else None
+
+
+def all_modules() -> dict[str, Path]:
+    """Return every module of the package by name (without ``warpdrive.``)."""
+    modules = {}
+    for package, folder in FOLDERS.items():
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            name = ".".join([package, *(part for part in parts if part != "__init__")])
+            modules[name.removeprefix("warpdrive").removeprefix(".")] = path
+    return modules
+
+
+MODULES = all_modules()
+
+
+def imports_at_run_time(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports of ``tree`` that are not there for type checkers alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        yield from imports_at_run_time(node)
+
+
+def home_of(name: str) -> str:
+    """Return the module (without ``warpdrive.``) that a dotted name below ``warpdrive`` comes from."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        if ".".join(parts[:length]) in MODULES:
+            return ".".join(parts[:length])
+    return warpdrive._HOME_OF.get(parts[0], "").removeprefix("warpdrive.")
+
+
+def imported_by(module: str) -> set[str]:
+    """Return the modules of ours that ``module`` imports, also through the lazy names of ``warpdrive``."""
+    path = MODULES[module]
+    tree = ast.parse(path.read_text())
+    found = set()
+    for node in imports_at_run_time(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
+            origin = f"{node.module}."
+            if origin.startswith("warpdrive."):
+                found |= {f"{origin}{alias.name}".removeprefix("warpdrive.") for alias in node.names}
+        else:
+            for alias in node.names:
+                if alias.name.startswith("warpdrive."):
+                    found.add(alias.name.removeprefix("warpdrive."))
+                elif alias.name == "warpdrive":
+                    used = re.findall(rf"\b{alias.asname or alias.name}\.(\w+)", path.read_text())
+                    found |= {name for name in used if name in warpdrive._HOME_OF or name in MODULES}
+    return {home_of(name) for name in found} - {""}
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - {""}))
+def test_imports_run_one_way(module):
+    own = layer_of(module)
+    assert own is not None, f"docs/architecture.md does not say which layer '{module}' belongs to"
+    for other in imported_by(module):
+        if (module, other.split(".")[0]) in DEFERRED:
+            continue
+        layer = layer_of(other)
+        assert layer is not None, f"docs/architecture.md does not say which layer '{other}' belongs to"
+        assert layer <= own, f"'{module}' imports '{other}', which stands above it in docs/architecture.md"
+        assert {module.split(".")[0], other.split(".")[0]} != {"envs", "training"}, (
+            f"'{module}' imports '{other}': environments and training know nothing of each other"
+        )

@@ -1,0 +1,194 @@
+"""The command ``warpdrive``: what each of its words accepts, and how mistakes are reported.
+
+Only the standard library is imported here, so that help and usage errors are instant; each command's module is
+loaded when the command runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from warpdrive import __version__
+from warpdrive.errors import WarpDriveError, nearest
+
+COMMANDS = ("train", "evaluate", "replay", "envs")
+SUCCESS, MISTAKE, INTERRUPTED = 0, 2, 130
+
+DESCRIPTION = """\
+Simulate many replicas of a multi-agent environment and train its agents, all on one device."""
+
+EPILOG = """\
+start here:
+  warpdrive envs                              the environments there are
+  warpdrive train tag_gridworld               train, evaluate and animate one of them
+  warpdrive train my_run.yaml                 train from a run configuration of your own
+
+Every run leaves a folder runs/<name>/<date-time>/ with config.yaml, metrics.csv, TensorBoard events,
+checkpoints/, summary.json and replay.gif. Commands that take a <run> take that folder, runs/<name> for the
+newest run of that name, or one of its checkpoints.
+
+warpdrive <command> --help explains a command."""
+
+TRAIN_EPILOG = """\
+examples:
+  warpdrive train tag_gridworld
+  warpdrive train tag_gridworld trainer.num_envs=500 policy.tagger.lr=1e-3
+  warpdrive train my_run.yaml env.num_taggers=8 saving.folder=/data/runs
+
+Any key of the run configuration can be overridden; config.yaml in a run folder lists them all and can be
+trained from again. Ctrl-C stops the training and leaves a checkpoint and a readable run folder."""
+
+EVALUATE_EPILOG = """\
+examples:
+  warpdrive evaluate runs/tag_gridworld                        the newest run
+  warpdrive evaluate runs/tag_gridworld --random runner        the runner's actions drawn at random
+  warpdrive evaluate runs/tag_gridworld --episodes 200 --deterministic"""
+
+REPLAY_EPILOG = """\
+examples:
+  warpdrive replay runs/tag_gridworld -o tag.gif
+  warpdrive replay runs/tag_gridworld -o tag.mp4 --seed 3 --random runner"""
+
+ENVS_EPILOG = """\
+examples:
+  warpdrive envs                              all of them
+  warpdrive envs tag_gridworld                what its parameters are
+  warpdrive envs my_game.py:MyGame            one of your own"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and where to read more."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(MISTAKE, f"{self.prog}: {message.replace(chr(10), ' ')} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 2 for a mistake of the user, or 130 after Ctrl-C."""
+    options = _parse(sys.argv[1:] if arguments is None else arguments)
+    try:
+        command = import_module(f"warpdrive.training.commands.{options.command}")
+        code: int = command.run(options)
+    except WarpDriveError as error:
+        if options.debug:
+            raise
+        print(f"warpdrive {options.command}: {error}", file=sys.stderr)
+        return MISTAKE
+    except KeyboardInterrupt:
+        if options.debug:
+            raise
+        print(f"\nwarpdrive {options.command}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        sys.stderr.close()
+        return SUCCESS
+    return code
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    _check_command(arguments)
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    # argparse takes all overrides from one place; those that follow an option are left over.
+    overrides = [text for text in rest if options.command == "train" and not text.startswith("-")]
+    unknown = [text for text in rest if text not in overrides]
+    if unknown:
+        parser.error(f"unknown argument '{unknown[0]}'")
+    if overrides:
+        options.overrides += overrides
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="warpdrive",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"warpdrive {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="<command>", required=True, title="commands")
+    _add_train(commands)
+    _add_evaluate(commands)
+    _add_replay(commands)
+    _add_envs(commands)
+    return parser
+
+
+_Commands = argparse._SubParsersAction
+
+
+def _add(commands: _Commands[argparse.ArgumentParser], name: str, what: str, epilog: str) -> argparse.ArgumentParser:
+    description = f"{what[0].upper()}{what[1:]}."
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = commands.add_parser(name, help=what, description=description, epilog=epilog, formatter_class=layout)
+    parser.add_argument("--debug", action="store_true", help="show where in the code an error came from")
+    return parser
+
+
+def _add_train(commands: _Commands[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "train", "train, evaluate what came out, and animate an episode of it", TRAIN_EPILOG)
+    parser.add_argument("source", metavar="<env or yaml>", help="a name from `warpdrive envs`, or a YAML file")
+    parser.add_argument("overrides", metavar="key=value", nargs="*", help="replaces a value of the run configuration")
+    parser.add_argument("--no-replay", action="store_true", help="do not write replay.gif")
+
+
+def _add_evaluate(commands: _Commands[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "evaluate", "measure the policies of a run over whole episodes", EVALUATE_EPILOG)
+    _add_run(parser)
+    parser.add_argument("--episodes", type=_count, metavar="N", help="how many (default: what the run says)")
+    _add_acting(parser)
+
+
+def _add_replay(commands: _Commands[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "replay", "write one episode of a run as an animation", REPLAY_EPILOG)
+    _add_run(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help=".gif or .mp4 (default: replay.gif in the run folder)")
+    parser.add_argument("--seed", type=_seed, metavar="N", help="which episode (default: the run's seed)")
+    _add_acting(parser)
+
+
+def _add_envs(commands: _Commands[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "envs", "list the environments, or the parameters of one", ENVS_EPILOG)
+    parser.add_argument("name", metavar="<env>", nargs="?", help="a registered name or path/to/file.py:Class")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="<run>", help="a run folder, runs/<name> for its newest run, or a checkpoint")
+
+
+def _add_acting(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--random", action="append", default=[], metavar="TAG", help="this policy acts at random (repeatable)"
+    )
+    parser.add_argument("--deterministic", action="store_true", help="take the likeliest action, do not sample")
+
+
+def _whole_number(text: str, at_least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = at_least - 1
+    if number < at_least:
+        raise argparse.ArgumentTypeError(f"found '{text}', expected a whole number of at least {at_least}")
+    return number
+
+
+def _count(text: str) -> int:
+    return _whole_number(text, at_least=1)
+
+
+def _seed(text: str) -> int:
+    return _whole_number(text, at_least=0)
+
+
+def _check_command(arguments: Sequence[str]) -> None:
+    """Exit with a suggestion if ``arguments`` begin with a word that is no command."""
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        hint = nearest(arguments[0], COMMANDS) or f" There are {', '.join(COMMANDS)}."
+        print(f"warpdrive: there is no command '{arguments[0]}'.{hint}", file=sys.stderr)
+        raise SystemExit(MISTAKE)
