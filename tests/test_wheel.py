@@ -19,6 +19,13 @@ FOLDERS = {
     "warpdrive/training": "training",
     "warpdrive/cuda_src": "cuda_src",
 }
+TINY_RUN = [
+    "trainer.num_envs=20",
+    "trainer.train_batch_size=400",
+    "trainer.total_steps=800",
+    "trainer.evaluation.num_episodes=10",
+    "env.episode_length=20",
+]
 NEEDED_TO_BUILD = ["setup.py", "pyproject.toml", "README.md", "LICENSE"]
 
 

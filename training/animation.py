@@ -57,9 +57,7 @@ class Animation:
         # the first, middle and last frame are those of the whole.
         sample = np.concatenate([self.frames[index] for index in {0, len(self.frames) // 2, -1}])
         palette = Image.fromarray(sample).quantize(colors=128, dither=Image.Dither.NONE)
-        pictures = [
-            Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames
-        ]
+        pictures = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
         durations = [1000.0 / self.frames_per_second] * len(pictures)
         durations[-1] = 1000.0 * self.seconds_at_the_end
         first, *others = pictures

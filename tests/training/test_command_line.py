@@ -1,0 +1,317 @@
+"""The command ``warpdrive`` as its users meet it: what it prints, what it leaves behind, how it takes mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from PIL import Image
+
+import warpdrive
+from warpdrive.training.command_line import main
+
+TINY = (
+    "trainer.num_envs=20",
+    "trainer.train_batch_size=400",
+    "trainer.total_steps=800",
+    "trainer.evaluation.num_episodes=20",
+    "trainer.torch_threads=1",
+    "env.grid_length=6",
+    "env.episode_length=20",
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[Path, str]:
+    """A tiny run made by the command in a process of its own: its folder, and what was printed."""
+    folder = tmp_path_factory.mktemp("trained")
+    command = [sys.executable, "-m", "warpdrive", "train", "tag_gridworld", *TINY]
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    (run,) = (folder / "runs" / "tag_gridworld").iterdir()
+    return run, process.stdout
+
+
+@pytest.fixture
+def run(trained, tmp_path) -> Path:
+    """A copy of the tiny run that a test may damage."""
+    return Path(shutil.copytree(trained[0], tmp_path / "run"))
+
+
+def mistake(capsys, *arguments) -> str:
+    """Run the command in this process, expect exit code 2, and return the one line it printed."""
+    try:
+        code = main([str(argument) for argument in arguments])
+    except SystemExit as stop:  # of argparse
+        code = stop.code
+    captured = capsys.readouterr()
+    assert code == 2, captured
+    assert captured.err.count("\n") == 1, f"not one line: {captured.err}"
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+# --- train ---
+
+
+def test_train_leaves_a_complete_run_folder(trained):
+    run, _ = trained
+    expected = {"config.yaml", "metrics.csv", "checkpoints", "summary.json", "evaluation.json", "replay.gif"}
+    assert expected <= {path.name for path in run.iterdir()}
+    assert json.loads((run / "summary.json").read_text())["status"] == "finished"
+    with Image.open(run / "replay.gif") as gif:
+        assert gif.n_frames > 1
+
+
+def test_train_prints_the_trained_beside_the_random(trained):
+    run, printed = trained
+    assert "the runner was caught" in printed
+    assert "20 episodes" in printed
+    shares = dict(re.findall(r"^((?:trained|random) tagger\S* .*?)  +([\d.]+) %", printed, re.MULTILINE))
+    measured = json.loads((run / "evaluation.json").read_text())
+    assert [float(share) for share in shares.values()] == [100 * line["terminated_fraction"] for line in measured]
+    assert measured[0]["trained"] == ["tagger"]
+    assert measured[-1]["random"] == ["tagger", "runner"]
+
+
+def test_train_says_where_the_run_is_and_what_to_do_next(trained):
+    run, printed = trained
+    folder = str(run.relative_to(run.parents[2]))
+    assert folder in printed
+    assert f"warpdrive replay {folder}" in printed
+    assert f"tensorboard --logdir {folder}" in printed
+
+
+def test_the_written_configuration_holds_the_overrides_and_trains_again(trained, tmp_path, monkeypatch, capsys):
+    run, _ = trained
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["trainer"]["num_envs"] == 20
+    assert config["env"]["grid_length"] == 6
+    monkeypatch.chdir(tmp_path)
+    # an override after an option is an override, too
+    assert main(["train", str(run / "config.yaml"), "--no-replay", "name=again"]) == 0
+    (again,) = (tmp_path / "runs" / "again").iterdir()
+    assert not (again / "replay.gif").exists()
+
+
+# --- evaluate, replay, envs ---
+
+
+def test_evaluate_measures_a_run_found_by_folder_or_name(trained, monkeypatch, capsys):
+    run, _ = trained
+    monkeypatch.chdir(run.parents[2])
+    for name in (run, "tag_gridworld", "runs/tag_gridworld"):
+        assert main(["evaluate", str(name), "--episodes", "10", "--deterministic"]) == 0
+        printed = capsys.readouterr().out
+        assert "10 episodes" in printed
+        assert "trained tagger, random runner" in printed
+
+
+def test_evaluate_with_random_taggers(trained, capsys):
+    assert main(["evaluate", str(trained[0]), "--episodes", "10", "--random", "tagger"]) == 0
+    assert "random tagger and runner" in capsys.readouterr().out
+
+
+def test_replay_writes_where_it_is_told(trained, tmp_path, capsys):
+    output = tmp_path / "pictures" / "tag.gif"
+    assert main(["replay", str(trained[0]), "-o", str(output), "--seed", "3"]) == 0
+    assert str(output) in capsys.readouterr().out
+    with Image.open(output) as gif:
+        assert gif.n_frames > 1
+
+
+def test_replays_of_one_seed_are_the_same_and_of_another_differ(trained, tmp_path):
+    files = [tmp_path / name for name in ("a.gif", "b.gif", "c.gif")]
+    for file, seed in zip(files, ("3", "3", "4"), strict=True):
+        main(["replay", str(trained[0]), "-o", str(file), "--seed", seed])
+    a, b, c = (file.read_bytes() for file in files)
+    assert a == b
+    assert a != c
+
+
+def test_replay_without_output_goes_into_the_run_folder(run, capsys):
+    (run / "replay.gif").unlink()
+    assert main(["replay", str(run)]) == 0
+    assert (run / "replay.gif").is_file()
+
+
+def test_envs_lists_every_registered_environment(capsys):
+    assert main(["envs"]) == 0
+    printed = capsys.readouterr().out
+    for name in warpdrive.registered_names():
+        (line,) = [line for line in printed.splitlines() if line.startswith(f"{name} ")]
+        assert len(line.split()) > 3, "says what happens in it"
+
+
+def test_envs_shows_the_parameters_of_one(capsys):
+    assert main(["envs", "tag_gridworld"]) == 0
+    assert re.search(r"^grid_length +10$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"warpdrive {warpdrive.__version__}\n"
+
+
+# --- mistakes: one line, exit code 2 ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["trian", "tag_gridworld"], ["trian", "'train'"]),
+        (["train"], ["<env or yaml>"]),
+        (["train", "tag_gridwrld"], ["tag_gridwrld", "'tag_gridworld'"]),
+        (["train", "nowhere.yaml"], ["nowhere.yaml"]),
+        (["train", "tag_gridworld", "--fast"], ["--fast"]),
+        (["train", "tag_gridworld", "trainer.num_env=7"], ["trainer.num_env", "'num_envs'"]),
+        (["train", "tag_gridworld", "trainer.num_envs=-7"], ["trainer.num_envs", "-7"]),
+        (["train", "tag_gridworld", "trainer.num_envs=many"], ["trainer.num_envs", "many"]),
+        (["train", "tag_gridworld", "env.grid_lenght=7"], ["grid_lenght", "'grid_length'"]),
+        (["train", "tag_gridworld", "env.grid_length=-7"], ["grid_length", "-7"]),
+        (["train", "tag_gridworld", "policy.taggr.lr=1e-3"], ["taggr", "'tagger'"]),
+        (["train", "tag_gridworld", "num_envs"], ["num_envs", "="]),
+        (["evaluate", "nowhere"], ["nowhere"]),
+        (["evaluate", "nowhere", "--episodes", "0"], ["--episodes", "'0'"]),
+        (["replay", "nowhere"], ["nowhere"]),
+        (["replay", "nowhere", "-o", "tag.png"], ["tag.png", ".gif"]),
+        (["envs", "tag_gridwrld"], ["tag_gridwrld", "'tag_gridworld'"]),
+        (["envs", "nowhere.py:Game"], ["nowhere.py"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_a_mistake_is_named_in_one_line(arguments, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = mistake(capsys, *arguments)
+    for words in said:
+        assert words in line
+    assert not (tmp_path / "runs").exists(), "nothing was begun"
+
+
+def test_a_mistyped_key_in_a_file_is_named_with_the_file(trained, tmp_path, capsys):
+    text = (trained[0] / "config.yaml").read_text()
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace("num_envs:", "num_env:"))
+    line = mistake(capsys, "train", path)
+    for words in (str(path), "trainer.num_env", "'num_envs'"):
+        assert words in line
+
+
+def test_an_unknown_tag_to_act_at_random(trained, capsys):
+    for command in ("evaluate", "replay"):
+        line = mistake(capsys, command, trained[0], "--random", "runer")
+        assert "'runner'" in line
+
+
+def test_a_damaged_checkpoint_is_named(run, capsys):
+    (model,) = sorted((run / "checkpoints").glob("*/*.safetensors"))[-1:]
+    content = bytearray(model.read_bytes())
+    content[-8:] = b"\0" * 8 if content[-8:] != b"\0" * 8 else b"\1" * 8
+    model.write_bytes(content)
+    for command in ("evaluate", "replay"):
+        assert str(model) in mistake(capsys, command, run)
+
+
+def test_a_run_without_a_checkpoint_is_named(run, capsys):
+    shutil.rmtree(run / "checkpoints")
+    assert str(run) in mistake(capsys, "evaluate", run)
+
+
+def test_a_kernel_parameter_that_is_bound_to_nothing_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("game.py").write_text(GAME_WITH_A_MISTAKE)
+    Path("game.yaml").write_text(GAME_CONFIG)
+    line = mistake(capsys, "train", "game.yaml")
+    for words in ("positon", "'position'", "step", "game.py:8"):
+        assert words in line
+
+
+def test_debug_shows_where_an_error_came_from(capsys):
+    with pytest.raises(warpdrive.errors.WarpDriveError):
+        main(["train", "tag_gridwrld", "--debug"])
+
+
+GAME_WITH_A_MISTAKE = '''\
+import numpy as np
+import warpdrive as wd
+from gymnasium import spaces
+from numba import cuda
+
+
+@wd.kernel
+def step(positon, actions, observations):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    positon[env, agent] += actions[env, agent]
+    observations[env, agent, 0] = positon[env, agent]
+
+
+class Game(wd.Environment):
+    """Nothing happens."""
+
+    name = "game"
+    step = step
+
+    def __init__(self):
+        self.num_agents, self.episode_length = 2, 5
+        self.policy_tags = {"all": [0, 1]}
+        self.observation_space = spaces.Box(-1, 1, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+
+    def initial_state(self, rng):
+        return {"position": np.zeros(2, np.int32), "observations": np.zeros((2, 1), np.float32)}
+'''
+
+GAME_CONFIG = """\
+env: {name: "game.py:Game"}
+trainer: {num_envs: 2, train_batch_size: 4, total_steps: 8}
+policy:
+  all: {algorithm: ppo}
+"""
+
+
+# --- Ctrl-C ---
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_leaves_a_checkpoint_and_a_readable_run(tmp_path, monkeypatch, capsys):
+    arguments = [*TINY, "trainer.total_steps=1_000_000_000"]
+    command = [sys.executable, "-m", "warpdrive", "train", "tag_gridworld", *arguments]
+    output = tmp_path / "output.txt"
+    with output.open("w") as stream:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=stream, stderr=subprocess.STDOUT)
+        try:
+            wait_until(lambda: "return:" in output.read_text(), process)
+            process.send_signal(signal.SIGINT)
+            code = process.wait(timeout=60)
+        finally:
+            process.kill()
+    printed = output.read_text()
+    assert code == 130, printed
+    assert "Traceback" not in printed
+    assert "Ctrl-C" in printed
+
+    (run,) = (tmp_path / "runs" / "tag_gridworld").iterdir()
+    assert json.loads((run / "summary.json").read_text())["status"] == "interrupted"
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", str(run), "--episodes", "10"]) == 0
+
+
+def wait_until(condition, process, seconds=120):
+    """Wait for ``condition``; fail if ``process`` ends first or it takes too long."""
+    for _ in range(10 * seconds):
+        if condition():
+            return
+        assert process.poll() is None, f"ended with {process.returncode} before it was interrupted"
+        time.sleep(0.1)
+    raise TimeoutError

@@ -1,0 +1,23 @@
+"""``warpdrive evaluate``: measure the policies of a run."""
+
+from __future__ import annotations
+
+import argparse
+
+from warpdrive.training.commands.printing import console_for_people, in_words
+from warpdrive.training.comparison import Measurement, comparison_table
+from warpdrive.training.trainer import Trainer
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print one line: who acted, and what came out."""
+    console = console_for_people()
+    trainer = Trainer.load(options.run)
+    episodes = options.episodes or trainer.config.trainer.evaluation.num_episodes
+    random = tuple(options.random)
+    with console.status(f"evaluating over {episodes} episodes"):
+        result = trainer.evaluate(num_episodes=episodes, random=random, deterministic=options.deterministic)
+    trained = tuple(tag for tag in trainer.policies if tag not in random)
+    others = tuple(tag for tag in trainer.env.policy_tags if tag not in trained)
+    console.print(comparison_table([Measurement(trained, others, result)], in_words(trainer.env.env)))
+    return 0

@@ -1,0 +1,21 @@
+"""What the commands share in talking to a person."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from warpdrive.environment import Environment
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+
+def console_for_people() -> Console:
+    """Return a console that does not fold tables where nobody watches: in files and pipes."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
+
+
+def in_words(env: Environment) -> str:
+    """Return what it means that an episode of ``env`` terminated, or "" if the environment does not say."""
+    return getattr(env, "termination_meaning", "")

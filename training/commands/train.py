@@ -1,0 +1,96 @@
+"""``warpdrive train``: train, measure what came out, animate an episode of it, and say where everything is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from warpdrive.errors import WarpDriveError
+from warpdrive.training.commands.printing import INTERRUPTED, console_for_people, in_words
+from warpdrive.training.comparison import Measurement, as_plain_data, comparison_table, line_ups
+from warpdrive.training.config import load_config
+from warpdrive.training.progress import TrainingProgress, clock, short
+from warpdrive.training.replay import can_render, replay
+from warpdrive.training.report import TrainingSummary
+from warpdrive.training.trainer import Trainer, make_env
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train as the run configuration says, and leave a run folder."""
+    console = console_for_people()
+    config = load_config(options.source, options.overrides)
+    trainer = Trainer(make_env(config), config)
+    with TrainingProgress(config.name, console) as progress:
+        summary = trainer.train(on_update=progress)
+    if summary.status == "interrupted":
+        _print_interrupted(console, summary)
+        return INTERRUPTED
+    console.print(
+        f"trained for {short(summary.env_steps)} environment steps "
+        f"({short(summary.env_steps * trainer.env.num_agents)} agent steps) in {clock(summary.seconds)}\n",
+        highlight=False,
+    )
+    measurements = measure(trainer, console)
+    console.print(comparison_table(measurements, in_words(trainer.env.env)))
+    (summary.run_folder / "evaluation.json").write_text(json.dumps(as_plain_data(measurements), indent=2) + "\n")
+    if not options.no_replay:
+        _write_replay(console, trainer, summary.run_folder)
+    _print_run_folder(console, summary.run_folder)
+    return 0
+
+
+def measure(trainer: Trainer, console: Console) -> Sequence[Measurement]:
+    """Evaluate the policies as trained, each alone against random others, and all at random."""
+    tags, trained = list(trainer.env.policy_tags), list(trainer.policies)
+    episodes = trainer.config.trainer.evaluation.num_episodes
+    measurements = []
+    for random in line_ups(tags, trained):
+        acting = tuple(tag for tag in tags if tag not in random)
+        with console.status(f"evaluating over {episodes} episodes"):
+            result = trainer.evaluate(num_episodes=episodes, random=random)
+        measurements.append(Measurement(acting, random, result))
+    return measurements
+
+
+def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
+    if not can_render(trainer.env.env):
+        console.print(f"no replay.gif: the environment '{trainer.env.env.name}' has no render method")
+        return
+    try:
+        replay(trainer, run_folder / "replay.gif", console=console)
+    except WarpDriveError as error:  # a picture that fails does not make the training fail
+        console.print(f"no replay.gif: {error}", style="yellow")
+
+
+_CONTENTS = {
+    "config.yaml": "the complete run configuration; train from it again, or change it",
+    "metrics.csv": "what was logged, a row per update",
+    "checkpoints": "the policies, and all it takes to go on",
+    "summary.json": "how the run ended",
+    "evaluation.json": "the table above",
+    "replay.gif": "an episode to look at",
+}
+
+
+def _print_run_folder(console: Console, folder: Path) -> None:
+    console.print(f"\n[bold]{folder}[/bold]", highlight=False, soft_wrap=True)
+    for name, meaning in _CONTENTS.items():
+        if (folder / name).exists():
+            console.print(f"  {name:<17}[dim]{meaning}[/dim]", highlight=False)
+    console.print("\nnext:", highlight=False)
+    for command in (f"warpdrive replay {folder} --seed 1 -o another.gif", f"tensorboard --logdir {folder}"):
+        console.print(f"  {command}", highlight=False, soft_wrap=True)
+
+
+def _print_interrupted(console: Console, summary: TrainingSummary) -> None:
+    console.print(
+        f"stopped by Ctrl-C after {short(summary.env_steps)} environment steps; "
+        f"the policies so far are in {summary.checkpoint}\n"
+        f"  warpdrive evaluate {summary.run_folder}",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,80 @@
+"""Trained policies beside random ones, measured the same way: the table at the end of ``warpdrive train``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+
+from warpdrive.training.evaluation import EvaluationResult
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One line of the table.
+
+    Attributes:
+        random: the policy tags that acted at random.
+        trained: the policy tags that acted as they were trained.
+        result: what came out.
+    """
+
+    trained: tuple[str, ...]
+    random: tuple[str, ...]
+    result: EvaluationResult
+
+    @property
+    def who(self) -> str:
+        """Who acted how: ``"trained tagger, random runner"``."""
+        parts = [("trained", self.trained), ("random", self.random)]
+        return ", ".join(f"{how} {' and '.join(tags)}" for how, tags in parts if tags)
+
+
+def line_ups(tags: Iterable[str], trained: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return what to measure, each as the tags that act at random.
+
+    First everybody as trained; then, where several policies were trained, each of them alone against the others at
+    random; then all at random.
+
+    Args:
+        tags: all policy tags.
+        trained: those of them that have a policy; the others act at random anyway.
+    """
+    tags = tuple(tags)
+    found = [tuple(tag for tag in tags if tag not in trained)]
+    if len(trained) > 1:
+        found += [tuple(tag for tag in tags if tag != alone) for alone in trained]
+    return list(dict.fromkeys([*found, tags]))
+
+
+def comparison_table(measurements: Sequence[Measurement], termination_meaning: str) -> Table:
+    """Return a table with a line per measurement.
+
+    Args:
+        measurements: at least one; all over the same number of episodes.
+        termination_meaning: what a terminated episode means, or "".
+    """
+    result = measurements[0].result
+    episodes = "1 episode" if result.episodes == 1 else f"{result.episodes} episodes"
+    title = f"Mean over {episodes}" if len(measurements) == 1 else f"Means over {episodes} each"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 3, 0, 0))
+    table.add_column("who acted")
+    table.add_column(termination_meaning or "terminated", justify="right")
+    table.add_column("length", justify="right")
+    for tag in result.mean_return:
+        table.add_column(f"return of {tag}", justify="right")
+    for measurement in measurements:
+        result = measurement.result
+        returns = [f"{value:.2f}" for value in result.mean_return.values()]
+        share = f"{100 * result.terminated_fraction:.1f} %"
+        table.add_row(measurement.who, share, f"{result.mean_length:.1f}", *returns)
+    return table
+
+
+def as_plain_data(measurements: Sequence[Measurement]) -> list[Mapping[str, Any]]:
+    """Return the measurements as what JSON can hold."""
+    return [
+        {"trained": list(line.trained), "random": list(line.random), **asdict(line.result)} for line in measurements
+    ]
