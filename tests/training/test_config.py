@@ -1,0 +1,215 @@
+"""Run configurations: what is accepted, and what the author of a wrong one is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warpdrive.errors import ConfigError
+from warpdrive.training.config import load_config, save_config, shipped_configs
+from warpdrive.training.sections import A2CConfig, PPOConfig, RandomConfig
+
+MINIMAL = """\
+env: {name: tag_gridworld, num_taggers: 4}
+trainer: {num_envs: 100, train_batch_size: 1000, total_steps: 10000}
+policy:
+  tagger: {algorithm: ppo, clip: 0.1}
+  runner: {algorithm: random}
+"""
+
+
+@pytest.fixture
+def run_yaml(tmp_path: Path) -> Path:
+    path = tmp_path / "run.yaml"
+    path.write_text(MINIMAL)
+    return path
+
+
+def sections(**changes: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "env": {"name": "tag_gridworld", "num_taggers": 4},
+        "trainer": {"num_envs": 100, "train_batch_size": 1000, "total_steps": 10000},
+        "policy": {"tagger": {"algorithm": "ppo"}, "runner": {"algorithm": "random"}},
+    }
+    return {**values, **changes}
+
+
+def test_a_minimal_file_is_completed_with_defaults(run_yaml: Path) -> None:
+    config = load_config(run_yaml)
+    assert config.name == "tag_gridworld"
+    assert config.env is not None and config.env.parameters == {"num_taggers": 4}
+    assert config.trainer.rollout_length == 10
+    assert isinstance(config.policy["tagger"], PPOConfig) and config.policy["tagger"].clip == 0.1
+    assert isinstance(config.policy["runner"], RandomConfig)
+    assert config.saving.folder == "runs"
+
+
+def test_a_saved_configuration_reads_back_equal(tmp_path: Path) -> None:
+    config = load_config(sections(), ["policy.tagger.lr=1e-5", "env.starting_location_x=[1, 2, 3, 4, 5]"])
+    save_config(config, tmp_path / "config.yaml")
+    assert load_config(tmp_path / "config.yaml") == config
+
+
+@pytest.mark.parametrize("name", sorted(shipped_configs()))
+def test_shipped_configurations_are_valid_and_found_by_name(name: str) -> None:
+    assert load_config(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1e-3", 0.001), ("1E-3", 0.001), ("1.5e-3", 0.0015), ("0.001", 0.001), ("1", 1)]
+)
+def test_numbers_with_an_exponent_are_numbers(text: str, value: float, run_yaml: Path) -> None:
+    assert load_config(run_yaml, [f"policy.tagger.lr={text}"]).policy["tagger"].lr == value  # type: ignore[union-attr]
+
+
+def test_whole_floats_count() -> None:
+    assert load_config(sections(), ["trainer.total_steps=1e6"]).trainer.total_steps == 1_000_000
+
+
+def test_overrides_reach_any_depth_and_the_last_one_wins(run_yaml: Path) -> None:
+    overrides = [
+        "trainer.num_envs=50",
+        "trainer.evaluation.num_episodes=7",
+        "policy.tagger.model.hidden=[8]",
+        "env.num_taggers=2",
+        "env.num_taggers=3",
+    ]
+    config = load_config(run_yaml, overrides)
+    assert config.trainer.num_envs == 50 and config.trainer.evaluation.num_episodes == 7
+    assert config.policy["tagger"].model.hidden == [8]  # type: ignore[union-attr]
+    assert config.env is not None and config.env.parameters["num_taggers"] == 3
+
+
+def test_changing_the_algorithm_drops_settings_it_does_not_have(run_yaml: Path) -> None:
+    config = load_config(run_yaml, ["policy.tagger.algorithm=a2c", "policy.tagger.lr=0.01"])
+    assert isinstance(config.policy["tagger"], A2CConfig) and config.policy["tagger"].lr == 0.01
+    assert load_config(run_yaml, ["policy.tagger.algorithm=random"]).policy["tagger"] == RandomConfig(
+        algorithm="random"
+    )
+
+
+def test_the_given_dictionary_is_not_changed() -> None:
+    given = sections()
+    load_config(given, ["trainer.num_envs=10", "policy.tagger.clip=0.3"])
+    assert given == sections()
+
+
+# one row per mistake: the override that makes it, and what its one line must say
+MISTAKES = [
+    ("trainer.num_env=3", "trainer.num_env: unknown key", "Did you mean 'num_envs'?"),
+    ("trainer.evaluation.episodes=3", "trainer.evaluation.episodes: unknown key", "'num_episodes'"),
+    ("num_envs=3", "num_envs: unknown key", "It belongs to the section 'trainer'."),
+    ("polcy=3", "polcy: unknown key", "Did you mean 'policy'?"),
+    ("policy.tagger.hidden=[3]", "policy.tagger.hidden: unknown key", "section 'model'"),
+    ("policy.tagger.model.activaton=relu", "policy.tagger.model.activaton: unknown key", "'activation'"),
+    ("policy.runner.lr=1e-3", "policy.runner.lr: unknown key for the algorithm 'random'", "belongs to a2c, ppo"),
+    ("policy.runner={algorithm: a2c, clip: 0.1}", "policy.runner.clip: unknown key for the algorithm 'a2c'", "ppo"),
+    ("policy.tagger.algorithm=pppo", "policy.tagger.algorithm: found 'pppo'", "Did you mean 'ppo'?"),
+    ("policy.tagger={}", "policy.tagger.algorithm: missing", "one of a2c, ppo, random"),
+    ("policy.taggr={algorithm: ppo}", "policy.taggr: unknown policy tag", "'tagger', 'runner'. Did you mean 'tagger'?"),
+    ("policy={tagger: {algorithm: ppo}}", "policy.runner: missing", "'tagger', 'runner'"),
+    ("trainer.num_envs=true", "trainer.num_envs: found True (a boolean)", "expected an integer"),
+    ("trainer.num_envs='100'", "trainer.num_envs: found '100' (a string)", "expected an integer"),
+    ("trainer.num_envs=1.5", "trainer.num_envs: found 1.5", "expected an integer"),
+    ("trainer.num_envs=0", "trainer.num_envs: found 0", "greater than or equal to 1"),
+    ("trainer.num_envs=", "trainer.num_envs: found None", "expected an integer"),
+    ("trainer.num_envs=[1]", "trainer.num_envs: found [1] (a list)", "expected an integer"),
+    ("trainer.train_batch_size=1060", "trainer.train_batch_size: found 1060", "the nearest is 1100"),
+    ("trainer.train_batch_size=10", "trainer.train_batch_size: found 10", "the nearest is 100"),
+    ("trainer.env_backend=cuda", "trainer.env_backend: found 'cuda'", "Did you mean 'pycuda'?"),
+    ("trainer.seed=-1", "trainer.seed: found -1", "greater than or equal to 0"),
+    ("policy.tagger.lr=fast", "policy.tagger.lr: found 'fast' (a string)", "expected a number"),
+    ("policy.tagger.lr=0", "policy.tagger.lr: found 0", "greater than 0"),
+    ("policy.tagger.gamma=1.5", "policy.tagger.gamma: found 1.5", "less than or equal to 1"),
+    ("policy.tagger.gamma=.nan", "policy.tagger.gamma: found nan", "finite"),
+    ("policy.tagger.model.hidden=[8, x]", "policy.tagger.model.hidden.1: found 'x'", "expected an integer"),
+    ("policy.tagger.minibatches=4001", "policy.tagger.minibatches: found 4001", "at most 4000"),
+    ("saving.tensorboard=maybe", "saving.tensorboard: found 'maybe'", "expected a boolean"),
+    ("saving.keep_last=0", "saving.keep_last: found 0", "greater than or equal to 1"),
+    ("trainer=5", "trainer: found 5", "expected a section"),
+    ("policy=[tagger]", "policy: found ['tagger'] (a list)", "expected a section"),
+    ("name=a/b", "name: found 'a/b'", "expected letters, digits"),
+    ("env.name=tag_gridwrld", "env.name: ", "tag_gridworld"),
+    ("env.num_tagers=3", "env.num_tagers: unknown parameter", "Did you mean 'num_taggers'?"),
+    ("env.num_taggers=four", "env.num_taggers: found 'four'", "expected an integer"),
+    ("env.use_full_observation=1", "env.use_full_observation: found 1", "expected a boolean"),
+    ("env.num_taggers=0", "env.num_taggers: ", "0"),
+]
+
+
+@pytest.mark.parametrize(("override", "key_and_finding", "expectation"), MISTAKES, ids=[row[0] for row in MISTAKES])
+def test_each_mistake_is_one_line_that_names_the_key(override: str, key_and_finding: str, expectation: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(sections(), [override])
+    message = str(caught.value)
+    assert message.startswith(f"command line: {key_and_finding}") and expectation in message
+    assert "\n" not in message
+
+
+def test_all_problems_are_told_at_once_with_the_file(run_yaml: Path) -> None:
+    text = MINIMAL.replace("num_envs", "num_env").replace("clip: 0.1", "lr: fast").replace("num_taggers", "num_tagers")
+    run_yaml.write_text(text.replace("runner:", "runer:"))
+    with pytest.raises(ConfigError) as caught:
+        load_config(run_yaml)
+    lines = str(caught.value).splitlines()
+    keys = {line.split(": ")[1] for line in lines[1:]}
+    assert {"trainer.num_env", "policy.tagger.lr", "env.num_tagers", "policy.runer", "policy.runner"} <= keys
+    assert all(line.strip().startswith(f"{run_yaml}: ") for line in lines[1:])
+    assert lines[0] == f"{len(lines) - 1} problems:"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "the file is empty"),
+        ("# nothing but a comment\n", "the file is empty"),
+        ("- a\n- b\n", "found a list at the top level"),
+        ("just words\n", "found a str at the top level"),
+        (MINIMAL + "name: a\nname: b\n", "line 7: the key 'name' is given twice (first in line 6)"),
+        ("trainer:\n  num_envs: 1\n  num_envs: 2\n", "line 3: the key 'num_envs' is given twice (first in line 2)"),
+        ("trainer: {num_envs: 1\n", "not valid YAML"),
+        ("trainer:\n\tnum_envs: 1\n", "line 2: not valid YAML"),
+        ("1: 2\n", "line 1: found the key 1, expected a name"),
+        ("env: !!python/object:os.system {}\n", "line 1: not valid YAML"),
+        ("name: \x00\n", "not valid YAML"),
+    ],
+)
+def test_files_that_hold_no_configuration(text: str, told: str, run_yaml: Path) -> None:
+    run_yaml.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(run_yaml)
+    message = str(caught.value)
+    assert message.startswith(f"{run_yaml}: ") and told in message and "\n" not in message
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "folder.yaml").mkdir()
+    for name, told in [("absent.yaml", "no such file"), ("binary.yaml", "UTF-8"), ("folder.yaml", "cannot be read")]:
+        with pytest.raises(ConfigError, match=told) as caught:
+            load_config(tmp_path / name)
+        assert str(caught.value).startswith(str(tmp_path / name))
+
+
+def test_an_unknown_name_gets_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'tag_gridworld'"):
+        load_config("tag_gridwrld")
+
+
+def test_sections_that_are_missing_are_named() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config({})
+    assert all(f": {key}: missing" in str(caught.value) for key in ("env.name", "trainer", "policy"))
+
+
+@pytest.mark.parametrize("override", ["trainer.num_envs", "=3", "trainer.=3", ".num_envs=3"])
+def test_an_override_that_is_none(override: str) -> None:
+    with pytest.raises(ConfigError, match="expected key=value"):
+        load_config(sections(), [override])
+
+
+def test_an_override_below_a_value() -> None:
+    with pytest.raises(ConfigError, match=r"trainer\.num_envs\.x: 'trainer\.num_envs' is a value"):
+        load_config(sections(), ["trainer.num_envs.x=3"])

@@ -1,0 +1,52 @@
+"""Advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783, without the asynchrony): one step per rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from warpdrive.training.algorithms.common import explained_variance, normalised
+from warpdrive.training.batch import Batch
+from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.distributions import log_prob_and_entropy
+from warpdrive.training.sections import A2CConfig
+
+
+class A2C:
+    """Trains one model.
+
+    Args:
+        config: the policy's section of the run configuration.
+        model: what is trained.
+        action_sizes: choices of each part of an action.
+        optimizer: holds the model's parameters.
+    """
+
+    def __init__(
+        self, config: A2CConfig, model: ActorCritic, action_sizes: Sequence[int], optimizer: torch.optim.Optimizer
+    ) -> None:
+        self.config, self.model, self.action_sizes, self.optimizer = config, model, action_sizes, optimizer
+
+    def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Train on the whole batch at once. Returns scalars on the device; ``generator`` is not used."""
+        advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
+        loss, metrics = self.loss(batch, advantages)
+        self.optimizer.zero_grad()
+        loss.backward()
+        metrics["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        self.optimizer.step()
+        metrics["explained_variance"] = explained_variance(batch)
+        return metrics
+
+    def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss to minimise, and its terms without gradient."""
+        logits, values = self.model(batch.observations)
+        log_prob, entropy = log_prob_and_entropy(logits, batch.actions, self.action_sizes, batch.action_mask)
+        policy_loss = -batch.mean(log_prob * advantages)
+        value_loss = 0.5 * batch.mean((values - batch.returns).square())
+        mean_entropy = batch.mean(entropy)
+        loss = policy_loss + self.config.value_coef * value_loss - self.config.entropy_coef * mean_entropy
+        terms = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
+        return loss, {name: term.detach() for name, term in terms.items()}

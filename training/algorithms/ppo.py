@@ -1,0 +1,76 @@
+"""Proximal policy optimisation with a clipped objective (Schulman et al. 2017, arXiv:1707.06347)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from warpdrive.training.algorithms.common import explained_variance, normalised
+from warpdrive.training.batch import Batch
+from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.distributions import log_prob_and_entropy
+from warpdrive.training.sections import PPOConfig
+
+
+class PPO:
+    """Trains one model.
+
+    Args:
+        config: the policy's section of the run configuration.
+        model: what is trained.
+        action_sizes: choices of each part of an action.
+        optimizer: holds the model's parameters.
+    """
+
+    def __init__(
+        self, config: PPOConfig, model: ActorCritic, action_sizes: Sequence[int], optimizer: torch.optim.Optimizer
+    ) -> None:
+        self.config, self.model, self.action_sizes, self.optimizer = config, model, action_sizes, optimizer
+
+    def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Train for several epochs of minibatches drawn with ``generator``; each row is used once per epoch.
+
+        Returns scalars on the device: means over all minibatches.
+        """
+        advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
+        history: list[dict[str, Tensor]] = []
+        for _ in range(self.config.epochs):
+            order = torch.randperm(len(batch), generator=generator, device=advantages.device)
+            for index in order.tensor_split(self.config.minibatches):
+                # one index for every tensor: an agent keeps its own observation, action and advantage
+                loss, metrics = self.loss(batch.rows(index), advantages[index])
+                self.optimizer.zero_grad()
+                loss.backward()
+                metrics["grad_norm"] = torch.nn.utils.clip_grad_norm_(
+                    self.model.parameters(), self.config.max_grad_norm
+                )
+                self.optimizer.step()
+                history.append(metrics)
+        means = {name: torch.stack([metrics[name] for metrics in history]).mean() for name in history[0]}
+        means["explained_variance"] = explained_variance(batch)
+        return means
+
+    def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""
+        logits, values = self.model(batch.observations)
+        log_prob, entropy = log_prob_and_entropy(logits, batch.actions, self.action_sizes, batch.action_mask)
+        log_ratio = log_prob - batch.log_probabilities  # to the policy that acted, not to the present one
+        ratio = log_ratio.exp()
+        clipped = ratio.clamp(1.0 - self.config.clip, 1.0 + self.config.clip)
+        policy_loss = -batch.mean(torch.minimum(ratio * advantages, clipped * advantages))
+        value_loss = 0.5 * batch.mean((values - batch.returns).square())
+        mean_entropy = batch.mean(entropy)
+        loss = policy_loss + self.config.value_coef * value_loss - self.config.entropy_coef * mean_entropy
+        with torch.no_grad():
+            approx_kl = batch.mean(ratio - 1.0 - log_ratio)  # k3 of Schulman 2020, "Approximating KL divergence"
+            clipfrac = batch.mean(((ratio - 1.0).abs() > self.config.clip).float())
+        terms = {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": mean_entropy,
+            "approx_kl": approx_kl,
+            "clipfrac": clipfrac,
+        }
+        return loss, {name: term.detach() for name, term in terms.items()}

@@ -1,0 +1,101 @@
+"""One update's experience of the agents that share a policy, as rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from warpdrive.rollout import Rollout
+from warpdrive.training.advantages import generalised_advantages
+from warpdrive.training.models.base import ActorCritic
+
+_ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows over time x replica x agent, in that order; every tensor's first axis is the row.
+
+    Attributes:
+        observations: ``[rows, *observation_shape]``.
+        actions: ``[rows]`` or ``[rows, parts]`` int32.
+        log_probabilities: ``[rows]`` float32, of the actions when they were sampled.
+        values: ``[rows]`` float32, estimates from before the update.
+        advantages: ``[rows]`` float32.
+        returns: ``[rows]`` float32, the targets of the value.
+        weight: ``[rows]`` float32, 1 where the agent was in the episode and 0 where not.
+        action_mask: ``[rows, choices]`` bool, or None.
+    """
+
+    observations: Tensor
+    actions: Tensor
+    log_probabilities: Tensor
+    values: Tensor
+    advantages: Tensor
+    returns: Tensor
+    weight: Tensor
+    action_mask: Tensor | None = None
+
+    def rows(self, index: Tensor) -> Batch:
+        """The rows of ``index`` (int64), in its order."""
+        return Batch(**{name: None if rows is None else rows[index] for name, rows in vars(self).items()})
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean of ``values [rows]`` over the rows that count, a scalar on the device."""
+        return (values * self.weight).sum() / self.weight.sum().clamp(min=1.0)
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+
+@torch.no_grad()
+def batch_of(
+    rollout: Rollout, tag: str, agent_ids: Tensor, model: ActorCritic, gamma: float, gae_lambda: float
+) -> Batch:
+    """Turn a full rollout into the rows that train the policy of ``tag``.
+
+    Args:
+        rollout: ``num_steps`` recorded steps.
+        tag: the policy tag.
+        agent_ids: ``[A]`` int32, the agents of the tag in the order of ``rollout.of(..., tag)``.
+        model: estimates the values.
+        gamma: discount per step.
+        gae_lambda: see ``generalised_advantages``.
+    """
+    seen = rollout.of("observations", tag)
+    steps, (num_envs, agents) = len(seen) - 1, seen.shape[1:3]
+    observations = seen.flatten(0, 2)
+    values = _values(model, observations).view(steps + 1, num_envs, agents)
+    final = rollout.of("final_observations", tag)
+    final_values = _values(model, final.flatten(0, 2)).view(len(final), num_envs, agents)
+    advantages = generalised_advantages(
+        rewards=rollout.rewards,
+        terminated=rollout.terminated,
+        truncated=rollout.truncated,
+        final_slot=rollout.final_slot,
+        active=rollout.active,
+        still_active=rollout.still_active,
+        agent_ids=agent_ids,
+        values=values,
+        final_values=final_values,
+        gamma=gamma,
+        gae_lambda=gae_lambda,
+    ).flatten()
+    values = values[:-1].flatten()
+    active = None if rollout.active is None else rollout.of("active", tag)
+    return Batch(
+        observations=observations[: len(values)],
+        actions=rollout.of("actions", tag).flatten(0, 2),
+        log_probabilities=rollout.of("log_probabilities", tag).flatten(),
+        values=values,
+        advantages=advantages,
+        returns=advantages + values,
+        weight=torch.ones_like(values) if active is None else active.flatten().float(),
+        action_mask=None if rollout.action_mask is None else rollout.of("action_mask", tag).flatten(0, 2),
+    )
+
+
+def _values(model: ActorCritic, observations: Tensor) -> Tensor:
+    return torch.cat([model.values(rows) for rows in observations.split(_ROWS_AT_ONCE)])

@@ -1,0 +1,174 @@
+"""Checkpoints: a folder that is there whole or not at all, and that notices damage.
+
+step_<n>/
+    manifest.json            format, configuration, versions, sizes and checksums of the files below
+    <tag>.safetensors        parameters of one policy
+    trainer.pt               optimizers, counters, random states, the simulation (torch.load(weights_only=True))
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from warpdrive import __version__
+from warpdrive.errors import CheckpointError
+from warpdrive.training.run_folder import find_run, write_whole
+
+_FORMAT = 1
+_LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds.
+
+    Attributes:
+        config: the run configuration as a dictionary.
+        models: per policy tag, the parameters by name.
+        state: the rest of the trainer: tensors, numbers, strings, and lists and dictionaries of these.
+    """
+
+    config: dict[str, Any]
+    models: Mapping[str, Mapping[str, Tensor]]
+    state: dict[str, Any]
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint beside ``folder`` and rename it into place.
+
+    Raises:
+        CheckpointError: ``folder`` exists and is not a checkpoint, or cannot be written.
+    """
+    if folder.exists() and not (folder / "manifest.json").is_file():
+        raise CheckpointError(f"{folder}: exists and is not a checkpoint; choose another folder")
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    try:
+        beside.mkdir(parents=True)
+        for tag, parameters in checkpoint.models.items():
+            on_host = {name: value.detach().cpu().contiguous() for name, value in parameters.items()}
+            save_file(on_host, beside / _model_file(tag))
+        torch.save(checkpoint.state, beside / "trainer.pt")
+        manifest = {
+            "format": _FORMAT,
+            "config": checkpoint.config,
+            "policies": list(checkpoint.models),
+            "versions": _versions(),
+            "git": _git_hash(),
+            "files": {path.name: _fingerprint(path) for path in sorted(beside.iterdir())},
+        }
+        (beside / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.rename(beside, folder)
+    except OSError as error:
+        raise CheckpointError(f"{folder}: cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Read a checkpoint onto the CPU, wherever it was made.
+
+    Raises:
+        CheckpointError: a file is missing or differs from what was written.
+    """
+    manifest = _read_manifest(folder)
+    for name, expected in manifest["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(folder)}")
+        if _fingerprint(path) != expected:
+            raise CheckpointError(f"{path}: damaged, its checksum is not the one in manifest.json; {_advice(folder)}")
+    return Checkpoint(
+        config=manifest["config"],
+        models={tag: load_file(folder / _model_file(tag)) for tag in manifest["policies"]},
+        state=torch.load(folder / "trainer.pt", map_location="cpu", weights_only=True),
+    )
+
+
+def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep_last: int) -> Path:
+    """Write ``checkpoints/step_<env_steps>``, let ``latest`` name it, and remove all but the last ``keep_last``."""
+    folder = checkpoints / f"step_{env_steps}"
+    write_checkpoint(folder, checkpoint)
+    write_whole(checkpoints / _LATEST, folder.name + "\n")
+    for old in _by_age(checkpoints)[:-keep_last]:
+        shutil.rmtree(old)
+    return folder
+
+
+def find_checkpoint(path: str | Path) -> Path:
+    """The checkpoint meant by its own folder, or the latest of the run meant (see ``find_run``).
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    path = Path(path)
+    if (path / "manifest.json").exists() or path.parent.name == "checkpoints":
+        return path
+    run = find_run(path)
+    latest = run.checkpoints / _LATEST
+    if not latest.is_file():
+        raise CheckpointError(f"{run.path}: the run has no checkpoint; it ended before its first one")
+    return run.checkpoints / latest.read_text(encoding="utf-8").strip()
+
+
+def _model_file(tag: str) -> str:
+    return quote(tag, safe="") + ".safetensors"
+
+
+def _by_age(checkpoints: Path) -> list[Path]:
+    return sorted(checkpoints.glob("step_*"), key=lambda path: int(path.name.removeprefix("step_")))
+
+
+def _advice(folder: Path) -> str:
+    others = [path.name for path in _by_age(folder.parent) if path != folder]
+    return f"use another checkpoint of the run: {', '.join(others)}" if others else "train again, or restore a copy"
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    content = path.read_bytes()
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        made_by = manifest["format"]
+        complete = {"config", "policies", "files"} <= manifest.keys()
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(folder)}") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CheckpointError(f"{path}: damaged; {_advice(folder)}") from None
+    if made_by != _FORMAT or not complete:
+        raise CheckpointError(f"{path}: found checkpoint format {made_by}, this version of warpdrive reads {_FORMAT}")
+    assert isinstance(manifest, dict)
+    return manifest
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: version(name) for name in ("torch", "numba", "numpy")}
+    return {"warpdrive": __version__, "python": platform.python_version(), **packages}
+
+
+def _git_hash() -> str | None:
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

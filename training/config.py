@@ -1,0 +1,119 @@
+"""Run configurations: read from YAML or a dictionary, checked before any device time is spent, written back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from warpdrive import registry
+from warpdrive.environment import Environment
+from warpdrive.errors import ConfigError, nearest
+from warpdrive.training.config_check import Problem, problems_of
+from warpdrive.training.sections import POLICY_CONFIGS, RunConfig
+from warpdrive.training.yaml_source import parse_override, read_yaml
+
+__all__ = ["RunConfig", "load_config", "plain", "save_config", "shipped_configs"]
+
+
+def shipped_configs() -> dict[str, Path]:
+    """The run configurations inside the package: name -> file."""
+    folder = Path(str(resources.files("warpdrive.training") / "run_configs"))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def load_config(
+    source: str | Path | Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    *,
+    environment: Environment | None = None,
+) -> RunConfig:
+    """Read and check a run configuration.
+
+    Args:
+        source: the path of a YAML file, the name of a shipped configuration (each built-in environment has one), or
+            the sections as a dictionary.
+        overrides: ``"trainer.num_envs=2000"``: a dotted key and a YAML value. One that changes
+            ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has.
+        environment: the environment to check the policy tags against; None: made from the section ``env``.
+
+    Raises:
+        ConfigError: everything that is wrong with the configuration, one line per problem.
+    """
+    if isinstance(source, Mapping):
+        where, raw = "run configuration", plain(source)
+    else:
+        path = _file_of(source)
+        where, raw = str(path), read_yaml(path)
+    raw.setdefault("env", {})
+    if isinstance(raw["env"], dict) and isinstance(raw["env"].get("name"), str):
+        raw.setdefault("name", raw["env"]["name"].rpartition(":")[2])
+    overridden: list[str] = []
+    for text in overrides:
+        key, value = parse_override(text)
+        _put(raw, key, value)
+        overridden.append(".".join(key))
+    problems = problems_of(raw, environment)
+    if problems:
+        raise ConfigError(_told(problems, where, overridden))
+    return RunConfig.model_validate(raw)
+
+
+def save_config(config: RunConfig, path: Path) -> None:
+    """Write a complete configuration that ``load_config`` reads back to an equal one."""
+    text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def plain(value: Any) -> Any:
+    """``value`` with mappings, sequences and NumPy values replaced by what YAML can hold (always a copy)."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _told(problems: Sequence[Problem], where: str, overridden: Sequence[str]) -> str:
+    lines = []
+    for key, text in problems:
+        on_command_line = any(f"{key}.".startswith(f"{given}.") for given in overridden)
+        lines.append(f"{'command line' if on_command_line else where}: {key}: {text}")
+    return lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} problems:", *lines])
+
+
+def _file_of(source: str | Path) -> Path:
+    path, shipped = Path(source), shipped_configs()
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        return path
+    if str(source) in shipped:
+        return shipped[str(source)]
+    if str(source) in registry.registered_names():
+        raise ConfigError(
+            f"{source}: no run configuration is shipped for this environment; give the path of a YAML file"
+        )
+    known = ", ".join(shipped)
+    raise ConfigError(
+        f"{source}: neither a YAML file nor a registered environment."
+        f"{nearest(str(source), shipped)} Shipped configurations: {known}"
+    )
+
+
+def _put(raw: dict[str, Any], key: tuple[str, ...], value: Any) -> None:
+    section = raw
+    for depth, part in enumerate(key[:-1]):
+        if section.get(part) is None:
+            section[part] = {}
+        section = section[part]
+        if not isinstance(section, dict):
+            parent = ".".join(key[: depth + 1])
+            raise ConfigError(f"command line: {'.'.join(key)}: '{parent}' is a value, it has no keys of its own")
+    if len(key) == 3 and key[0] == "policy" and key[2] == "algorithm":
+        former, new = (POLICY_CONFIGS.get(str(name)) for name in (section.get("algorithm"), value))
+        if former and new:
+            for name in former.model_fields.keys() - new.model_fields.keys():
+                section.pop(name, None)
+    section[key[-1]] = value

@@ -1,0 +1,198 @@
+"""Everything that is wrong with a run configuration, found in one go and said in the words of its author."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic_core import ErrorDetails
+
+from warpdrive import registry
+from warpdrive.environment import Environment
+from warpdrive.errors import DefinitionError, WarpDriveError, nearest
+from warpdrive.training import sections
+
+Problem = tuple[str, str]
+"""A dotted key, and what is wrong with its value."""
+
+_KIND = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list", dict: "a section"}
+
+
+def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) -> list[Problem]:
+    """Check the sections, the environment's parameters, and the policy tags against the environment."""
+    section_problems: list[Problem] = []
+    try:
+        sections.RunConfig.model_validate(raw)
+    except ValidationError as error:
+        section_problems = [_problem(details, raw) for details in error.errors()]
+    env_problems, made = _environment_problems(raw.get("env"))
+    env = environment or made
+    policies = raw.get("policy")
+    tag_problems: list[Problem] = []
+    if env is not None and isinstance(policies, Mapping):
+        tag_problems = _tag_problems(env, policies)
+        unknown = [key + "." for key, _ in tag_problems]
+        section_problems = [p for p in section_problems if not (p[0] + ".").startswith(tuple(unknown))]
+        if not section_problems and not tag_problems:
+            tag_problems = minibatch_problems(sections.RunConfig.model_validate(raw), env.policy_tags)
+    return section_problems + env_problems + tag_problems
+
+
+def minibatch_problems(run: sections.RunConfig, tags: Mapping[str, typing.Sized]) -> list[Problem]:
+    """Policies that ask for more minibatches than there are samples in an update."""
+    found = []
+    for tag, settings in run.policy.items():
+        samples = run.trainer.train_batch_size * len(tags[tag])
+        if isinstance(settings, sections.PPOConfig) and settings.minibatches > samples:
+            text = f"found {settings.minibatches}, expected at most {samples}, the samples of one update"
+            found.append((f"policy.{tag}.minibatches", text))
+    return found
+
+
+def _show(value: object) -> str:
+    kind = _KIND.get(type(value))
+    text = repr(value)
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return f"{text} ({kind})" if kind else text
+
+
+def _expected(details: ErrorDetails) -> str:
+    return (
+        details["msg"].removeprefix("Input should be ").replace("a valid integer", "an integer").replace("valid ", "")
+    )
+
+
+def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
+    path = [str(part) for part in details["loc"]]
+    kind, value = details["type"], details["input"]
+    if path[0] == "policy" and kind in ("union_tag_invalid", "union_tag_not_found"):
+        return _algorithm_problem(path, value)
+    if path[0] == "policy" and len(path) > 2:
+        del path[2]  # pydantic puts the algorithm there, to say which member of the union it tried
+    key = ".".join(path)
+    if kind == "extra_forbidden":
+        return key, _unknown_key(path, raw)
+    if kind == "missing":
+        return key, "missing, and it has no default"
+    if kind == "value_error":
+        return key, f"found {_show(value)}, expected {details['ctx']['error']}"
+    if kind in ("model_type", "dict_type", "model_attributes_type"):
+        return key, f"found {_show(value)}, expected a section (key: value)"
+    if kind == "string_pattern_mismatch":
+        return key, f"found {_show(value)}, expected letters, digits, '_', '-' and '.'"
+    choices = details["ctx"]["expected"] if kind == "literal_error" else ""
+    hint = nearest(str(value), [choice.strip("' ") for choice in choices.replace(" or ", ",").split(",")])
+    return key, f"found {_show(value)}, expected {_expected(details)}" + (f".{hint}" if hint else "")
+
+
+def _algorithm_problem(path: list[str], value: object) -> Problem:
+    known = list(sections.POLICY_CONFIGS)
+    found = value.get("algorithm") if isinstance(value, Mapping) else None
+    text = "missing" if found is None else f"found {_show(found)}"
+    hint = nearest(str(found), known)
+    return f"{path[0]}.{path[1]}.algorithm", f"{text}, expected one of {', '.join(known)}.{hint}"
+
+
+def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[sections.Section]:
+    if path[0:1] == ["policy"] and len(path) >= 2:
+        if path[2:] == ["model"]:
+            return sections.FullyConnectedConfig
+        return sections.POLICY_CONFIGS[raw["policy"][path[1]]["algorithm"]]
+    section: type[sections.Section] = sections.RunConfig
+    for part in path:
+        annotation = section.model_fields[part].annotation
+        assert isinstance(annotation, type) and issubclass(annotation, sections.Section)
+        section = annotation
+    return section
+
+
+def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
+    key, section = path[-1], _section_at(path[:-1], raw)
+    owners = [name for name, other in sections.POLICY_CONFIGS.items() if key in other.model_fields]
+    if len(path) == 3 and path[0] == "policy" and owners:
+        algorithm = raw["policy"][path[1]]["algorithm"]
+        return f"unknown key for the algorithm '{algorithm}' ('{key}' belongs to {', '.join(owners)})"
+    homes = {"trainer": sections.TrainerConfig, "saving": sections.SavingConfig, "model": sections.FullyConnectedConfig}
+    belongs = "".join(
+        f" It belongs to the section '{name}'." for name, home in homes.items() if key in home.model_fields
+    )
+    hint = belongs or nearest(key, section.model_fields)
+    return f"unknown key, expected one of {', '.join(section.model_fields)}.{hint}"
+
+
+def _environment_problems(section: object) -> tuple[list[Problem], Environment | None]:
+    if not isinstance(section, Mapping) or not isinstance(section.get("name"), str):
+        return [], None  # the check of the sections has said so
+    parameters = {key: value for key, value in section.items() if key != "name"}
+    try:
+        definition = registry.environment_class(section["name"])
+    except WarpDriveError as error:
+        return [("env.name", str(error))], None
+    problems = _parameter_problems(definition, parameters)
+    wrong = {key.removeprefix("env.") for key, _ in problems}
+    try:
+        # with the parameters that are right, the policy tags can still be checked
+        return problems, definition(**{key: value for key, value in parameters.items() if key not in wrong})
+    except DefinitionError as error:
+        text = str(error)
+        first_word = text.split(maxsplit=1)[0]
+        return problems or [(f"env.{first_word}" if first_word in parameters else "env", text)], None
+    except TypeError:  # a parameter without a default is missing
+        if not problems:
+            raise
+        return problems, None
+
+
+def _parameter_problems(definition: type[Environment], parameters: Mapping[str, Any]) -> list[Problem]:
+    signature = inspect.signature(definition)
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
+    try:
+        hints = typing.get_type_hints(definition.__init__)
+    except NameError:  # an annotation that only a type checker can resolve
+        hints = {}
+    problems: list[Problem] = []
+    for key, value in parameters.items():
+        if key not in signature.parameters and not takes_any:
+            known = f"expected one of {', '.join(signature.parameters)}.{nearest(key, signature.parameters)}"
+            problems.append((f"env.{key}", f"unknown parameter of {definition.__name__}, {known}"))
+        elif key in hints:
+            problems += _type_problems(f"env.{key}", value, hints[key])
+    required = [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    ]
+    problems += [(f"env.{name}", "missing, and it has no default") for name in required if name not in parameters]
+    return problems
+
+
+def _type_problems(key: str, value: object, annotation: Any) -> list[Problem]:
+    try:
+        adapter = TypeAdapter[Any](annotation)
+    except PydanticUserError:  # a type that YAML cannot spell, such as a NumPy array: the constructor decides
+        return []
+    try:
+        # JSON rather than Python values: strict about types, yet a list stands for a tuple
+        adapter.validate_json(json.dumps(value, default=str), strict=True)
+    except ValidationError as error:
+        expected = " or ".join(dict.fromkeys(_expected(details) for details in error.errors()))
+        return [(key, f"found {_show(value)}, expected {expected}")]
+    return []
+
+
+def _tag_problems(env: Environment, policies: Mapping[str, Any]) -> list[Problem]:
+    tags = ", ".join(f"'{tag}'" for tag in env.policy_tags)
+    told = f"the policy tags of the environment are {tags}"
+    unknown = [
+        (f"policy.{tag}", f"unknown policy tag, {told}.{nearest(tag, env.policy_tags)}")
+        for tag in policies
+        if tag not in env.policy_tags
+    ]
+    missing = [(f"policy.{tag}", f"missing, {told}") for tag in env.policy_tags if tag not in policies]
+    return unknown + missing

@@ -1,0 +1,111 @@
+"""How good policies are: the mean over whole episodes, each replica playing the same number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.training.models.base import ActorCritic
+
+MAX_REPLICAS = 1000
+_STEPS_AT_ONCE = 16  # between two looks, from the host, at whether all have finished
+_GREEDY = 1e6  # logits times this leave no probability to any but the best choice
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """What came out of an evaluation.
+
+    Attributes:
+        episodes: how many were played and counted.
+        mean_return: per policy tag, mean over episodes of the mean over the agents of the tag.
+        std_return: per policy tag, standard deviation of the same over episodes.
+        mean_length: steps per episode.
+        terminated_fraction: share of the episodes that ended otherwise than by the time limit.
+    """
+
+    episodes: int
+    mean_return: dict[str, float]
+    std_return: dict[str, float]
+    mean_length: float
+    terminated_fraction: float
+
+
+@torch.no_grad()
+def evaluate(
+    env: EnvWrapper, models: Mapping[str, ActorCritic], num_episodes: int, deterministic: bool = False
+) -> EvaluationResult:
+    """Play ``num_episodes`` episodes from the first reset on.
+
+    Every replica plays the same number of whole episodes, so that short ones are not preferred, as they are among
+    the first episodes to finish. Episode k of replica e counts if ``k * num_envs + e < num_episodes``.
+
+    Args:
+        env: replicas for the evaluation only; at most ``num_episodes``.
+        models: per policy tag, what acts; agents of the other tags act uniformly at random.
+        num_episodes: how many episodes count.
+        deterministic: take the most probable action instead of sampling.
+    """
+    rounds = -(-num_episodes // env.num_envs)
+    record = _Record(env, rounds)
+    for tag in env.policy_tags:
+        env.logits(tag).zero_()
+    env.reset()
+    rollout = env.allocate_rollout(_STEPS_AT_ONCE)
+    while not record.complete():
+        rollout.begin()
+        for t in range(_STEPS_AT_ONCE):
+            for tag, model in models.items():
+                logits = model.logits(rollout.of("observations", tag, t))
+                if deterministic:
+                    logits = (logits - logits.amax(-1, keepdim=True)) * _GREEDY
+                env.logits(tag).copy_(logits)
+            env.step_rollout(rollout)
+            record.add(rollout.rewards[t], rollout.terminated[t], rollout.truncated[t])
+    return record.result(num_episodes)
+
+
+class _Record:
+    """Returns, lengths and ends of the first ``rounds`` episodes of every replica, kept on the device."""
+
+    def __init__(self, env: EnvWrapper, rounds: int) -> None:
+        self.policy_tags, self.rounds = env.policy_tags, rounds
+        device, replicas = env.device, env.num_envs
+        self.present = torch.zeros(replicas, env.num_agents, dtype=torch.float64, device=device)
+        self.present_length = torch.zeros(replicas, device=device)
+        self.played = torch.zeros(replicas, dtype=torch.int64, device=device)
+        # one round more than asked for takes the episodes that do not count
+        self.returns = torch.zeros(rounds + 1, *self.present.shape, dtype=torch.float64, device=device)
+        self.lengths = torch.zeros(rounds + 1, replicas, device=device)
+        self.terminated = torch.zeros(rounds + 1, replicas, device=device)
+        self.replica = torch.arange(replicas, device=device)
+
+    def add(self, rewards: Tensor, terminated: Tensor, truncated: Tensor) -> None:
+        ended = terminated | truncated
+        self.present += rewards
+        self.present_length += 1
+        slot = torch.where(ended, self.played.clamp(max=self.rounds), self.rounds)
+        self.returns[slot, self.replica] = self.present
+        self.lengths[slot, self.replica] = self.present_length
+        self.terminated[slot, self.replica] = terminated.float()
+        self.present.masked_fill_(ended[:, None], 0.0)
+        self.present_length.masked_fill_(ended, 0.0)
+        self.played += ended
+
+    def complete(self) -> bool:
+        return bool((self.played >= self.rounds).all())
+
+    def result(self, num_episodes: int) -> EvaluationResult:
+        returns = self.returns[:-1].flatten(0, 1)[:num_episodes].cpu()
+        per_tag = {tag: returns[:, list(ids)].mean(1) for tag, ids in self.policy_tags.items()}
+        return EvaluationResult(
+            episodes=num_episodes,
+            mean_return={tag: float(values.mean()) for tag, values in per_tag.items()},
+            std_return={tag: float(values.std(correction=0)) for tag, values in per_tag.items()},
+            mean_length=float(self.lengths[:-1].flatten()[:num_episodes].mean()),
+            terminated_fraction=float(self.terminated[:-1].flatten()[:num_episodes].mean()),
+        )

@@ -1,0 +1,69 @@
+"""Metrics on disk: ``metrics.csv`` and TensorBoard events, with environment steps as the x axis."""
+
+from __future__ import annotations
+
+import csv
+import math
+import resource
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+class MetricsLog:
+    """Appends one row per logged update. The columns are those of the first row; rows are flushed at once.
+
+    Args:
+        path: of the CSV file.
+        tensorboard: a folder for TensorBoard events, or None.
+    """
+
+    def __init__(self, path: Path, tensorboard: Path | None) -> None:
+        self._file = path.open("w", newline="", encoding="utf-8")
+        self._rows = csv.writer(self._file)
+        self._columns: list[str] = []
+        self._events = _event_writer(tensorboard) if tensorboard else None
+
+    def write(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        """Log ``metrics`` at ``env_steps``; NaN stands for "nothing to report" and becomes an empty cell."""
+        if not self._columns:
+            self._columns = list(metrics)
+            self._rows.writerow(["env_steps", *self._columns])
+        cells = ["" if math.isnan(metrics[name]) else repr(metrics[name]) for name in self._columns]
+        self._rows.writerow([env_steps, *cells])
+        self._file.flush()
+        if self._events:
+            for name, value in metrics.items():
+                if not math.isnan(value):
+                    self._events.add_scalar(name, value, env_steps)
+
+    def __enter__(self) -> MetricsLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if self._events:
+            self._events.close()
+
+
+def memory_gib(device: torch.device) -> float:
+    """The most memory used so far, in GiB: of PyTorch on a GPU, of the whole process on the CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    unit = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss differs
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
+
+
+def _event_writer(folder: Path) -> SummaryWriter:
+    from torch.utils.tensorboard import SummaryWriter  # takes a second to import
+
+    return SummaryWriter(str(folder))

@@ -1,0 +1,23 @@
+"""What the trainer asks of a model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+
+class ActorCritic(nn.Module, ABC):
+    """A policy and a value estimate over the same observations."""
+
+    @abstractmethod
+    def logits(self, observations: Tensor) -> Tensor:
+        """``[..., *observation_shape]`` of any dtype -> ``[..., num_logits]`` float32."""
+
+    @abstractmethod
+    def values(self, observations: Tensor) -> Tensor:
+        """``[..., *observation_shape]`` of any dtype -> ``[...]`` float32."""
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits ``[..., num_logits]`` and values ``[...]``."""
+        return self.logits(observations), self.values(observations)

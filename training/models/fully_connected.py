@@ -1,0 +1,62 @@
+"""The standard model: one multi-layer perceptron for the policy and one for the value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+from warpdrive.training.models.base import ActorCritic
+
+_ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
+
+
+class FullyConnected(ActorCritic):
+    """Policy and value as separate perceptrons, so that neither loss moves the other's parameters.
+
+    Initialised orthogonally (Saxe et al. 2014, arXiv:1312.6120) with gain sqrt(2) in the hidden layers, 0.01 in the
+    last layer of the policy, which starts nearly uniform, and 1 in the last layer of the value.
+
+    Args:
+        observation_shape: shape of one agent's observation; it is flattened.
+        num_logits: outputs of the policy.
+        hidden: width of each hidden layer.
+        activation: ``"tanh"`` or ``"relu"``.
+    """
+
+    def __init__(
+        self, observation_shape: Sequence[int], num_logits: int, hidden: Sequence[int], activation: str
+    ) -> None:
+        super().__init__()
+        self.observation_dims = len(observation_shape)
+        size = 1
+        for length in observation_shape:
+            size *= length
+        self.policy = _perceptron([size, *hidden, num_logits], activation, last_gain=0.01)
+        self.value = _perceptron([size, *hidden, 1], activation, last_gain=1.0)
+
+    def logits(self, observations: Tensor) -> Tensor:
+        """See ``ActorCritic``."""
+        outputs: Tensor = self.policy(self._flat(observations))
+        return outputs
+
+    def values(self, observations: Tensor) -> Tensor:
+        """See ``ActorCritic``."""
+        outputs: Tensor = self.value(self._flat(observations))
+        return outputs.squeeze(-1)
+
+    def _flat(self, observations: Tensor) -> Tensor:
+        leading = observations.shape[: observations.dim() - self.observation_dims]
+        return observations.reshape(*leading, -1).float()
+
+
+def _perceptron(sizes: Sequence[int], activation: str, last_gain: float) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for depth, (inputs, outputs) in enumerate(pairwise(sizes)):
+        is_last = depth == len(sizes) - 2
+        linear = nn.Linear(inputs, outputs)
+        nn.init.orthogonal_(linear.weight, last_gain if is_last else 2**0.5)
+        nn.init.zeros_(linear.bias)
+        layers += [linear] if is_last else [linear, _ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers)

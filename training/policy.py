@@ -1,0 +1,60 @@
+"""What the agents of one policy tag share: a model, and what trains it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from gymnasium import Space
+from torch import Tensor
+
+from warpdrive.errors import DefinitionError
+from warpdrive.rollout import Rollout
+from warpdrive.training.algorithms import build_algorithm
+from warpdrive.training.batch import batch_of
+from warpdrive.training.models import build_model
+from warpdrive.training.models.distributions import action_sizes
+from warpdrive.training.sections import PolicyConfig, RandomConfig
+
+
+class Policy:
+    """A model that acts for the agents of a tag, and its optimizer and algorithm.
+
+    Args:
+        tag: the policy tag.
+        agent_ids: the agents it acts for.
+        config: the policy's section of the run configuration, of a learning algorithm.
+        observation_space: of one agent.
+        action_space: of one agent.
+        device: where the model lives.
+        seed: of the initial parameters and of the order of minibatches.
+    """
+
+    def __init__(
+        self,
+        tag: str,
+        agent_ids: Sequence[int],
+        config: PolicyConfig,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        device: torch.device,
+        seed: int,
+    ) -> None:
+        assert not isinstance(config, RandomConfig), "agents that act at random need no policy"
+        if not observation_space.shape:
+            raise DefinitionError(f"policy '{tag}': found the observation space {observation_space}, expected a Box")
+        self.tag, self.config = tag, config
+        self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)
+        sizes = action_sizes(action_space)
+        self.model = build_model(config.model, observation_space.shape, sum(sizes), seed).to(device)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.lr, eps=1e-5, fused=True)
+        self.algorithm = build_algorithm(config, self.model, sizes, self.optimizer)
+        self.generator = torch.Generator(device).manual_seed(seed)
+
+    def update(self, rollout: Rollout) -> dict[str, Tensor]:
+        """Train on a full rollout, unless the configuration says otherwise. Returns scalars on the device."""
+        if not self.config.to_train:
+            return {}
+        batch = batch_of(rollout, self.tag, self.agent_ids, self.model, self.config.gamma, self.config.gae_lambda)
+        return self.algorithm.update(batch, self.generator)

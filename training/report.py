@@ -1,0 +1,55 @@
+"""What a training run tells whoever watches it: after each logged update, and at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class UpdateReport:
+    """The state of a run after a logged update.
+
+    Attributes:
+        update: updates done so far.
+        env_steps: environment steps done so far.
+        total_steps: environment steps of the whole run.
+        returns: per policy tag, the mean over the episodes that ended since the last report of the mean over the
+            agents of the tag; None where no episode ended.
+        env_steps_per_second: since the last report.
+        metrics: all that was logged, by the names of the metrics files.
+        seconds_left: estimated from the speed so far.
+    """
+
+    update: int
+    env_steps: int
+    total_steps: int
+    returns: dict[str, float | None]
+    env_steps_per_second: float
+    metrics: dict[str, float]
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """How a run ended; also written to ``summary.json``.
+
+    Attributes:
+        status: ``"finished"``, ``"interrupted"`` (Ctrl-C) or ``"failed"``.
+        run_folder: where everything was written.
+        checkpoint: the last checkpoint's folder, or None.
+        updates: updates done.
+        env_steps: environment steps done.
+        seconds: wall time of this call of ``train``.
+        returns: per policy tag, as in the last ``UpdateReport`` in which an episode had ended.
+        message: what went wrong, or "".
+    """
+
+    status: str
+    run_folder: Path
+    checkpoint: Path | None
+    updates: int
+    env_steps: int
+    seconds: float
+    returns: dict[str, float | None]
+    message: str = ""

@@ -1,0 +1,76 @@
+"""The folder of one run: ``<folder>/<name>/<date-time>/``."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+from warpdrive.errors import CheckpointError, nearest
+from warpdrive.training.config import RunConfig, save_config
+from warpdrive.training.report import TrainingSummary
+
+
+class RunFolder:
+    """Names of what a run leaves behind: ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``summary.json``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.metrics = path / "metrics.csv"
+        self.checkpoints = path / "checkpoints"
+        self.summary = path / "summary.json"
+
+    @classmethod
+    def create(cls, config: RunConfig) -> RunFolder:
+        """Make a new folder below ``config.saving.folder`` and write ``config.yaml`` into it."""
+        parent = Path(config.saving.folder) / config.name
+        stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        for attempt in range(1, 1000):
+            path = parent / (stamp if attempt == 1 else f"{stamp}-{attempt}")
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            run = cls(path)
+            save_config(config, run.config)
+            return run
+        raise FileExistsError(f"{parent}: a thousand runs were started in one second")
+
+    def write_summary(self, summary: TrainingSummary) -> None:
+        """Write ``summary.json`` (whole or not at all)."""
+        values = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(summary).items()}
+        write_whole(self.summary, json.dumps(values, indent=2) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a small text file beside its place and move it there, so that nobody ever reads half of it."""
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)
+
+
+def find_run(run: str | Path, folder: str | Path = "runs") -> RunFolder:
+    """The run meant by its own folder, by a checkpoint in it, or by a name: ``runs/<name>`` or just ``<name>``.
+
+    A name means its newest run.
+
+    Raises:
+        CheckpointError: there is no such run.
+    """
+    path, parent = Path(run), Path(folder)
+    for candidate in (path, path.parent.parent):
+        if (candidate / "config.yaml").is_file():
+            return RunFolder(candidate)
+    for named in (path, parent / path):
+        runs = sorted(named.glob("*/config.yaml"), key=lambda config: config.stat().st_mtime_ns)
+        if runs:
+            return RunFolder(runs[-1].parent)
+    names = sorted(child.name for child in parent.iterdir() if child.is_dir()) if parent.is_dir() else []
+    known = f" Runs there: {', '.join(names)}." if names else ""
+    raise CheckpointError(
+        f"{run}: neither a run folder (it has a config.yaml) nor the name of a run in '{folder}'."
+        f"{nearest(path.name, names)}{known}"
+    )

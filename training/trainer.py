@@ -1,0 +1,250 @@
+"""The trainer: rolls policies out in an environment, updates them, evaluates, saves and loads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.errors import CheckpointError, ConfigError, nearest
+from warpdrive.training.checkpoint import Checkpoint, find_checkpoint, read_checkpoint, write_checkpoint
+from warpdrive.training.config import RunConfig, load_config, plain
+from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, evaluate
+from warpdrive.training.policy import Policy
+from warpdrive.training.report import TrainingSummary, UpdateReport
+from warpdrive.training.sections import RandomConfig
+from warpdrive.training.training_run import run_training
+
+_EVALUATION_SEED = 1_000_003  # added to the run's seed: evaluation replicas do not repeat the training ones
+
+
+class Trainer:
+    """Trains one policy per policy tag of an environment.
+
+    Args:
+        env: the replicas to train in.
+        config: a run configuration. A dictionary may leave out ``name``, ``env`` and ``trainer.num_envs``, which are
+            then taken from ``env``; without ``env`` the run cannot be loaded from its folder alone.
+        policy_tag_to_agent_id_map: None, or what the environment itself says in ``policy_tags``.
+        device_id: the GPU, where the environment is on one.
+        num_devices: 1; more are not supported yet.
+
+    Attributes:
+        env: as given.
+        config: the checked configuration.
+        policies: per policy tag, what acts and learns; tags whose agents act at random have no entry.
+        updates: updates done so far.
+        env_steps: environment steps done so far.
+
+    Raises:
+        ConfigError: the configuration is wrong in itself, or does not fit the environment.
+    """
+
+    def __init__(
+        self,
+        env: EnvWrapper,
+        config: RunConfig | Mapping[str, Any],
+        policy_tag_to_agent_id_map: Mapping[str, Sequence[int]] | None = None,
+        device_id: int = 0,
+        num_devices: int = 1,
+    ) -> None:
+        _check_devices(env, device_id, num_devices)
+        _check_tags(env, policy_tag_to_agent_id_map)
+        self.env = env
+        self.config = _fitted(config, env)
+        self.policies = {
+            tag: Policy(
+                tag,
+                agent_ids,
+                settings,
+                env.observation_spaces[tag],
+                env.action_spaces[tag],
+                env.device,
+                seed=self.config.trainer.seed + index,
+            )
+            for index, (tag, agent_ids) in enumerate(env.policy_tags.items())
+            if not isinstance(settings := self.config.policy[tag], RandomConfig)
+        }
+        self.updates = 0
+        self.env_steps = 0
+        self.rollout = env.allocate_rollout(self.config.trainer.rollout_length)
+        for tag in env.policy_tags:
+            env.logits(tag).zero_()
+        env.reset()
+
+    def train(self, on_update: Callable[[UpdateReport], None] | None = None) -> TrainingSummary:
+        """Train until ``trainer.total_steps``, in a new run folder.
+
+        Args:
+            on_update: called after each logged update. Ctrl-C, in it or anywhere else, ends the run after the
+                present update; the checkpoint and the summary are then written as at the end of a whole run.
+
+        Raises:
+            TrainingError: a loss is no longer finite. The last good checkpoint is kept.
+        """
+        return run_training(self, on_update)
+
+    @torch.no_grad()
+    def collect(self) -> None:
+        """Fill the rollout: ``rollout_length`` steps of every replica."""
+        self.rollout.begin()
+        for t in range(self.config.trainer.rollout_length):
+            for tag, policy in self.policies.items():
+                self.env.logits(tag).copy_(policy.model.logits(self.rollout.of("observations", tag)[t]))
+            self.env.step_rollout(self.rollout)
+        self.env_steps += self.config.trainer.train_batch_size
+
+    def update(self) -> dict[str, Tensor]:
+        """Train every policy on the rollout. Returns ``losses/<term>/<tag>``, scalars on the device."""
+        metrics = {
+            f"losses/{term}/{tag}": value
+            for tag, policy in self.policies.items()
+            for term, value in policy.update(self.rollout).items()
+        }
+        self.updates += 1
+        return metrics
+
+    def evaluate(
+        self,
+        num_episodes: int | None = None,
+        random: Collection[str] = (),
+        deterministic: bool = False,
+        seed: int | None = None,
+    ) -> EvaluationResult:
+        """Play whole episodes on replicas of their own; training is not disturbed.
+
+        Args:
+            num_episodes: how many; None: ``trainer.evaluation.num_episodes``.
+            random: policy tags whose agents act uniformly at random instead.
+            deterministic: take the most probable action instead of sampling.
+            seed: of the start states and the sampling; None: one that follows from the run's seed.
+        """
+        num_episodes = self.config.trainer.evaluation.num_episodes if num_episodes is None else num_episodes
+        if num_episodes < 1:
+            raise ConfigError(f"evaluate: found num_episodes = {num_episodes}, expected 1 or more")
+        for tag in random:
+            if tag not in self.env.policy_tags:
+                known = ", ".join(self.env.policy_tags)
+                hint = nearest(tag, self.env.policy_tags)
+                raise ConfigError(f"evaluate: unknown policy tag '{tag}', expected one of {known}.{hint}")
+        env = EnvWrapper(
+            self.env.env,
+            num_envs=min(num_episodes, MAX_REPLICAS),
+            env_backend=self.config.trainer.env_backend,
+            seed=self.config.trainer.seed + _EVALUATION_SEED if seed is None else seed,
+            reset_pool_size=self.config.trainer.reset_pool_size,
+        )
+        models = {tag: policy.model for tag, policy in self.policies.items() if tag not in random}
+        return evaluate(env, models, num_episodes, deterministic)
+
+    def checkpoint(self) -> Checkpoint:
+        """All that is needed to go on from here as if nothing had happened."""
+        return Checkpoint(
+            config=self.config.model_dump(mode="json"),
+            models={tag: policy.model.state_dict() for tag, policy in self.policies.items()},
+            state={
+                "updates": self.updates,
+                "env_steps": self.env_steps,
+                "device": self.env.device.type,
+                "optimizers": {tag: policy.optimizer.state_dict() for tag, policy in self.policies.items()},
+                "generators": {tag: policy.generator.get_state() for tag, policy in self.policies.items()},
+                "simulation": self.env.ctx.save_state(),
+            },
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write a checkpoint folder.
+
+        Raises:
+            CheckpointError: ``path`` is something else already, or cannot be written.
+        """
+        write_checkpoint(Path(path), self.checkpoint())
+
+    @classmethod
+    def load(cls, path: str | Path, env: EnvWrapper | None = None) -> Trainer:
+        """A trainer as it was when the checkpoint was written; ``train`` continues from there.
+
+        Args:
+            path: a checkpoint folder, or a run (its folder or name; then its latest checkpoint).
+            env: the environment; None: made from the configuration in the checkpoint.
+
+        Raises:
+            CheckpointError: there is no checkpoint, it is damaged, or it does not fit the environment.
+        """
+        folder = find_checkpoint(path)
+        checkpoint = read_checkpoint(folder)
+        if env is None:
+            env = make_env(load_config(checkpoint.config))
+        trainer = cls(env, checkpoint.config)
+        try:
+            trainer._restore(checkpoint)
+        except (KeyError, ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[-1].strip()
+            raise CheckpointError(f"{folder}: does not fit the environment as it is now: {reason}") from error
+        return trainer
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        state = checkpoint.state
+        self.updates, self.env_steps = state["updates"], state["env_steps"]
+        for tag, policy in self.policies.items():
+            policy.model.load_state_dict(checkpoint.models[tag])
+            policy.optimizer.load_state_dict(state["optimizers"][tag])
+            if state["device"] == self.env.device.type:  # each kind of device has a generator of its own
+                policy.generator.set_state(state["generators"][tag])
+        self.env.ctx.load_state(state["simulation"].to(self.env.device))
+
+
+def make_env(config: RunConfig) -> EnvWrapper:
+    """The replicas that a run configuration describes.
+
+    Raises:
+        ConfigError: the configuration does not say which environment.
+    """
+    if config.env is None:
+        raise ConfigError(f"run '{config.name}': its environment has no registered name; give it as env=...")
+    return EnvWrapper(
+        env_name=config.env.name,
+        env_config=config.env.parameters,
+        num_envs=config.trainer.num_envs,
+        env_backend=config.trainer.env_backend,
+        seed=config.trainer.seed,
+        reset_pool_size=config.trainer.reset_pool_size,
+    )
+
+
+def _fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper) -> RunConfig:
+    """``config`` completed from ``env`` and checked against it."""
+    raw = config.model_dump() if isinstance(config, RunConfig) else plain(config)
+    raw.setdefault("env", None)
+    raw.setdefault("name", env.env.name)
+    if isinstance(raw.get("trainer"), dict):
+        raw["trainer"].setdefault("num_envs", env.num_envs)
+    fitted = load_config(raw, environment=env.env)
+    if fitted.trainer.num_envs != env.num_envs:
+        raise ConfigError(
+            f"run configuration: trainer.num_envs: found {fitted.trainer.num_envs}, "
+            f"expected {env.num_envs}, the replicas of the environment given"
+        )
+    return fitted
+
+
+def _check_devices(env: EnvWrapper, device_id: int, num_devices: int) -> None:
+    if num_devices != 1:
+        raise ConfigError(f"Trainer: found num_devices = {num_devices}, expected 1 (more are not supported yet)")
+    if env.device.type == "cuda" and device_id != (env.device.index or 0):
+        raise ConfigError(f"Trainer: found device_id = {device_id}, but the environment is on {env.device}")
+
+
+def _check_tags(env: EnvWrapper, given: Mapping[str, Sequence[int]] | None) -> None:
+    if given is None:
+        return
+    found = {tag: sorted(ids) for tag, ids in given.items()}
+    if found != {tag: sorted(ids) for tag, ids in env.policy_tags.items()}:
+        raise ConfigError(
+            f"Trainer: found policy_tag_to_agent_id_map = {found}, but the environment's policy_tags are "
+            f"{dict(env.policy_tags)}; change policy_tags in the environment"
+        )

@@ -1,0 +1,198 @@
+"""One call of ``Trainer.train``: the loop, what it logs and saves, and how it ends."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from warpdrive.errors import TrainingError
+from warpdrive.training.checkpoint import save_in_run
+from warpdrive.training.interrupts import StopRequest, stop_on_interrupt
+from warpdrive.training.metrics import MetricsLog, memory_gib
+from warpdrive.training.report import TrainingSummary, UpdateReport
+from warpdrive.training.run_folder import RunFolder
+from warpdrive.training.sections import RandomConfig
+
+if TYPE_CHECKING:
+    from warpdrive.training.trainer import Trainer
+
+
+def run_training(trainer: Trainer, on_update: Callable[[UpdateReport], None] | None) -> TrainingSummary:
+    """Train in a new run folder; see ``Trainer.train``."""
+    folder = RunFolder.create(trainer.config)
+    events = folder.path / "tensorboard" if trainer.config.saving.tensorboard else None
+    with (
+        MetricsLog(folder.metrics, events) as log,
+        _torch_threads(trainer.config.trainer.torch_threads),
+        stop_on_interrupt() as stop,
+    ):
+        return _TrainingRun(trainer, folder, log, stop, on_update).run()
+
+
+class _TrainingRun:
+    def __init__(
+        self,
+        trainer: Trainer,
+        folder: RunFolder,
+        log: MetricsLog,
+        stop: StopRequest,
+        on_update: Callable[[UpdateReport], None] | None,
+    ) -> None:
+        self.trainer, self.folder, self.log, self.stop, self.on_update = trainer, folder, log, stop, on_update
+        self.first_step = trainer.env_steps
+        self.began = time.perf_counter()
+        self.returns: dict[str, float | None] = dict.fromkeys(trainer.env.policy_tags)
+        self.saved: Path | None = None
+        self.saved_at = -1
+        self._start_interval()
+
+    def run(self) -> TrainingSummary:
+        saving, total = self.trainer.config.saving, self.trainer.config.trainer.total_steps
+        status = "finished"
+        try:
+            while self.trainer.env_steps < total:
+                losses = self._step()
+                over = self.trainer.env_steps >= total or self.stop.requested
+                save = over or self.trainer.updates % saving.checkpoint_every == 0
+                if save or self.trainer.updates % saving.log_every == 0:
+                    self._log(losses)  # before saving: it raises if the losses are not finite
+                if save or self.stop.requested:
+                    self._save()
+                if self.stop.requested:
+                    status = "interrupted"
+                    break
+        except KeyboardInterrupt:  # the second Ctrl-C: the update under way is lost
+            status = "interrupted"
+        except Exception as error:
+            self._summarise("failed", str(error))
+            raise
+        return self._summarise(status)
+
+    def _step(self) -> dict[str, Tensor]:
+        began = time.perf_counter()
+        self.trainer.collect()
+        collected = time.perf_counter()
+        losses = self.trainer.update()
+        self.rollout_seconds += collected - began
+        self.update_seconds += time.perf_counter() - collected
+        self.interval_updates += 1
+        return losses
+
+    def _log(self, losses: dict[str, Tensor]) -> None:
+        trainer = self.trainer
+        statistics = trainer.env.episode_statistics()
+        on_host = _read({**losses, **statistics})
+        metrics = {**self._charts(on_host), **{name: on_host[name][0] for name in losses}}
+        _check_finite({name: metrics[name] for name in losses}, self.saved)
+        steps = self.interval_updates * trainer.config.trainer.train_batch_size
+        speed = steps / (time.perf_counter() - self.interval_began)
+        metrics |= {
+            "perf/env_steps_per_second": speed,
+            "perf/agent_steps_per_second": speed * trainer.env.num_agents,
+            "perf/rollout_seconds": self.rollout_seconds / self.interval_updates,
+            "perf/update_seconds": self.update_seconds / self.interval_updates,
+            "perf/memory_gib": memory_gib(trainer.env.device),
+        }
+        self.log.write(trainer.env_steps, metrics)
+        if self.on_update:
+            self._tell(metrics, speed)
+        self._start_interval()
+
+    def _charts(self, on_host: dict[str, list[float]]) -> dict[str, float]:
+        trainer, episodes = self.trainer, on_host["episodes"][0]
+        charts = {}
+        for tag, ids in trainer.env.policy_tags.items():
+            total = sum(on_host["return"][agent] for agent in ids)
+            charts[f"charts/episodic_return/{tag}"] = total / len(ids) / episodes if episodes else math.nan
+            if episodes:
+                self.returns[tag] = charts[f"charts/episodic_return/{tag}"]
+        charts["charts/episodic_length"] = on_host["length"][0] / episodes if episodes else math.nan
+        charts["charts/terminated_fraction"] = on_host["terminated"][0] / episodes if episodes else math.nan
+        charts["charts/episodes"] = episodes
+        for tag, settings in trainer.config.policy.items():
+            if not isinstance(settings, RandomConfig):
+                charts[f"charts/learning_rate/{tag}"] = settings.lr
+        return charts
+
+    def _tell(self, metrics: dict[str, float], speed: float) -> None:
+        trainer = self.trainer
+        total = trainer.config.trainer.total_steps
+        elapsed = time.perf_counter() - self.began
+        returns = {tag: metrics[f"charts/episodic_return/{tag}"] for tag in self.returns}
+        report = UpdateReport(
+            update=trainer.updates,
+            env_steps=trainer.env_steps,
+            total_steps=total,
+            returns={tag: None if math.isnan(value) else value for tag, value in returns.items()},
+            env_steps_per_second=speed,
+            metrics=metrics,
+            seconds_left=elapsed / (trainer.env_steps - self.first_step) * max(0, total - trainer.env_steps),
+        )
+        assert self.on_update is not None
+        try:
+            self.on_update(report)
+        except KeyboardInterrupt:  # between two updates everything is in order: as good as the first Ctrl-C
+            self.stop.requested = True
+
+    def _save(self) -> None:
+        trainer = self.trainer
+        if self.saved_at != trainer.env_steps:
+            keep = trainer.config.saving.keep_last
+            self.saved = save_in_run(self.folder.checkpoints, trainer.env_steps, trainer.checkpoint(), keep)
+            self.saved_at = trainer.env_steps
+
+    def _summarise(self, status: str, message: str = "") -> TrainingSummary:
+        summary = TrainingSummary(
+            status=status,
+            run_folder=self.folder.path,
+            checkpoint=self.saved,
+            updates=self.trainer.updates,
+            env_steps=self.trainer.env_steps,
+            seconds=time.perf_counter() - self.began,
+            returns=self.returns,
+            message=message,
+        )
+        self.folder.write_summary(summary)
+        return summary
+
+    def _start_interval(self) -> None:
+        self.interval_began = time.perf_counter()
+        self.interval_updates = 0
+        self.rollout_seconds = self.update_seconds = 0.0
+
+
+def _read(tensors: dict[str, Tensor]) -> dict[str, list[float]]:
+    """Everything in one copy from the device."""
+    flat = torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors.values()])
+    parts = flat.cpu().split([tensor.numel() for tensor in tensors.values()])
+    return {name: part.tolist() for name, part in zip(tensors, parts, strict=True)}
+
+
+def _check_finite(losses: dict[str, float], saved: Path | None) -> None:
+    broken = next((name for name, value in losses.items() if not math.isfinite(value)), None)
+    if broken is None:
+        return
+    _, term, tag = broken.split("/", 2)
+    kept = f"the last good checkpoint is {saved}" if saved else "no checkpoint had been written yet"
+    raise TrainingError(
+        f"policy '{tag}': {term} became {losses[broken]}; {kept}. "
+        f"Try a smaller policy.{tag}.lr, and look for rewards or observations that are not finite"
+    )
+
+
+@contextmanager
+def _torch_threads(threads: int | None) -> Iterator[None]:
+    former = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(former)
