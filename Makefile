@@ -13,7 +13,7 @@ TYPECHECK := build/typecheck
 SOURCES_OF_THE_INSTALLATION := pyproject.toml setup.py constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help train test lint format install install-test install-lint clean distclean
+.PHONY: help train test lint lint-style lint-types format install install-test install-lint clean distclean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,9 +24,14 @@ train: install  ## train the taggers of tag_gridworld, evaluate them, write an a
 test: install-test  ## run the whole test suite
 	@$(BIN)/python -m pytest
 
-lint: install-lint  ## ruff, and mypy on the package as it is installed
+lint: lint-style lint-types  ## ruff, and mypy on the package as it is installed
+
+lint-style: install-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# Type checkers do not follow package_dir in an editable installation.
+lint-types: install-lint
 	@rm -rf build
 	@$(PIP_INSTALL) --no-deps --target $(TYPECHECK) .
 	MYPYPATH=$(TYPECHECK) $(BIN)/mypy --package warpdrive

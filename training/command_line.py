@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from warpdrive import __version__
 from warpdrive.errors import WarpDriveError, nearest
@@ -67,6 +67,10 @@ class _Parser(argparse.ArgumentParser):
         self.exit(MISTAKE, f"{self.prog}: {message.replace(chr(10), ' ')} (see {self.prog} --help)\n")
 
 
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[_Parser]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 2 for a mistake of the user, or 130 after Ctrl-C."""
     options = _parse(sys.argv[1:] if arguments is None else arguments)
@@ -119,10 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_Commands = argparse._SubParsersAction
-
-
-def _add(commands: _Commands[argparse.ArgumentParser], name: str, what: str, epilog: str) -> argparse.ArgumentParser:
+def _add(commands: _Commands, name: str, what: str, epilog: str) -> argparse.ArgumentParser:
     description = f"{what[0].upper()}{what[1:]}."
     layout = argparse.RawDescriptionHelpFormatter
     parser = commands.add_parser(name, help=what, description=description, epilog=epilog, formatter_class=layout)
@@ -130,21 +131,21 @@ def _add(commands: _Commands[argparse.ArgumentParser], name: str, what: str, epi
     return parser
 
 
-def _add_train(commands: _Commands[argparse.ArgumentParser]) -> None:
+def _add_train(commands: _Commands) -> None:
     parser = _add(commands, "train", "train, evaluate what came out, and animate an episode of it", TRAIN_EPILOG)
     parser.add_argument("source", metavar="<env or yaml>", help="a name from `warpdrive envs`, or a YAML file")
     parser.add_argument("overrides", metavar="key=value", nargs="*", help="replaces a value of the run configuration")
     parser.add_argument("--no-replay", action="store_true", help="do not write replay.gif")
 
 
-def _add_evaluate(commands: _Commands[argparse.ArgumentParser]) -> None:
+def _add_evaluate(commands: _Commands) -> None:
     parser = _add(commands, "evaluate", "measure the policies of a run over whole episodes", EVALUATE_EPILOG)
     _add_run(parser)
     parser.add_argument("--episodes", type=_count, metavar="N", help="how many (default: what the run says)")
     _add_acting(parser)
 
 
-def _add_replay(commands: _Commands[argparse.ArgumentParser]) -> None:
+def _add_replay(commands: _Commands) -> None:
     parser = _add(commands, "replay", "write one episode of a run as an animation", REPLAY_EPILOG)
     _add_run(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help=".gif or .mp4 (default: replay.gif in the run folder)")
@@ -152,7 +153,7 @@ def _add_replay(commands: _Commands[argparse.ArgumentParser]) -> None:
     _add_acting(parser)
 
 
-def _add_envs(commands: _Commands[argparse.ArgumentParser]) -> None:
+def _add_envs(commands: _Commands) -> None:
     parser = _add(commands, "envs", "list the environments, or the parameters of one", ENVS_EPILOG)
     parser.add_argument("name", metavar="<env>", nargs="?", help="a registered name or path/to/file.py:Class")
 
