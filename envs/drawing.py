@@ -1,0 +1,65 @@
+"""What the pictures of the environments have in common: a board with a title, colours, trails that fade."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+TAGGER_COLOUR = "#d1433f"
+RUNNER_COLOUR = "#2a78b8"
+TAGGED_COLOUR = "#f2b134"
+GONE_COLOUR = "#b9b6ae"
+INK = "#2f2e2a"
+PAPER = "#fbfaf6"
+BOARD = "#f1efe8"
+GRID_LINE = "#dcd8cb"
+
+
+def board(low: float, high: float, title: str, subtitle: str) -> tuple[Figure, Axes]:
+    """Return a square figure (560 x 600 pixels) and its axes from ``low`` to ``high`` in both directions."""
+    figure = Figure(figsize=(5.6, 6.0), dpi=100, facecolor=PAPER)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.045, 0.042, 0.91, 0.85))
+    axes.set(xlim=(low, high), ylim=(low, high), xticks=[], yticks=[], facecolor=BOARD)
+    for spine in axes.spines.values():
+        spine.set(color=INK, linewidth=1.2)
+    figure.text(0.045, 0.94, title, fontsize=13, fontweight="bold", color=INK, va="center")
+    figure.text(0.955, 0.94, subtitle, fontsize=11, color=INK, va="center", ha="right")
+    return figure, axes
+
+
+def legend(figure: Figure, entries: Sequence[tuple[str, str]]) -> None:
+    """Write the (word, colour) pairs below the title, each word in its colour."""
+    for i, (word, colour) in enumerate(entries):
+        figure.text(0.045 + 0.16 * i, 0.907, f"\N{BLACK CIRCLE} {word}", fontsize=9, color=colour, va="center")
+
+
+def fading_trails(
+    axes: Axes, x: npt.NDArray[np.floating], y: npt.NDArray[np.floating], colour: str, width: float
+) -> None:
+    """Draw the paths ``x``, ``y`` (``[steps, agents]``, the latest last), the older the fainter."""
+    if len(x) < 2:
+        return
+    points = np.stack([x, y], axis=-1)
+    segments = np.stack([points[:-1], points[1:]], axis=2)
+    steps, agents = segments.shape[:2]
+    colours = np.empty((steps, agents, 4))
+    colours[..., :3] = to_rgb(colour)
+    colours[..., 3] = np.linspace(0.05, 0.6, steps)[:, None]
+    axes.add_collection(
+        LineCollection(
+            segments.reshape(-1, 2, 2),
+            colors=colours.reshape(-1, 4),
+            linewidths=width,
+            capstyle="round",
+            zorder=2,
+        ),
+        autolim=False,
+    )

@@ -1,0 +1,88 @@
+"""Checks of constructor parameters: each returns the value in its plain Python type, or says what would be allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from warpdrive.errors import DefinitionError
+
+LARGEST_INT = 2**31 - 1
+
+
+def whole(name: str, value: Any, at_least: int, at_most: int = LARGEST_INT) -> int:
+    """Return ``value`` as an int in ``[at_least, at_most]``; raise ``DefinitionError`` for anything else."""
+    if not _is_whole(value) or not at_least <= value <= at_most:
+        bound = f"of {at_least} or more" if at_most == LARGEST_INT else f"from {at_least} to {at_most}"
+        _refuse(name, value, f"a whole number {bound}")
+    return int(value)
+
+
+def real(
+    name: str,
+    value: Any,
+    *,
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+    above: float = -math.inf,
+) -> float:
+    """Return ``value`` as a finite float within the bounds given (``above`` is exclusive), or raise."""
+    in_range = _is_finite_real(value) and at_least <= value <= at_most and value > above
+    if not in_range:
+        bounds = [
+            *([f"greater than {above:g}"] if above > -math.inf else []),
+            *([f"of {at_least:g} or more"] if at_least > -math.inf else []),
+            *([f"of {at_most:g} or less"] if at_most < math.inf else []),
+        ]
+        _refuse(name, value, f"a finite number {' and '.join(bounds)}".rstrip())
+    return float(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return ``value`` as a bool; raise ``DefinitionError`` unless it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        _refuse(name, value, "True or False")
+    return bool(value)
+
+
+def optional_seed(name: str, value: Any) -> int | None:
+    """Return ``value`` as a non-negative int, or None; raise ``DefinitionError`` for anything else."""
+    if value is not None and not (_is_whole(value) and value >= 0):
+        _refuse(name, value, "None or a whole number of 0 or more")
+    return None if value is None else int(value)
+
+
+def per_agent(
+    name: str, value: Any, num_agents: int, dtype: npt.DTypeLike, low: float = -math.inf, high: float = math.inf
+) -> npt.NDArray[Any] | None:
+    """Return ``value`` as an array ``[num_agents]`` of ``dtype`` with entries in ``[low, high]``, or None for None."""
+    if value is None:
+        return None
+    kind, is_entry = ("whole", _is_whole) if np.issubdtype(dtype, np.integer) else ("finite", _is_finite_real)
+    entries = value.tolist() if isinstance(value, np.ndarray) else value
+    if (
+        not isinstance(entries, Sequence)
+        or isinstance(entries, str)
+        or len(entries) != num_agents
+        or not all(is_entry(entry) and low <= entry <= high for entry in entries)
+    ):
+        bounds = f" from {low:g} to {high:g}" if math.isfinite(low) else ""
+        _refuse(name, value, f"None or a list of {num_agents} {kind} numbers{bounds}, one for each agent")
+    return np.array(entries, dtype)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+
+
+def _is_finite_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value)
+
+
+def _refuse(name: str, value: Any, allowed: str) -> NoReturn:
+    raise DefinitionError(f"{name} is {value!r}, but it must be {allowed}.")

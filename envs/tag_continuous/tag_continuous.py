@@ -1,0 +1,399 @@
+"""Taggers and runners on a continuous square (a Tag game of WarpDrive, arXiv 2108.13976)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs import parameters
+from warpdrive.envs.tag_continuous import reference
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ZERO = np.float32(0.0)
+ONE = np.float32(1.0)
+TWO_PI = np.float32(2.0 * math.pi)
+INFINITY = np.float32(np.inf)
+
+
+@wd.kernel
+def step(
+    loc_x,
+    loc_y,
+    speed,
+    direction,
+    acceleration,
+    in_game,
+    active,
+    runners_left,
+    actions,
+    rewards,
+    terminated,
+    timestep,
+    acceleration_table,
+    turn_table,
+    top_speed,
+    step_reward,
+    is_runner,
+    tagger_ids,
+    num_taggers,
+    grid_length,
+    episode_length,
+    edge_hit_penalty,
+    squared_tagging_distance,
+    tag_reward_for_tagger,
+    tag_penalty_for_runner,
+    end_of_game_reward_for_runner,
+    runner_exits_game_after_tagged,
+):
+    """Move every agent; once all have moved, let every runner in the game see whether it is tagged."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+
+    playing = active[env, agent]
+    in_game[env, agent] = playing
+    s = ONE if playing else ZERO
+
+    new_acceleration = acceleration[env, agent] + acceleration_table[actions[env, agent, 0]]
+    new_direction = ((direction[env, agent] + turn_table[actions[env, agent, 1]]) % TWO_PI) * s
+    limit = top_speed[agent]
+    new_speed = min(max(speed[env, agent] + new_acceleration, ZERO), limit) * s
+    if new_speed <= ZERO or new_speed >= limit:
+        new_acceleration = ZERO
+    x = loc_x[env, agent] + new_speed * math.cos(new_direction)
+    y = loc_y[env, agent] + new_speed * math.sin(new_direction)
+    inside_x = min(max(x, ZERO), grid_length)
+    inside_y = min(max(y, ZERO), grid_length)
+    reward = step_reward[agent]
+    if inside_x != x or inside_y != y:
+        reward += edge_hit_penalty
+
+    acceleration[env, agent] = new_acceleration
+    direction[env, agent] = new_direction
+    speed[env, agent] = new_speed
+    loc_x[env, agent] = inside_x
+    loc_y[env, agent] = inside_y
+    rewards[env, agent] = reward * s
+    cuda.syncthreads()
+
+    if is_runner[agent] and in_game[env, agent]:
+        tagger = -1
+        nearest = squared_tagging_distance
+        for i in range(num_taggers):
+            dx = loc_x[env, tagger_ids[i]] - loc_x[env, agent]
+            dy = loc_y[env, tagger_ids[i]] - loc_y[env, agent]
+            squared_distance = dx * dx + dy * dy
+            if squared_distance < nearest:
+                nearest = squared_distance
+                tagger = tagger_ids[i]
+        if tagger >= 0:
+            rewards[env, agent] += tag_penalty_for_runner
+            cuda.atomic.add(rewards, (env, tagger), tag_reward_for_tagger)
+            if runner_exits_game_after_tagged:
+                active[env, agent] = False
+                cuda.atomic.add(runners_left, env, -1)
+        if active[env, agent] and timestep[env] == episode_length:
+            rewards[env, agent] += end_of_game_reward_for_runner
+    cuda.syncthreads()
+
+    if agent == 0:
+        terminated[env] = runners_left[env] == 0
+
+
+@wd.kernel
+def observe_all(
+    loc_x,
+    loc_y,
+    speed,
+    direction,
+    acceleration,
+    in_game,
+    is_runner,
+    observations,
+    timestep,
+    num_agents,
+    location_scale,
+    speed_scale,
+    direction_scale,
+    time_scale,
+):
+    """Write ``observations [7 * (num_agents - 1) + 1]``: seven blocks of the other agents in id order, and the time."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    block = num_agents - 1
+    s = ONE if in_game[env, agent] else ZERO
+    for i in range(block):
+        other = i + 1 if i >= agent else i
+        observations[env, agent, i] = (loc_x[env, other] - loc_x[env, agent]) * location_scale * s
+        observations[env, agent, block + i] = (loc_y[env, other] - loc_y[env, agent]) * location_scale * s
+        observations[env, agent, 2 * block + i] = (speed[env, other] - speed[env, agent]) * speed_scale * s
+        observations[env, agent, 3 * block + i] = (
+            (acceleration[env, other] - acceleration[env, agent]) * speed_scale * s
+        )
+        observations[env, agent, 4 * block + i] = (direction[env, other] - direction[env, agent]) * direction_scale * s
+        observations[env, agent, 5 * block + i] = ONE if is_runner[other] else ZERO
+        observations[env, agent, 6 * block + i] = ONE if in_game[env, other] else ZERO
+    observations[env, agent, 7 * block] = np.float32(timestep[env]) * time_scale * s
+
+
+@wd.kernel
+def observe_nearest(
+    loc_x,
+    loc_y,
+    speed,
+    direction,
+    acceleration,
+    in_game,
+    is_runner,
+    observations,
+    timestep,
+    num_agents,
+    num_other_agents_observed,
+    location_scale,
+    speed_scale,
+    direction_scale,
+    time_scale,
+):
+    """Write ``observations [7 * K + 1]``: seven blocks of the K nearest agents in the game, and the time.
+
+    One pass over the agents keeps the K nearest so far in ascending order; most of the others are turned away
+    by one comparison with the last of them. A place without a neighbour holds the agent itself, whose
+    differences to itself are the zeros wanted there. The insertion has no branches and, once unrolled, no
+    indexing, so that the two short lists live in registers.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    nearest = cuda.local.array(num_other_agents_observed, np.int32)
+    squared_distance = cuda.local.array(num_other_agents_observed, np.float32)
+    for k in range(num_other_agents_observed):
+        nearest[k] = agent
+        squared_distance[k] = INFINITY
+    x, y = loc_x[env, agent], loc_y[env, agent]
+    if in_game[env, agent]:
+        farthest = INFINITY
+        for other in range(num_agents):
+            dx = loc_x[env, other] - x
+            dy = loc_y[env, other] - y
+            candidate = dx * dx + dy * dy
+            if candidate < farthest and other != agent and in_game[env, other]:
+                distance_before = ZERO
+                nearest_before = np.int32(other)
+                for k in range(num_other_agents_observed):
+                    distance_here = squared_distance[k]
+                    nearest_here = nearest[k]
+                    squared_distance[k] = min(distance_here, max(distance_before, candidate))
+                    nearest[k] = (
+                        (nearest_before if candidate < distance_before else np.int32(other))
+                        if candidate < distance_here
+                        else nearest_here
+                    )
+                    distance_before = distance_here
+                    nearest_before = nearest_here
+                farthest = squared_distance[num_other_agents_observed - 1]
+
+    for k in range(num_other_agents_observed):
+        other = nearest[k]
+        found = ONE if squared_distance[k] < INFINITY else ZERO
+        observations[env, agent, k] = (loc_x[env, other] - x) * location_scale
+        observations[env, agent, num_other_agents_observed + k] = (loc_y[env, other] - y) * location_scale
+        observations[env, agent, 2 * num_other_agents_observed + k] = (
+            speed[env, other] - speed[env, agent]
+        ) * speed_scale
+        observations[env, agent, 3 * num_other_agents_observed + k] = (
+            acceleration[env, other] - acceleration[env, agent]
+        ) * speed_scale
+        observations[env, agent, 4 * num_other_agents_observed + k] = (
+            direction[env, other] - direction[env, agent]
+        ) * direction_scale
+        observations[env, agent, 5 * num_other_agents_observed + k] = found if is_runner[other] else ZERO
+        observations[env, agent, 6 * num_other_agents_observed + k] = found
+    s = ONE if in_game[env, agent] else ZERO
+    observations[env, agent, 7 * num_other_agents_observed] = np.float32(timestep[env]) * time_scale * s
+
+
+class TagContinuous(wd.Environment):
+    """Taggers steer on a square, and score by coming close to runners, who may have to leave the game.
+
+    Locations and lengths share one unit; a speed is that unit per step, an acceleration a speed per step, an angle
+    is in radians. The agents' roles are drawn at construction, from ``seed`` (or from 0 if it is None), so that the
+    same parameters always give the same ``policy_tags``.
+
+    Args:
+        num_taggers: number of taggers, 1 or more.
+        num_runners: number of runners, 1 or more.
+        grid_length: side L of the square, greater than 0; locations are in [0, L].
+        episode_length: steps T after which an episode is truncated, 1 or more.
+        starting_location_x: one x in [0, L] for each agent, or None: drawn uniformly.
+        starting_location_y: one y in [0, L] for each agent, or None: drawn uniformly.
+        starting_directions: one angle for each agent, or None: drawn from 0, pi/2, pi and 3 pi/2.
+        seed: 0 or more: roles and the one start state are drawn from it; None: start states are drawn from the
+            generator that ``initial_state`` is given.
+        max_speed: top speed of an agent of skill 1, greater than 0.
+        skill_level_runner: factor on the top speed of the runners, 0 or more.
+        skill_level_tagger: factor on the top speed of the taggers, 0 or more.
+        max_acceleration: largest change of the acceleration in one step, ``min_acceleration`` or more.
+        min_acceleration: smallest one.
+        max_turn: largest turn in one step, ``min_turn`` or more.
+        min_turn: smallest one.
+        num_acceleration_levels: choices from ``min_acceleration`` to ``max_acceleration``, 1 or more; action 0 is
+            an additional one that does nothing.
+        num_turn_levels: the same for turns.
+        edge_hit_penalty: reward for a move that ends outside the square, 0 or less.
+        use_full_observation: whether agents see all others, or the nearest ones that are still in the game.
+        num_other_agents_observed: how many of the nearest ones, K, 1 or more.
+        tagging_distance: how near a tagger tags a runner, as a fraction of L, greater than 0 and at most 1.
+        tag_reward_for_tagger: reward of the nearest tagger for a tag, 0 or more.
+        step_penalty_for_tagger: reward of a tagger in every step, 0 or less.
+        tag_penalty_for_runner: reward of a runner for being tagged, 0 or less.
+        step_reward_for_runner: reward of a runner in every step, 0 or more.
+        end_of_game_reward_for_runner: reward of a runner that is in the game after step T, 0 or more.
+        runner_exits_game_after_tagged: whether a tagged runner leaves the game.
+
+    Raises:
+        DefinitionError: a parameter has the wrong type, sign or range.
+    """
+
+    name = "tag_continuous"
+    termination_meaning: ClassVar[str] = "every runner was tagged"
+    step = step
+    observe = observe_all
+
+    def __init__(
+        self,
+        num_taggers: int = 1,
+        num_runners: int = 10,
+        grid_length: float = 10.0,
+        episode_length: int = 100,
+        starting_location_x: Sequence[float] | None = None,
+        starting_location_y: Sequence[float] | None = None,
+        starting_directions: Sequence[float] | None = None,
+        seed: int | None = None,
+        max_speed: float = 1.0,
+        skill_level_runner: float = 1.0,
+        skill_level_tagger: float = 1.0,
+        max_acceleration: float = 1.0,
+        min_acceleration: float = -1.0,
+        max_turn: float = math.pi / 2,
+        min_turn: float = -math.pi / 2,
+        num_acceleration_levels: int = 10,
+        num_turn_levels: int = 10,
+        edge_hit_penalty: float = 0.0,
+        use_full_observation: bool = True,
+        num_other_agents_observed: int = 2,
+        tagging_distance: float = 0.01,
+        tag_reward_for_tagger: float = 1.0,
+        step_penalty_for_tagger: float = 0.0,
+        tag_penalty_for_runner: float = -1.0,
+        step_reward_for_runner: float = 0.0,
+        end_of_game_reward_for_runner: float = 1.0,
+        runner_exits_game_after_tagged: bool = True,
+    ) -> None:
+        whole, real, flag = parameters.whole, parameters.real, parameters.flag
+        self.num_taggers = whole("num_taggers", num_taggers, at_least=1)
+        self.num_runners = whole("num_runners", num_runners, at_least=1)
+        self.num_agents = self.num_taggers + self.num_runners
+        self.grid_length = real("grid_length", grid_length, above=0)
+        self.episode_length = whole("episode_length", episode_length, at_least=1)
+        self.seed = parameters.optional_seed("seed", seed)
+        self.max_speed = real("max_speed", max_speed, above=0)
+        self.skill_level_runner = real("skill_level_runner", skill_level_runner, at_least=0)
+        self.skill_level_tagger = real("skill_level_tagger", skill_level_tagger, at_least=0)
+        self.min_acceleration = real("min_acceleration", min_acceleration)
+        self.max_acceleration = real("max_acceleration", max_acceleration, at_least=self.min_acceleration)
+        self.min_turn = real("min_turn", min_turn)
+        self.max_turn = real("max_turn", max_turn, at_least=self.min_turn)
+        self.num_acceleration_levels = whole("num_acceleration_levels", num_acceleration_levels, at_least=1)
+        self.num_turn_levels = whole("num_turn_levels", num_turn_levels, at_least=1)
+        self.edge_hit_penalty = real("edge_hit_penalty", edge_hit_penalty, at_most=0)
+        self.use_full_observation = flag("use_full_observation", use_full_observation)
+        self.num_other_agents_observed = whole("num_other_agents_observed", num_other_agents_observed, at_least=1)
+        self.tagging_distance = real("tagging_distance", tagging_distance, above=0, at_most=1)
+        self.tag_reward_for_tagger = real("tag_reward_for_tagger", tag_reward_for_tagger, at_least=0)
+        self.step_penalty_for_tagger = real("step_penalty_for_tagger", step_penalty_for_tagger, at_most=0)
+        self.tag_penalty_for_runner = real("tag_penalty_for_runner", tag_penalty_for_runner, at_most=0)
+        self.step_reward_for_runner = real("step_reward_for_runner", step_reward_for_runner, at_least=0)
+        self.end_of_game_reward_for_runner = real(
+            "end_of_game_reward_for_runner", end_of_game_reward_for_runner, at_least=0
+        )
+        self.runner_exits_game_after_tagged = flag("runner_exits_game_after_tagged", runner_exits_game_after_tagged)
+
+        n, side = self.num_agents, self.grid_length
+        per_agent = parameters.per_agent
+        self.starting_location_x = per_agent("starting_location_x", starting_location_x, n, np.float32, 0, side)
+        self.starting_location_y = per_agent("starting_location_y", starting_location_y, n, np.float32, 0, side)
+        self.starting_directions = per_agent("starting_directions", starting_directions, n, np.float32)
+
+        self._assign_roles()
+        self._prepare_constants()
+        self.action_space = spaces.MultiDiscrete([self.num_acceleration_levels + 1, self.num_turn_levels + 1])
+        others = n - 1 if self.use_full_observation else self.num_other_agents_observed
+        self.observation_space = spaces.Box(-np.inf, np.inf, (7 * others + 1,), np.float32)
+        self.observe = observe_all if self.use_full_observation else observe_nearest
+
+    def _assign_roles(self) -> None:
+        rng = np.random.default_rng(0 if self.seed is None else self.seed)
+        taggers = rng.choice(self.num_agents, self.num_taggers, replace=False)
+        self.tagger_ids = np.sort(taggers).astype(np.int32)
+        self.is_runner = np.ones(self.num_agents, np.bool_)
+        self.is_runner[self.tagger_ids] = False
+        self.policy_tags = {"tagger": self.tagger_ids.tolist(), "runner": np.flatnonzero(self.is_runner).tolist()}
+
+    def _prepare_constants(self) -> None:
+        accelerations = np.linspace(self.min_acceleration, self.max_acceleration, self.num_acceleration_levels)
+        turns = np.linspace(self.min_turn, self.max_turn, self.num_turn_levels)
+        self.acceleration_table = np.concatenate([[0.0], accelerations]).astype(np.float32)
+        self.turn_table = np.concatenate([[0.0], turns]).astype(np.float32)
+        skill = np.where(self.is_runner, self.skill_level_runner, self.skill_level_tagger)
+        self.top_speed = (self.max_speed * skill).astype(np.float32)
+        self.step_reward = np.where(self.is_runner, self.step_reward_for_runner, self.step_penalty_for_tagger).astype(
+            np.float32
+        )
+        self.squared_tagging_distance = (self.tagging_distance * self.grid_length) ** 2
+        self.location_scale = 1.0 / (math.sqrt(2.0) * self.grid_length)
+        self.speed_scale = 1.0 / (self.max_speed + 1e-10)
+        self.direction_scale = 1.0 / (2.0 * math.pi)
+        self.time_scale = 1.0 / self.episode_length
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return a start state: everyone at rest and in the game, at a random place, facing along an axis.
+
+        Per agent: ``loc_x``, ``loc_y``, ``speed``, ``direction``, ``acceleration`` (float32), ``in_game`` (bool: was
+        in the game when the last step began) and ``active`` (bool: still is). Per replica: ``runners_left`` (int32).
+        """
+        if self.seed is not None:
+            rng = np.random.default_rng(self.seed)
+        n = self.num_agents
+        drawn_x, drawn_y = rng.uniform(0.0, self.grid_length, (2, n))
+        drawn_directions = rng.integers(4, size=n) * (math.pi / 2)
+        chosen = {
+            "loc_x": drawn_x if self.starting_location_x is None else self.starting_location_x,
+            "loc_y": drawn_y if self.starting_location_y is None else self.starting_location_y,
+            "direction": drawn_directions if self.starting_directions is None else self.starting_directions,
+        }
+        return {
+            **{name: value.astype(np.float32) for name, value in chosen.items()},
+            "speed": np.zeros(n, np.float32),
+            "acceleration": np.zeros(n, np.float32),
+            "in_game": np.ones(n, np.bool_),
+            "active": np.ones(n, np.bool_),
+            "runners_left": np.array(self.num_runners, np.int32),
+        }
+
+    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the state after ``actions`` (int, ``[num_agents, 2]``), worked out in plain NumPy."""
+        return reference.step(self, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+        """Return the observations (``[num_agents, 7 * others + 1]``) of ``state``, worked out in plain NumPy."""
+        return reference.observe(self, state)
+
+    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
+        """Return a picture of ``state``; ``trail`` holds the states before it, the latest last."""
+        from warpdrive.envs.tag_continuous.render import draw
+
+        return draw(self, state, trail)

@@ -1,0 +1,211 @@
+"""Taggers chase one runner on a grid (a Tag game of WarpDrive, arXiv 2108.13976)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs import parameters
+from warpdrive.envs.tag_gridworld import reference
+from warpdrive.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LONGEST_GRID = 2**15 - 1
+
+
+@wd.kernel
+def step(
+    loc_x,
+    loc_y,
+    actions,
+    rewards,
+    terminated,
+    move_x,
+    move_y,
+    grid_length,
+    num_taggers,
+    wall_hit_penalty,
+    tag_reward_for_tagger,
+    tag_penalty_for_runner,
+    step_cost_for_tagger,
+):
+    """Move every agent; once all have moved, the runner sees whether it is tagged, and all are rewarded."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    runner = num_taggers
+
+    x = loc_x[env, agent] + move_x[actions[env, agent]]
+    y = loc_y[env, agent] + move_y[actions[env, agent]]
+    inside_x = min(max(x, 0), grid_length)
+    inside_y = min(max(y, 0), grid_length)
+    loc_x[env, agent] = inside_x
+    loc_y[env, agent] = inside_y
+    if inside_x != x or inside_y != y:
+        rewards[env, agent] -= wall_hit_penalty
+    cuda.syncthreads()
+
+    if agent == runner:
+        tagged = False
+        for tagger in range(num_taggers):
+            if loc_x[env, tagger] == loc_x[env, runner] and loc_y[env, tagger] == loc_y[env, runner]:
+                tagged = True
+        terminated[env] = tagged
+    cuda.syncthreads()
+
+    if agent == runner:
+        rewards[env, agent] += -tag_penalty_for_runner if terminated[env] else step_cost_for_tagger
+    else:
+        rewards[env, agent] += tag_reward_for_tagger if terminated[env] else -step_cost_for_tagger
+
+
+@wd.kernel
+def observe_all(loc_x, loc_y, observations, timestep, num_agents, num_taggers, location_scale, time_scale):
+    """Write ``observations [4 * num_agents + 1]``: all x, all y, who is the runner, who is oneself, the time."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    runner = num_taggers
+    for other in range(num_agents):
+        observations[env, agent, other] = np.float32(loc_x[env, other]) * location_scale
+        observations[env, agent, num_agents + other] = np.float32(loc_y[env, other]) * location_scale
+        observations[env, agent, 2 * num_agents + other] = np.float32(other == runner)
+        observations[env, agent, 3 * num_agents + other] = np.float32(other == agent)
+    observations[env, agent, 4 * num_agents] = np.float32(timestep[env]) * time_scale
+
+
+@wd.kernel
+def observe_nearest(loc_x, loc_y, observations, timestep, num_taggers, location_scale, time_scale):
+    """Write ``observations [6]``: own x and y, the nearest opponent's, whether one is the runner, the time."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    runner = num_taggers
+    opponent = runner
+    if agent == runner:
+        least = 2 * LONGEST_GRID * LONGEST_GRID + 1
+        for tagger in range(num_taggers):
+            dx = loc_x[env, tagger] - loc_x[env, runner]
+            dy = loc_y[env, tagger] - loc_y[env, runner]
+            squared_distance = dx * dx + dy * dy
+            if squared_distance < least:
+                least = squared_distance
+                opponent = tagger
+    observations[env, agent, 0] = np.float32(loc_x[env, agent]) * location_scale
+    observations[env, agent, 1] = np.float32(loc_y[env, agent]) * location_scale
+    observations[env, agent, 2] = np.float32(loc_x[env, opponent]) * location_scale
+    observations[env, agent, 3] = np.float32(loc_y[env, opponent]) * location_scale
+    observations[env, agent, 4] = np.float32(agent == runner)
+    observations[env, agent, 5] = np.float32(timestep[env]) * time_scale
+
+
+class TagGridworld(wd.Environment):
+    """Taggers chase one runner over the cells of a grid; the game ends when one of them stands on its cell.
+
+    Agents ``0 .. num_taggers - 1`` are the taggers, agent ``num_taggers`` is the runner. Actions: 0 stay, 1 and 2
+    one cell up and down in x, 3 and 4 in y.
+
+    Args:
+        num_taggers: number of taggers, 1 or more.
+        grid_length: largest coordinate L, 1 to 32767: cells are (0, 0) to (L, L).
+        episode_length: steps T after which an episode is truncated, 1 or more.
+        starting_location_x: one x in [0, L] for each agent, or None: taggers at L // 2, the runner at 0.
+        starting_location_y: the same for y; given together with ``starting_location_x`` or not at all.
+        seed: 0 or more: a random start state is drawn from it; None: from the generator that ``initial_state`` is
+            given.
+        wall_hit_penalty: cost of a move against the border, 0 or more.
+        tag_reward_for_tagger: reward of every tagger when the runner is tagged, 0 or more.
+        tag_penalty_for_runner: cost of being tagged, 0 or more.
+        step_cost_for_tagger: cost of a step without a tag for every tagger, and the runner's reward, 0 or more.
+        use_full_observation: whether agents see everybody, or themselves and the nearest opponent.
+        random_starts: whether each start state has the taggers at random cells with coordinates 1 to L - 1 (the
+            runner at 0); this needs an L of 2 or more, and no starting locations.
+
+    Raises:
+        DefinitionError: a parameter has the wrong type, sign or range.
+    """
+
+    name = "tag_gridworld"
+    termination_meaning: ClassVar[str] = "the taggers caught the runner"
+    step = step
+    observe = observe_all
+
+    def __init__(
+        self,
+        num_taggers: int = 10,
+        grid_length: int = 10,
+        episode_length: int = 100,
+        starting_location_x: Sequence[int] | None = None,
+        starting_location_y: Sequence[int] | None = None,
+        seed: int | None = None,
+        wall_hit_penalty: float = 0.1,
+        tag_reward_for_tagger: float = 10.0,
+        tag_penalty_for_runner: float = 2.0,
+        step_cost_for_tagger: float = 0.01,
+        use_full_observation: bool = True,
+        random_starts: bool = False,
+    ) -> None:
+        whole, real, flag = parameters.whole, parameters.real, parameters.flag
+        self.num_taggers = whole("num_taggers", num_taggers, at_least=1)
+        self.num_agents = self.num_taggers + 1
+        self.grid_length = whole("grid_length", grid_length, at_least=1, at_most=LONGEST_GRID)
+        self.episode_length = whole("episode_length", episode_length, at_least=1)
+        self.seed = parameters.optional_seed("seed", seed)
+        self.wall_hit_penalty = real("wall_hit_penalty", wall_hit_penalty, at_least=0)
+        self.tag_reward_for_tagger = real("tag_reward_for_tagger", tag_reward_for_tagger, at_least=0)
+        self.tag_penalty_for_runner = real("tag_penalty_for_runner", tag_penalty_for_runner, at_least=0)
+        self.step_cost_for_tagger = real("step_cost_for_tagger", step_cost_for_tagger, at_least=0)
+        self.use_full_observation = flag("use_full_observation", use_full_observation)
+        self.random_starts = flag("random_starts", random_starts)
+        self._set_starting_locations(starting_location_x, starting_location_y)
+
+        self.policy_tags = {"tagger": range(self.num_taggers), "runner": [self.num_taggers]}
+        self.action_space = spaces.Discrete(5)
+        length = 4 * self.num_agents + 1 if self.use_full_observation else 6
+        self.observation_space = spaces.Box(0.0, 1.0, (length,), np.float32)
+        self.observe = observe_all if self.use_full_observation else observe_nearest
+
+        self.move_x = np.array([0, 1, -1, 0, 0], np.int32)
+        self.move_y = np.array([0, 0, 0, 1, -1], np.int32)
+        self.location_scale = 1.0 / self.grid_length
+        self.time_scale = 1.0 / self.episode_length
+
+    def _set_starting_locations(self, given_x: Sequence[int] | None, given_y: Sequence[int] | None) -> None:
+        n, side, per_agent = self.num_agents, self.grid_length, parameters.per_agent
+        self.starting_location_x = per_agent("starting_location_x", given_x, n, np.int32, 0, side)
+        self.starting_location_y = per_agent("starting_location_y", given_y, n, np.int32, 0, side)
+        if (given_x is None) != (given_y is None):
+            missing = "starting_location_x" if given_x is None else "starting_location_y"
+            raise DefinitionError(f"{missing} is None, but both starting locations must be given, or neither.")
+        if self.random_starts and given_x is not None:
+            raise DefinitionError("random_starts is True, but it must be False where starting locations are given.")
+        if self.random_starts and side < 2:
+            raise DefinitionError(f"grid_length is {side}, but it must be 2 or more where random_starts is True.")
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return a start state: ``loc_x`` and ``loc_y``, each int32 ``[num_agents]``."""
+        if self.starting_location_x is not None and self.starting_location_y is not None:
+            return {"loc_x": self.starting_location_x.copy(), "loc_y": self.starting_location_y.copy()}
+        if self.seed is not None:
+            rng = np.random.default_rng(self.seed)
+        locations = np.zeros((2, self.num_agents), np.int32)
+        locations[:, : self.num_taggers] = (
+            rng.integers(1, self.grid_length, (2, self.num_taggers)) if self.random_starts else self.grid_length // 2
+        )
+        return {"loc_x": locations[0], "loc_y": locations[1]}
+
+    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the state after ``actions`` (int, ``[num_agents]``), worked out in plain NumPy."""
+        return reference.step(self, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+        """Return the observations of ``state``, ``[num_agents, length]``, worked out in plain NumPy."""
+        return reference.observe(self, state)
+
+    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
+        """Return a picture of ``state``; ``trail`` holds the states before it, the latest last."""
+        from warpdrive.envs.tag_gridworld.render import draw
+
+        return draw(self, state, trail)
