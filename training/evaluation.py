@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.rollout import Rollout
 from warpdrive.training.models.base import ActorCritic
 
 MAX_REPLICAS = 1000
@@ -59,14 +60,22 @@ def evaluate(
     while not record.complete():
         rollout.begin()
         for t in range(_STEPS_AT_ONCE):
-            for tag, model in models.items():
-                logits = model.logits(rollout.of("observations", tag, t))
-                if deterministic:
-                    logits = (logits - logits.amax(-1, keepdim=True)) * _GREEDY
-                env.logits(tag).copy_(logits)
+            act(env, rollout, t, models, deterministic)
             env.step_rollout(rollout)
             record.add(rollout.rewards[t], rollout.terminated[t], rollout.truncated[t])
     return record.result(num_episodes)
+
+
+def act(env: EnvWrapper, rollout: Rollout, t: int, models: Mapping[str, ActorCritic], deterministic: bool) -> None:
+    """Put what the policies make of the observations in slot ``t`` where the next ``step_rollout`` samples from.
+
+    The logits of tags without a model stay as they are: zero in a new EnvWrapper, which is uniformly random.
+    """
+    for tag, model in models.items():
+        logits = model.logits(rollout.of("observations", tag)[t])
+        if deterministic:
+            logits = (logits - logits.amax(-1, keepdim=True)) * _GREEDY
+        env.logits(tag).copy_(logits)
 
 
 class _Record:

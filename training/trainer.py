@@ -14,6 +14,7 @@ from warpdrive.errors import CheckpointError, ConfigError, nearest
 from warpdrive.training.checkpoint import Checkpoint, find_checkpoint, read_checkpoint, write_checkpoint
 from warpdrive.training.config import RunConfig, load_config, plain
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, evaluate
+from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.policy import Policy
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.sections import RandomConfig
@@ -126,11 +127,7 @@ class Trainer:
         num_episodes = self.config.trainer.evaluation.num_episodes if num_episodes is None else num_episodes
         if num_episodes < 1:
             raise ConfigError(f"evaluate: found num_episodes = {num_episodes}, expected 1 or more")
-        for tag in random:
-            if tag not in self.env.policy_tags:
-                known = ", ".join(self.env.policy_tags)
-                hint = nearest(tag, self.env.policy_tags)
-                raise ConfigError(f"evaluate: unknown policy tag '{tag}', expected one of {known}.{hint}")
+        models = self.acting_models(random)
         env = EnvWrapper(
             self.env.env,
             num_envs=min(num_episodes, MAX_REPLICAS),
@@ -138,8 +135,20 @@ class Trainer:
             seed=self.config.trainer.seed + _EVALUATION_SEED if seed is None else seed,
             reset_pool_size=self.config.trainer.reset_pool_size,
         )
-        models = {tag: policy.model for tag, policy in self.policies.items() if tag not in random}
         return evaluate(env, models, num_episodes, deterministic)
+
+    def acting_models(self, random: Collection[str] = ()) -> dict[str, ActorCritic]:
+        """The model of every policy tag that has one, but for the tags of ``random``.
+
+        Raises:
+            ConfigError: ``random`` names a tag that the environment does not have.
+        """
+        for tag in random:
+            if tag not in self.env.policy_tags:
+                known = ", ".join(self.env.policy_tags)
+                hint = nearest(tag, self.env.policy_tags)
+                raise ConfigError(f"unknown policy tag '{tag}', expected one of {known}.{hint}")
+        return {tag: policy.model for tag, policy in self.policies.items() if tag not in random}
 
     def checkpoint(self) -> Checkpoint:
         """All that is needed to go on from here as if nothing had happened."""
