@@ -1,0 +1,135 @@
+"""Generalised advantage estimation, with gamma = lambda = 1/2 where it is computed by hand: gamma * lambda = 1/4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from warpdrive.training.advantages import generalised_advantages
+
+Array = npt.NDArray[Any]
+
+
+def advantages(
+    rewards: list[float],
+    values: list[float],
+    *,
+    terminated: list[int] | None = None,
+    truncated: list[int] | None = None,
+    final_value: float = 0.0,
+    active: list[int] | None = None,
+    still_active: list[int] | None = None,
+) -> list[float]:
+    """Advantages of one agent in one replica."""
+    steps = len(rewards)
+    column = lambda flags: torch.tensor(flags or [0] * steps, dtype=torch.bool).view(-1, 1)  # noqa: E731
+    return (
+        generalised_advantages(
+            rewards=torch.tensor(rewards, dtype=torch.float32).view(-1, 1, 1),
+            terminated=column(terminated),
+            truncated=column(truncated),
+            final_slot=torch.where(column(truncated), 0, -1).int(),
+            active=None if active is None else column(active).unsqueeze(-1),
+            still_active=None if still_active is None else column(still_active).unsqueeze(-1),
+            agent_ids=torch.tensor([0], dtype=torch.int32),
+            values=torch.tensor(values, dtype=torch.float32).view(-1, 1, 1),
+            final_values=torch.full((1, 1, 1), final_value),
+            gamma=0.5,
+            gae_lambda=0.5,
+        )
+        .flatten()
+        .tolist()
+    )
+
+
+def test_an_episode_that_goes_on_beyond_the_rollout() -> None:
+    # d2 = 3 + 4/2 - 2 = 3; d1 = 2 + 2/2 - 4 = -1; d0 = 1 + 4/2 - 2 = 1
+    # A2 = 3; A1 = -1 + 3/4 = -0.25; A0 = 1 - 0.25/4 = 0.9375
+    assert advantages([1, 2, 3], [2, 4, 2, 4]) == [0.9375, -0.25, 3.0]
+
+
+def test_nothing_follows_a_termination() -> None:
+    # d1 = 2 - 4 = -2 without the value of the next episode; A0 = 1 + -2/4 = 0.5
+    assert advantages([1, 2, 3], [2, 4, 2, 4], terminated=[0, 1, 0]) == [0.5, -2.0, 3.0]
+
+
+def test_a_time_limit_is_continued_with_the_value_of_the_final_observations() -> None:
+    """Known mistake: a time limit treated as termination, or continued with the value of the next episode."""
+    # d1 = 2 + 6/2 - 4 = 1 with the final value 6; A1 = 1; A0 = 1 + 1/4 = 1.25
+    assert advantages([1, 2, 3], [2, 4, 2, 4], truncated=[0, 1, 0], final_value=6.0) == [1.25, 1.0, 3.0]
+
+
+def test_terminated_in_the_last_step_the_time_limit_allows_counts_as_terminated() -> None:
+    both = advantages([1, 2, 3], [2, 4, 2, 4], terminated=[0, 1, 0], truncated=[0, 1, 0], final_value=6.0)
+    assert both == [0.5, -2.0, 3.0]
+
+
+def test_an_agent_that_leaves_has_its_last_step_where_it_was_last_active() -> None:
+    # it leaves in step 1: A1 = 2 - 4 = -2, A0 = 1 - 2/4 = 0.5, and afterwards rewards and values are nobody's
+    found = advantages([1, 2, 100], [2, 4, 100, 100], active=[1, 1, 0], still_active=[1, 0, 0])
+    assert found == [0.5, -2.0, 0.0]
+
+
+def test_an_agent_that_leaves_in_the_last_step_of_the_rollout_or_of_an_episode() -> None:
+    # nothing tells so but still_active: A2 = 3 - 2 = 1 although the rollout ends with the value 4
+    assert advantages([1, 2, 3], [2, 4, 2, 4], active=[1, 1, 1], still_active=[1, 1, 0])[2] == 1.0
+    # and although the time limit comes in the same step
+    found = advantages([2], [4, 9], truncated=[1], final_value=6.0, active=[1], still_active=[0])
+    assert found == [-2.0]
+
+
+def test_an_agent_that_left_plays_again_in_the_next_episode() -> None:
+    # left in step 0 (A0 = 1 - 2 = -1), out in step 1, in which the episode terminates; then A2 = 3 + 4/2 - 2 = 3
+    found = advantages([1, 50, 3], [2, 50, 2, 4], terminated=[0, 1, 0], active=[1, 0, 1], still_active=[0, 0, 1])
+    assert found == [-1.0, 0.0, 3.0]
+
+
+def by_definition(
+    rewards: Array, values: Array, final: Array, ends: Array, cuts: Array, gamma: float, weight: float
+) -> Array:
+    """Equation 16 of the paper, literally: sums of (gamma * lambda)^l * delta_(t + l) to the end of the episode."""
+    steps = len(rewards)
+    result = np.zeros(steps)
+    for t in range(steps):
+        for k in range(t, steps):
+            following = 0.0 if ends[k] else final[k] if cuts[k] else values[k + 1]
+            result[t] += (gamma * weight) ** (k - t) * (rewards[k] + gamma * following - values[k])
+            if ends[k] or cuts[k]:
+                break
+    return result
+
+
+@pytest.mark.parametrize("agent_ids", [[0, 1, 2, 3], [3, 1]])
+def test_against_the_definition(agent_ids: list[int]) -> None:
+    rng = np.random.default_rng(1)
+    steps, envs, agents, slots = 12, 70, 4, 12
+    rewards = rng.normal(size=(steps, envs, agents)).astype(np.float32)
+    values = rng.normal(size=(steps + 1, envs, len(agent_ids))).astype(np.float32)
+    final_values = rng.normal(size=(slots, envs, len(agent_ids))).astype(np.float32)
+    terminated = rng.random((steps, envs)) < 0.15
+    truncated = rng.random((steps, envs)) < 0.15
+    final_slot = np.where(truncated, np.cumsum(truncated, 0) - 1, -1).astype(np.int32)
+    found = generalised_advantages(
+        rewards=torch.from_numpy(rewards),
+        terminated=torch.from_numpy(terminated),
+        truncated=torch.from_numpy(truncated),
+        final_slot=torch.from_numpy(final_slot),
+        active=None,
+        still_active=None,
+        agent_ids=torch.tensor(agent_ids, dtype=torch.int32),
+        values=torch.from_numpy(values),
+        final_values=torch.from_numpy(final_values),
+        gamma=0.97,
+        gae_lambda=0.9,
+    )
+    for env in range(envs):
+        for column, agent in enumerate(agent_ids):
+            final = final_values[final_slot[:, env], env, column]
+            expected = by_definition(
+                rewards[:, env, agent], values[:, env, column], final, terminated[:, env], truncated[:, env], 0.97, 0.9
+            )
+            np.testing.assert_allclose(found[:, env, column], expected, rtol=1e-4, atol=1e-5)

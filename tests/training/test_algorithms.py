@@ -1,0 +1,190 @@
+"""Losses and updates of A2C and PPO on batches of a few rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from warpdrive.training.algorithms import build_algorithm
+from warpdrive.training.algorithms.common import explained_variance, normalised
+from warpdrive.training.batch import Batch
+from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.sections import A2CConfig, PPOConfig
+
+
+class Table(ActorCritic):
+    """Row i of the tables belongs to the observation i."""
+
+    def __init__(self, logits: list[list[float]], values: list[float]) -> None:
+        super().__init__()
+        self.policy = nn.Parameter(torch.tensor(logits))
+        self.value = nn.Parameter(torch.tensor(values))
+
+    def logits(self, observations: Tensor) -> Tensor:
+        return self.policy[observations]
+
+    def values(self, observations: Tensor) -> Tensor:
+        return self.value[observations]
+
+
+def batch_of_three(**changes: Any) -> Batch:
+    batch = Batch(
+        observations=torch.arange(3),
+        actions=torch.tensor([1, 1, 0], dtype=torch.int32),
+        log_probabilities=torch.tensor([0.5, 1.5, 0.5]).log(),
+        values=torch.zeros(3),
+        advantages=torch.tensor([2.0, -1.0, 3.0]),
+        returns=torch.tensor([1.0, 2.0, 4.0]),
+        weight=torch.ones(3),
+    )
+    return replace(batch, **changes)
+
+
+def three_states() -> Table:
+    # probabilities of the second action: 3/4, 3/4, 1/2
+    return Table([[0.0, math.log(3.0)], [0.0, math.log(3.0)], [0.0, 0.0]], [0.0, 0.0, 1.0])
+
+
+def algorithm(model: ActorCritic, sizes: tuple[int, ...] = (2,), name: str = "ppo", **settings: Any) -> Any:
+    kind = {"ppo": PPOConfig, "a2c": A2CConfig}[name]
+    config = kind(algorithm=name, **{"normalize_advantage": False, **settings})  # type: ignore[arg-type]
+    return build_algorithm(config, model, sizes, torch.optim.SGD(model.parameters(), lr=config.lr))
+
+
+def test_the_clipped_loss_by_hand() -> None:
+    # stored probabilities 1/2, 3/2 (as if), 1/2: ratios 1.5, 0.5, 1.0; advantages 2, -1, 3; clip 0.2
+    # min(1.5 * 2, 1.2 * 2) = 2.4; min(0.5 * -1, 0.8 * -1) = -0.8; min(3, 3) = 3; the mean of these is 4.6 / 3
+    # values 0, 0, 1 against returns 1, 2, 4: (1 + 4 + 9) / 3 / 2 = 7 / 3
+    # entropies 0.562335, 0.562335, ln 2
+    model = three_states()
+    loss, terms = algorithm(model, clip=0.2, value_coef=0.5, entropy_coef=0.1).loss(
+        batch_of_three(), batch_of_three().advantages
+    )
+    entropy = (2 * 0.562335 + math.log(2.0)) / 3
+    assert terms["policy_loss"].item() == pytest.approx(-4.6 / 3)
+    assert terms["value_loss"].item() == pytest.approx(7 / 3)
+    assert terms["entropy"].item() == pytest.approx(entropy, abs=1e-6)
+    assert loss.item() == pytest.approx(-4.6 / 3 + 0.5 * 7 / 3 - 0.1 * entropy, abs=1e-6)
+    # (0.5 - ln 1.5 + -0.5 - ln 0.5 + 0) / 3 = ln(4 / 3) / 3; two of three ratios are more than 0.2 from 1
+    assert terms["approx_kl"].item() == pytest.approx(math.log(4 / 3) / 3, abs=1e-6)
+    assert terms["clipfrac"].item() == pytest.approx(2 / 3)
+
+
+def test_the_gradient_of_the_clipped_loss_by_hand() -> None:
+    """Known mistake: old log-probabilities from the same forward pass, which make every ratio 1 and clip nothing."""
+    model = three_states()
+    loss, _ = algorithm(model, clip=0.2, value_coef=1.0, entropy_coef=0.0).loss(
+        batch_of_three(), batch_of_three().advantages
+    )
+    loss.backward()
+    # rows 0 and 1 are clipped; row 2: -1/3 * advantage 3 * ratio 1 * (1 - 1/2) for the action taken
+    expected = torch.tensor([[0.0, 0.0], [0.0, 0.0], [-0.5, 0.5]])
+    torch.testing.assert_close(model.policy.grad, expected)
+    # (value - return) / 3
+    torch.testing.assert_close(model.value.grad, torch.tensor([-1.0, -2.0, -3.0]) / 3)
+
+
+def test_the_a2c_loss_and_its_gradient_by_hand() -> None:
+    model = three_states()
+    loss, terms = algorithm(model, name="a2c", value_coef=0.5, entropy_coef=0.0).loss(
+        batch_of_three(), batch_of_three().advantages
+    )
+    loss.backward()
+    # -(2 ln 3/4 - ln 3/4 + 3 ln 1/2) / 3
+    assert terms["policy_loss"].item() == pytest.approx(-(math.log(0.75) + 3 * math.log(0.5)) / 3)
+    # -advantage / 3 * (taken - probability)
+    expected = -torch.tensor([[2 * -0.25, 2 * 0.25], [-1 * -0.25, -1 * 0.25], [3 * 0.5, 3 * -0.5]]) / 3
+    torch.testing.assert_close(model.policy.grad, expected)
+
+
+@pytest.mark.parametrize("name", ["a2c", "ppo"])
+def test_agents_out_of_the_episode_count_for_nothing(name: str) -> None:
+    """Rows of weight 0 hold numbers that would be noticed; the loss and its gradient are those of the others."""
+    whole = batch_of_three(
+        weight=torch.tensor([1.0, 0.0, 1.0]),
+        advantages=torch.tensor([2.0, 1e6, 3.0]),
+        returns=torch.tensor([1.0, -1e6, 4.0]),
+    )
+    kept = torch.tensor([0, 2])
+    results = []
+    for batch in (whole, whole.rows(kept)):
+        model = three_states()
+        trained = algorithm(model, name=name, lr=0.1, normalize_advantage=True)
+        loss, terms = trained.loss(batch, normalised(batch.advantages, batch))
+        loss.backward()
+        results.append((loss.detach(), terms, model.policy.grad, explained_variance(batch)))
+    torch.testing.assert_close(results[0], results[1])
+
+
+@pytest.mark.parametrize("name", ["a2c", "ppo"])
+def test_every_row_is_evaluated_under_its_own_mask(name: str) -> None:
+    """Known mistake: the last step's action mask applied to the whole batch."""
+    mask = torch.tensor([[True, True, False], [True, False, True], [False, True, True]])
+    model = Table([[0.0, 0.0, 0.0]] * 3, [0.0] * 3)
+    batch = batch_of_three(actions=torch.tensor([1, 2, 1], dtype=torch.int32), action_mask=mask)
+    _, terms = algorithm(model, (3,), name=name).loss(batch, batch.advantages)
+    assert terms["entropy"].item() == pytest.approx(math.log(2.0))  # two choices everywhere
+    if name == "a2c":  # every action has probability 1/2
+        assert terms["policy_loss"].item() == pytest.approx(math.log(2.0) * (2 - 1 + 3) / 3)
+
+
+def test_every_epoch_uses_every_row_once_with_its_own_action() -> None:
+    """Known mistake: shuffling that gives agents each other's actions."""
+    rows = 10
+    model = Table([[0.0] * rows] * rows, [0.0] * rows)
+    trained = algorithm(model, (rows,), epochs=3, minibatches=4)
+    seen: list[Tensor] = []
+
+    def loss(batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        assert torch.equal(batch.observations, batch.actions) and torch.equal(batch.observations.float(), advantages)
+        assert torch.equal(batch.log_probabilities, -batch.observations.float())
+        seen.append(batch.observations)
+        return model.policy.sum(), {}
+
+    trained.loss = loss
+    order = torch.arange(rows)
+    numbers = order.float()
+    batch = Batch(order, order, -numbers, numbers, numbers, numbers, torch.ones(rows))
+    trained.update(batch, torch.Generator().manual_seed(0))
+    assert [len(part) for part in seen] == [3, 3, 2, 2] * 3
+    epochs = [torch.cat(seen[i : i + 4]) for i in (0, 4, 8)]
+    assert all(torch.equal(epoch.sort().values, order) for epoch in epochs)
+    assert not torch.equal(epochs[0], epochs[1])
+
+
+@pytest.mark.parametrize("name", ["a2c", "ppo"])
+def test_an_update_moves_towards_good_actions_and_right_values(name: str) -> None:
+    model = Table([[0.0, 0.0]] * 3, [0.0] * 3)
+    half = torch.full((3,), 0.5).log()
+    batch = batch_of_three(log_probabilities=half)
+    metrics = algorithm(model, name=name, lr=0.1, max_grad_norm=10.0).update(batch, torch.Generator())
+    assert (model.policy[0, 1] > model.policy[0, 0]) and (model.policy[1, 1] < model.policy[1, 0])
+    assert (model.value > 0).all()
+    assert {"policy_loss", "value_loss", "entropy", "explained_variance", "grad_norm"} <= metrics.keys()
+    assert all(value.dim() == 0 and not value.requires_grad for value in metrics.values())
+
+
+def test_the_norm_of_the_gradient_is_limited() -> None:
+    model = Table([[0.0, 0.0]] * 3, [0.0] * 3)
+    batch = batch_of_three(returns=torch.full((3,), 1000.0))
+    metrics = algorithm(model, name="a2c", lr=1.0, max_grad_norm=0.5).update(batch, torch.Generator())
+    assert metrics["grad_norm"] > 100
+    moved = torch.cat([model.policy.flatten(), model.value]).detach().norm()
+    assert moved.item() == pytest.approx(0.5, rel=1e-4)
+
+
+def test_explained_variance_by_hand() -> None:
+    # returns 1, 2, 4: variance 14/9; minus values 1, 1, 2: 0, 1, 2: variance 2/3; 1 - (2/3) / (14/9) = 4/7
+    batch = batch_of_three(values=torch.tensor([1.0, 1.0, 2.0]))
+    assert explained_variance(batch).item() == pytest.approx(4 / 7)
+
+
+def test_normalised_advantages_by_hand() -> None:
+    # of 1 and 3 (the 100 does not count): mean 2, standard deviation 1
+    batch = batch_of_three(advantages=torch.tensor([1.0, 100.0, 3.0]), weight=torch.tensor([1.0, 0.0, 1.0]))
+    assert normalised(batch.advantages, batch)[[0, 2]].tolist() == pytest.approx([-1.0, 1.0])

@@ -1,0 +1,120 @@
+"""Checkpoint folders: whole or not at all, and aware of damage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from warpdrive.errors import CheckpointError
+from warpdrive.training.checkpoint import (
+    Checkpoint,
+    find_checkpoint,
+    read_checkpoint,
+    save_in_run,
+    write_checkpoint,
+)
+
+
+def example(number: float = 1.0) -> Checkpoint:
+    return Checkpoint(
+        config={"name": "example", "trainer": {"num_envs": 2}},
+        models={"tagger": {"weight": torch.full((2, 3), number)}, "red/blue": {"bias": torch.tensor([number])}},
+        state={"updates": 3, "optimizers": {"tagger": {"state": {0: {"step": torch.tensor(1.0)}}, "groups": [1]}}},
+    )
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "deep" / "one", example(0.1))
+    found = read_checkpoint(tmp_path / "deep" / "one")
+    assert found.config == example().config
+    assert torch.equal(found.models["tagger"]["weight"], torch.full((2, 3), 0.1))
+    assert torch.equal(found.models["red/blue"]["bias"], torch.tensor([0.1]))
+    assert found.state == example().state
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["one"], "nothing is left beside it"
+
+
+def test_the_manifest_says_what_made_it(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "one", example())
+    manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())
+    assert manifest["versions"]["torch"] == torch.__version__.split("+")[0] or manifest["versions"]["torch"]
+    assert set(manifest["files"]) == {"tagger.safetensors", "red%2Fblue.safetensors", "trainer.pt"}
+
+
+def test_a_checkpoint_is_replaced_but_nothing_else_is(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "one", example(1.0))
+    write_checkpoint(tmp_path / "one", example(2.0))
+    assert read_checkpoint(tmp_path / "one").models["tagger"]["weight"][0, 0] == 2.0
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
+        write_checkpoint(tmp_path / "mine", example())
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+def test_a_failed_write_leaves_the_former_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path / "one", example(1.0))
+
+    def no_space(*arguments: Any, **options: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", no_space)
+    with pytest.raises(CheckpointError, match="one: cannot be written: No space left on device"):
+        write_checkpoint(tmp_path / "one", example(2.0))
+    assert read_checkpoint(tmp_path / "one").models["tagger"]["weight"][0, 0] == 1.0
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def run_with_two(path: Path) -> Path:
+    (path / "config.yaml").write_text("name: example\n")
+    save_in_run(path / "checkpoints", 100, example(1.0), keep_last=3)
+    save_in_run(path / "checkpoints", 200, example(2.0), keep_last=3)
+    return path / "checkpoints" / "step_200"
+
+
+@pytest.mark.parametrize("name", ["trainer.pt", "tagger.safetensors", "manifest.json"])
+@pytest.mark.parametrize("damage", ["missing", "cut short", "one bit flipped", "empty"])
+def test_damage_is_told_with_the_file_and_what_to_do(tmp_path: Path, name: str, damage: str) -> None:
+    path = run_with_two(tmp_path) / name
+    content = bytearray(path.read_bytes())
+    path.unlink()
+    if damage == "cut short":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "one bit flipped":
+        content[0] ^= 1
+        path.write_bytes(content)
+    elif damage == "empty":
+        path.write_bytes(b"")
+    with pytest.raises(CheckpointError) as caught:
+        read_checkpoint(find_checkpoint(tmp_path))
+    message = str(caught.value)
+    assert message.startswith(str(path)) and "\n" not in message
+    assert message.endswith("use another checkpoint of the run: step_100")
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "one", example())
+    manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())
+    (tmp_path / "one" / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
+    with pytest.raises(CheckpointError, match="found checkpoint format 99"):
+        read_checkpoint(tmp_path / "one")
+
+
+def test_the_last_k_are_kept_by_number(tmp_path: Path) -> None:
+    for step in (8, 9, 10, 11):  # 10 comes after 9, which an order by name would get wrong
+        save_in_run(tmp_path / "checkpoints", step, example(), keep_last=2)
+    kept = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert kept == {"step_10", "step_11", "latest"}
+    (tmp_path / "config.yaml").write_text("name: example\n")
+    assert find_checkpoint(tmp_path).name == "step_11"
+
+
+def test_where_there_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="absent: neither a run folder"):
+        find_checkpoint(tmp_path / "absent")
+    (tmp_path / "config.yaml").write_text("name: example\n")
+    with pytest.raises(CheckpointError, match="ended before its first one"):
+        find_checkpoint(tmp_path)

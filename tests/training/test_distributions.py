@@ -1,0 +1,75 @@
+"""Log-probabilities and entropies of discrete actions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from warpdrive.errors import DefinitionError
+from warpdrive.training.models.distributions import action_sizes, log_prob_and_entropy
+
+
+def test_one_part_by_hand() -> None:
+    # softmax of (0, ln 3) is (1/4, 3/4)
+    logits = torch.tensor([[0.0, math.log(3.0)], [0.0, math.log(3.0)]])
+    log_prob, entropy = log_prob_and_entropy(logits, torch.tensor([0, 1], dtype=torch.int32), [2])
+    assert log_prob.tolist() == pytest.approx([math.log(0.25), math.log(0.75)])
+    # -(1/4 ln 1/4 + 3/4 ln 3/4) = 0.562335
+    assert entropy.tolist() == pytest.approx([0.562335, 0.562335], abs=1e-6)
+
+
+def test_parts_add_up_by_hand() -> None:
+    # parts of 2 and 3 choices with probabilities (1/4, 3/4) and (1/4, 1/4, 1/2)
+    logits = torch.tensor([[0.0, math.log(3.0), 5.0, 5.0, 5.0 + math.log(2.0)]])
+    log_prob, entropy = log_prob_and_entropy(logits, torch.tensor([[1, 2]], dtype=torch.int32), [2, 3])
+    assert log_prob.item() == pytest.approx(math.log(0.75) + math.log(0.5))
+    # 0.562335 + (1/4 ln 4 + 1/4 ln 4 + 1/2 ln 2) = 0.562335 + 1.039721
+    assert entropy.item() == pytest.approx(1.602056, abs=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(5,), (3, 2, 4), (1, 2)])
+def test_against_torch_distributions(sizes: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = 3.0 * torch.randn(7, 2, sum(sizes), generator=generator, dtype=torch.float64)
+    actions = torch.stack([torch.randint(n, (7, 2), generator=generator) for n in sizes], -1)
+    parts = [torch.distributions.Categorical(logits=part) for part in logits.split(sizes, -1)]
+    expected_log_prob = sum(part.log_prob(actions[..., i]) for i, part in enumerate(parts))
+    expected_entropy = sum(part.entropy() for part in parts)
+    log_prob, entropy = log_prob_and_entropy(logits, actions, sizes)
+    torch.testing.assert_close(log_prob, expected_log_prob)
+    torch.testing.assert_close(entropy, expected_entropy)
+
+
+def test_masked_choices_have_no_probability_and_no_gradient() -> None:
+    logits = torch.tensor([[9.0, 0.0, math.log(3.0)], [0.0, 9.0, math.log(3.0)]], requires_grad=True)
+    mask = torch.tensor([[False, True, True], [True, False, True]])  # each row has a mask of its own
+    log_prob, entropy = log_prob_and_entropy(logits, torch.tensor([1, 2]), [3], mask)
+    assert log_prob.tolist() == pytest.approx([math.log(0.25), math.log(0.75)])
+    assert entropy.tolist() == pytest.approx([0.562335, 0.562335], abs=1e-6)
+    (log_prob.sum() + entropy.sum()).backward()
+    assert logits.grad is not None and torch.isfinite(logits.grad).all()
+    assert logits.grad[~mask].tolist() == [0.0, 0.0]
+
+
+def test_a_row_that_allows_nothing_stays_finite() -> None:
+    """Agents out of the episode may have an empty mask; they are weighted 0, which a NaN would survive."""
+    logits = torch.randn(1, 3, requires_grad=True)
+    log_prob, entropy = log_prob_and_entropy(logits, torch.tensor([0]), [3], torch.zeros(1, 3, dtype=torch.bool))
+    (log_prob + entropy).sum().backward()
+    assert torch.isfinite(log_prob).all() and torch.isfinite(entropy).all()
+    assert logits.grad is not None and torch.isfinite(logits.grad).all()
+
+
+def test_action_sizes() -> None:
+    assert action_sizes(spaces.Discrete(5)) == (5,)
+    assert action_sizes(spaces.MultiDiscrete([3, 4])) == (3, 4)
+
+
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3, start=1)])
+def test_spaces_without_categorical_actions_are_refused(space: spaces.Space[object]) -> None:
+    with pytest.raises(DefinitionError, match="expected Discrete or MultiDiscrete"):
+        action_sizes(space)

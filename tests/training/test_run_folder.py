@@ -1,0 +1,81 @@
+"""The folder of a run, finding it again, and the metrics in it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from warpdrive.errors import CheckpointError
+from warpdrive.training.config import load_config
+from warpdrive.training.metrics import MetricsLog
+from warpdrive.training.report import TrainingSummary
+from warpdrive.training.run_folder import RunFolder, find_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(load_config("tag_gridworld", [f"saving.folder={tmp_path}/runs"]))
+
+
+def test_a_new_folder_holds_a_configuration_that_runs_again(run: RunFolder) -> None:
+    assert load_config(run.config).name == "tag_gridworld"
+    assert run.path.parent.name == "tag_gridworld"
+
+
+def test_runs_started_in_the_same_second_do_not_meet(run: RunFolder) -> None:
+    config = load_config(run.config)
+    assert len({RunFolder.create(config).path for _ in range(5)} | {run.path}) == 6
+
+
+def test_a_run_is_found_by_folder_checkpoint_and_name(run: RunFolder, tmp_path: Path) -> None:
+    older = tmp_path / "runs" / "tag_gridworld" / "older"
+    older.mkdir()
+    (older / "config.yaml").write_text(run.config.read_text())
+    os.utime(older / "config.yaml", (1, 1))
+    step = run.checkpoints / "step_100"
+    for given in (run.path, step, tmp_path / "runs" / "tag_gridworld"):
+        assert find_run(given).path == run.path
+    assert find_run("tag_gridworld", tmp_path / "runs").path == run.path
+    assert find_run(older).path == older
+
+
+def test_an_unknown_run_gets_the_nearest_name(run: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        find_run("tag_gridwrld", tmp_path / "runs")
+    assert "Did you mean 'tag_gridworld'?" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_summary_is_readable(run: RunFolder) -> None:
+    summary = TrainingSummary("finished", run.path, None, 2, 200, 1.5, {"tagger": 3.0, "runner": None})
+    run.write_summary(summary)
+    read = json.loads(run.summary.read_text())
+    assert read["status"] == "finished" and read["returns"] == {"tagger": 3.0, "runner": None}
+    assert read["run_folder"] == str(run.path)
+
+
+def test_the_columns_of_the_metrics_are_those_of_the_first_row(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    with MetricsLog(path, tensorboard=None) as log:
+        log.write(100, {"losses/value_loss/tagger": 0.1, "charts/episodic_return/tagger": math.nan})
+        log.write(200, {"charts/episodic_return/tagger": 1 / 3, "losses/value_loss/tagger": 0.2})
+        rows = list(csv.DictReader(path.open()))  # readable while the run goes on
+    assert rows == [
+        {"env_steps": "100", "losses/value_loss/tagger": "0.1", "charts/episodic_return/tagger": ""},
+        {"env_steps": "200", "losses/value_loss/tagger": "0.2", "charts/episodic_return/tagger": repr(1 / 3)},
+    ]
+
+
+def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with MetricsLog(tmp_path / "metrics.csv", tmp_path / "events") as log:
+        log.write(100, {"losses/value_loss/tagger": 0.5, "charts/episodic_return/tagger": math.nan})
+        log.write(200, {"losses/value_loss/tagger": 0.25, "charts/episodic_return/tagger": 2.0})
+    events = EventAccumulator(str(tmp_path / "events")).Reload()
+    assert [(e.step, e.value) for e in events.Scalars("losses/value_loss/tagger")] == [(100, 0.5), (200, 0.25)]
+    assert [(e.step, e.value) for e in events.Scalars("charts/episodic_return/tagger")] == [(200, 2.0)]
