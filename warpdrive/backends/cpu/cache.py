@@ -1,0 +1,108 @@
+"""Generated modules and their machine code on disk, found again by the content of what they were made from."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import llvmlite
+import numba
+import numpy as np
+import platformdirs
+
+import warpdrive.kernels
+
+CACHE_VARIABLE = "WARPDRIVE_CACHE_DIR"
+
+
+def cache_folder() -> Path:
+    """Return the folder of all generated modules: ``$WARPDRIVE_CACHE_DIR``, or the user's cache directory."""
+    root = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("warpdrive", appauthor=False)
+    return Path(root) / "cpu_kernels"
+
+
+def key_of(*content: str) -> str:
+    """Return the name under which code made of ``content`` is stored.
+
+    It changes with everything that could change the code: the versions of Python, numba, llvmlite and numpy, and
+    this library's own front end and CPU backend.
+    """
+    versions = (sys.version, numba.__version__, llvmlite.__version__, np.__version__, _own_content())
+    return hashlib.sha256("\0".join([*versions, *content]).encode()).hexdigest()[:32]
+
+
+def is_stored(key: str) -> bool:
+    """Whether modules are stored under the key."""
+    return path(key, "kernel").is_file()
+
+
+def store(key: str, texts: dict[str, str]) -> None:
+    """Store the texts of modules, by their names, under the key: all of them, or on an error none."""
+    folder = _folder(key)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    for name, text in texts.items():
+        (beside / f"{name}.py").write_text(text, encoding="utf-8")
+    try:
+        beside.rename(folder)
+    except OSError:  # another process was quicker: its modules are the same
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def load(key: str, name: str) -> ModuleType:
+    """Import a stored module."""
+    return import_file(module_name(key, name), path(key, name))
+
+
+def path(key: str, name: str) -> Path:
+    """Return the file of a stored module."""
+    return _folder(key) / f"{name}.py"
+
+
+def module_name(key: str, name: str) -> str:
+    """Return the name that a stored module is imported under."""
+    return f"warpdrive_generated_{key}_{name}"
+
+
+def import_file(name: str, path: Path) -> ModuleType:
+    """Import the file at ``path`` as the module ``name``, once."""
+    if name not in sys.modules:
+        specification = importlib.util.spec_from_file_location(name, path)
+        assert specification is not None and specification.loader is not None
+        module = importlib.util.module_from_spec(specification)
+        sys.modules[name] = module
+        try:
+            specification.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
+
+
+def _folder(key: str) -> Path:
+    try:
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    return (folder if writable else _temporary_folder()) / key
+
+
+@cache
+def _temporary_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="warpdrive-kernels-"))
+
+
+@cache
+def _own_content() -> str:
+    folders = (Path(warpdrive.kernels.__file__).parent, Path(__file__).parent)
+    texts = (path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()

@@ -1,0 +1,137 @@
+"""Compile a kernel for the CPU, or find it compiled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core.errors import NumbaError
+
+from warpdrive.backends.cpu import cache
+from warpdrive.backends.cpu.generate import (
+    GeneratedModule,
+    Slot,
+    generate_functions,
+    generate_kernel,
+    generate_typing_twin,
+)
+from warpdrive.backends.cpu.slot_types import infer_slots, known_slots
+from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """Machine code of a kernel for one set of argument types.
+
+    ``entry`` takes the kernel's arguments, the grid's and a block's three dimensions, the number of workers, and an
+    array ``[workers, threads, *shape]`` for each slot.
+    """
+
+    entry: Callable[..., None]
+    slots: tuple[Slot, ...]
+
+
+_compiled: dict[str, CompiledKernel] = {}
+
+
+def compile_kernel(
+    kernel: ResolvedKernel, argument_types: Mapping[str, types.Type], block_rank: int
+) -> CompiledKernel:
+    """Compile a kernel for arguments of the given types, or read it from the cache.
+
+    Raises :class:`KernelError`, with the author's file and line, for what cannot be compiled.
+    """
+    key = cache.key_of(kernel.content(), repr(list(argument_types.items())), str(block_rank))
+    if key not in _compiled:
+        _compiled[key] = _compile(key, kernel, argument_types, block_rank)
+    return _compiled[key]
+
+
+def _compile(
+    key: str, kernel: ResolvedKernel, argument_types: Mapping[str, types.Type], block_rank: int
+) -> CompiledKernel:
+    origins: dict[str, GeneratedModule] = {}
+    with _errors_at_their_origin(kernel, origins):
+        if not cache.is_stored(key):
+            arrays = [name for name, kind in argument_types.items() if isinstance(kind, types.Array)]
+            _generate(key, lower(kernel, arrays), argument_types, block_rank, origins)
+        cache.load(key, "functions")
+        module = cache.load(key, "kernel")
+        slots = tuple(Slot(*slot) for slot in module.SLOTS)
+        numbers = [types.int64] * 7
+        slot_types = [
+            types.Array(_numba_type(slot.dtype), 2 + len(slot.shape), "C") for slot in slots
+        ]
+        module.launch.compile(types.void(*argument_types.values(), *numbers, *slot_types))
+    (overload,) = module.launch.overloads.values()
+    return CompiledKernel(overload.entry_point, slots)
+
+
+def _generate(
+    key: str,
+    kernel: LoweredKernel,
+    argument_types: Mapping[str, types.Type],
+    block_rank: int,
+    origins: dict[str, GeneratedModule],
+) -> None:
+    functions_module = cache.module_name(key, "functions")
+    functions = generate_functions(kernel)
+    origins["functions"] = functions
+    if set(known_slots(kernel)) == set(kernel.variables.kept):
+        slots = list(known_slots(kernel).values())
+    else:
+        twin = generate_typing_twin(kernel, functions_module)
+        origins["twin"] = twin
+        cache.store(f"{key}-types", {"functions": functions.text})
+        cache.import_file(functions_module, cache.path(f"{key}-types", "functions"))
+        slots = infer_slots(kernel, _twin_function(twin), list(argument_types.values()))
+    generated = generate_kernel(kernel, slots, functions_module, block_rank)
+    origins["kernel"] = generated
+    cache.store(key, {"functions": functions.text, "kernel": generated.text})
+
+
+def _twin_function(twin: GeneratedModule) -> Any:
+    namespace: dict[str, Any] = {}
+    exec(compile(twin.text, "<twin>", "exec"), namespace)
+    return namespace["twin"]
+
+
+def _numba_type(dtype: str) -> Any:
+    import numba
+
+    return numba.from_dtype(np.dtype(dtype))
+
+
+@contextmanager
+def _errors_at_their_origin(kernel: ResolvedKernel, origins: Mapping[str, GeneratedModule]) -> Iterator[None]:
+    """Turn numba's errors about generated code into errors about the author's."""
+    try:
+        yield
+    except NumbaError as error:
+        text = str(error)
+        found = None
+        for file, line in re.findall(r'File "([^"]+)", line (\d+)', text):
+            name = "twin" if file == "<twin>" else file.rsplit("/", 1)[-1].rsplit("\\", 1)[-1].removesuffix(".py")
+            if name in origins and (origin := origins[name].origins[int(line) - 1]) is not None:
+                found = origin
+        source = kernel.function.source
+        file, line = found or (source.file, source.tree.lineno)
+        raise KernelError(
+            f"{file}:{line}: kernel '{source.name}' cannot be compiled: {_first_sentence(text)}"
+        ) from error
+
+
+def _first_sentence(text: str) -> str:
+    """Return what numba's message says, without its headings, hints and source excerpts."""
+    lines = [line.strip() for line in text.splitlines()]
+    skipped = ("Failed in", "During:", "File ", "Overload", "- Resolution", "- argument", "Known signatures", "There are")
+    said = [
+        line.split("[1m")[-1].strip("\x1b[0m ") for line in lines if line and not line.startswith(skipped)
+    ]
+    return said[-1 if len(said) == 1 else 0] if said else text

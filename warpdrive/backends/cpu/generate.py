@@ -1,0 +1,347 @@
+"""Generate the Python module that numba compiles for the CPU: loops over threads, and blocks in parallel.
+
+The module holds the device functions, ``wd__run_block`` (one loop over the threads of a block for each region between
+barriers) and ``launch`` (blocks spread over the cores).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.language import DIMENSIONS, INDICES
+from warpdrive.kernels.lowering import LoweredKernel
+from warpdrive.kernels.regions import Loop, Region
+from warpdrive.kernels.resolve import Function, Table
+from warpdrive.kernels.syntax import (
+    GENERATED,
+    FunctionName,
+    IntrinsicName,
+    assign,
+    at,
+    copy_tree,
+    load,
+    loaded_names,
+    stored_names,
+    walk,
+)
+from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
+
+FUNCTION_DECORATOR = "@njit(_nrt=False, error_model='numpy', nogil=True)"
+LAUNCH_DECORATOR = "@njit(parallel=True, error_model='numpy', nogil=True, cache=True)"
+THREAD = f"{GENERATED}thread"
+RUN_BLOCK = f"{GENERATED}run_block"
+AXES = "xyz"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Room for one variable per thread of a block: ``shape`` is what the variable itself has, ``()`` for a number."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] = ()
+
+    @property
+    def array(self) -> str:
+        """The name of the array that holds the slots of all threads."""
+        return f"{GENERATED}slots_{self.name.removeprefix(GENERATED)}"
+
+
+@dataclass(frozen=True)
+class GeneratedModule:
+    """The text of a module, and for each of its lines the author's file and line it came from (or None)."""
+
+    text: str
+    origins: tuple[tuple[str, int] | None, ...]
+
+
+def index_name(path: str) -> str:
+    """Return the variable of generated code that holds ``threadIdx.x`` and the like."""
+    return GENERATED + path.replace(".", "_")
+
+
+POSITION_PARAMETERS = [index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS[1:] for axis in AXES]
+
+
+def generate_functions(kernel: LoweredKernel) -> GeneratedModule:
+    """Generate the module of the device functions that a kernel calls."""
+    writer = _Writer()
+    for function in kernel.device_functions:
+        writer.function(
+            FUNCTION_DECORATOR,
+            function.name,
+            [*function.parameters, *indices_used(function)],
+            writer.adapt(function.body),
+        )
+    return writer.module(kernel.table, "")
+
+
+def generate_kernel(kernel: LoweredKernel, slots: Sequence[Slot], functions_module: str, block_rank: int) -> GeneratedModule:
+    """Generate the module with ``wd__run_block`` and ``launch``.
+
+    ``block_rank`` is 1 where blocks have one dimension, which makes for simpler loops, and 3 otherwise.
+    """
+    writer = _Writer()
+    body = _Block(kernel, slots, writer, block_rank).statements()
+    arrays = [slot.array for slot in slots]
+    writer.function(
+        FUNCTION_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body
+    )
+    writer.text(_launch_text(kernel.parameters, arrays))
+    writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape) for slot in slots]!r}")
+    return writer.module(kernel.table, _import_text(kernel, functions_module))
+
+
+def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:
+    """Generate a function ``twin`` with the kernel's statements, barriers left out, to infer types from."""
+    writer = _Writer()
+    parameters = [*kernel.parameters, *map(index_name, INDICES)]
+    writer.function("", "twin", parameters, writer.adapt(kernel.body_without_barriers()))
+    return writer.module(kernel.table, _import_text(kernel, functions_module))
+
+
+def indices_used(function: Function) -> list[str]:
+    """Return the index variables that a device function needs from its caller, in a fixed order."""
+    used = set()
+    for body in (function.body, *(callee.body for callee in function.callees())):
+        for node in walk(body):
+            if isinstance(node, IntrinsicName):
+                used |= _indices_behind(node)
+    return [index_name(path) for path in INDICES if path in used]
+
+
+def _indices_behind(node: IntrinsicName) -> set[str]:
+    if node.path == "grid":
+        return {path for path in INDICES if not path.startswith("gridDim")}
+    if node.path == "gridsize":
+        return {path for path in INDICES if path.startswith(("gridDim", "blockDim"))}
+    return {node.path} & set(INDICES)
+
+
+class _Block:
+    """Writes the body of ``wd__run_block``."""
+
+    def __init__(self, kernel: LoweredKernel, slots: Sequence[Slot], writer: _Writer, block_rank: int) -> None:
+        self.kernel, self.writer, self.block_rank = kernel, writer, block_rank
+        self.slots = {slot.name: slot for slot in slots}
+
+    def statements(self) -> list[ast.stmt]:
+        shared = self.writer.adapt(list(self.kernel.variables.shared.values()))
+        return [*shared, *self.sequence(self.kernel.parts)]
+
+    def sequence(self, parts: Sequence[Region | Loop]) -> list[ast.stmt]:
+        written: list[ast.stmt] = []
+        for part in parts:
+            written += [self.region(part)] if isinstance(part, Region) else self.loop(part)
+        return written
+
+    def loop(self, loop: Loop) -> list[ast.stmt]:
+        """Write a loop around barriers: it goes round as long as one thread does."""
+        count = f"{GENERATED}threads_going"
+        counting = ast.AugAssign(ast.Name(count, ast.Store()), ast.Add(), load(loop.going))
+        advance = self.region(Region([*loop.advance.statements, counting]))
+        leave = ast.parse(f"if {count} == 0:\n    break").body[0]
+        body = [assign(count, ast.Constant(0)), advance, leave, *self.sequence(loop.body)]
+        return [ast.While(ast.Constant(True), body, [])]
+
+    def region(self, region: Region) -> ast.stmt:
+        statements = region.statements
+        used = loaded_names(statements) | stored_names(statements)
+        kept = [slot for name, slot in self.slots.items() if name in used]
+        arrays = [slot for slot in kept if slot.shape]
+        numbers = [slot for slot in kept if not slot.shape]
+        loaded = exposed_names(statements) | unsettled_names(statements)
+        stored = stored_names(statements)
+        body = [
+            *copy_tree(needed(self.kernel.variables.recomputed, statements)),
+            *(self.from_slot(slot) for slot in arrays),
+            *(self.from_slot(slot) for slot in numbers if slot.name in loaded),
+            *_without_array_calls(statements, {slot.name for slot in arrays}),
+            *(self.to_slot(slot) for slot in numbers if slot.name in stored),
+        ]
+        return self.over_threads(self.writer.adapt(body))
+
+    def from_slot(self, slot: Slot) -> ast.stmt:
+        return assign(slot.name, ast.Subscript(load(slot.array), load(THREAD), ast.Load()))
+
+    def to_slot(self, slot: Slot) -> ast.stmt:
+        target = ast.Subscript(load(slot.array), load(THREAD), ast.Store())
+        return ast.Assign([target], load(slot.name))
+
+    def over_threads(self, body: list[ast.stmt]) -> ast.stmt:
+        x, y, z = (index_name(f"threadIdx.{axis}") for axis in AXES)
+        width, height, depth = (index_name(f"blockDim.{axis}") for axis in AXES)
+        used = loaded_names(body)
+        text = [f"for {THREAD} in range({width} * {height} * {depth}):"]
+        if self.block_rank == 1:
+            text = [f"for {THREAD} in range({width}):"]
+            decoded = {x: THREAD, y: "0", z: "0"}
+        else:
+            decoded = {
+                x: f"{THREAD} % {width}",
+                y: f"{THREAD} // {width} % {height}",
+                z: f"{THREAD} // ({width} * {height})",
+            }
+        text += [f"    {name} = {value}" for name, value in decoded.items() if name in used]
+        (loop,) = ast.parse("\n".join([*text, "    pass"])).body
+        assert isinstance(loop, ast.For)
+        loop.body[-1:] = body or [ast.Pass()]
+        return loop
+
+
+def _without_array_calls(statements: list[ast.stmt], names: set[str]) -> list[ast.stmt]:
+    """Leave out the assignments that make the named arrays, which have slots instead."""
+
+    class Remover(ast.NodeTransformer):
+        def visit_Assign(self, node: ast.Assign) -> ast.stmt:  # noqa: N802
+            return at(node, ast.Pass()) if stored_names(node.targets) & names else node
+
+    return [Remover().visit(copy_tree(statement)) for statement in statements] if names else statements
+
+
+class _Adapter(ast.NodeTransformer):
+    """Replaces what stands for CUDA by what stands for it in generated code."""
+
+    def __init__(self, writer: _Writer) -> None:
+        self.writer = writer
+
+    def visit_IntrinsicName(self, node: IntrinsicName) -> ast.expr:  # noqa: N802
+        if node.path not in INDICES:
+            self.writer.intrinsics.add(node.path)
+        return load(node.id)
+
+    def visit_FunctionName(self, node: FunctionName) -> ast.expr:  # noqa: N802
+        return load(node.id)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+        if isinstance(node.func, IntrinsicName):
+            if node.func.path in ("local.array", "shared.array"):
+                shape, dtype = (argument.value for argument in node.args if isinstance(argument, ast.Constant))
+                return ast.Call(load(self.writer.stack_array(shape, dtype)), [], [])
+            if node.func.path in ("grid", "gridsize"):
+                return _position(node, node.func.path)
+        if isinstance(node.func, FunctionName):
+            node.args = [*node.args, *map(load, indices_used(node.func.function))]
+        self.generic_visit(node)
+        return node
+
+
+def _position(node: ast.Call, kind: str) -> ast.expr:
+    rank = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
+    if rank not in (1, 2, 3):
+        refuse(node, f"cuda.{kind} takes the number of dimensions: 1, 2 or 3")
+    template = "{blockIdx} * {blockDim} + {threadIdx}" if kind == "grid" else "{gridDim} * {blockDim}"
+    axes = [
+        template.format(**{dimension: index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS})
+        for axis in AXES[:rank]
+    ]
+    text = axes[0] if rank == 1 else f"({', '.join(axes)})"
+    return ast.parse(text, mode="eval").body
+
+
+class _Writer:
+    """Collects the lines of a module and where each came from."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.origins: list[tuple[str, int] | None] = []
+        self.intrinsics: set[str] = set()
+        self.stack_arrays: dict[tuple[Any, Any], str] = {}
+
+    def stack_array(self, shape: Any, dtype: Any) -> str:
+        return self.stack_arrays.setdefault(
+            (shape, dtype), f"{GENERATED}array_{len(self.stack_arrays)}"
+        )
+
+    def adapt(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        return [_Adapter(self).visit(copy_tree(statement)) for statement in statements]
+
+    def line(self, text: str, origin: tuple[str, int] | None = None) -> None:
+        self.lines.append(text)
+        self.origins.append(origin)
+
+    def text(self, text: str) -> None:
+        for line in text.splitlines():
+            self.line(line)
+
+    def function(self, decorator: str, name: str, parameters: Sequence[str], body: list[ast.stmt]) -> None:
+        """Write a function, noting for each line the place of the statement it holds."""
+        arguments = ast.arguments([], [ast.arg(p) for p in parameters], None, [], [], None, [])
+        node = ast.FunctionDef(name, arguments, body or [ast.Pass()], [], None)
+        node.type_params = []  # type: ignore[attr-defined]
+        text = ast.unparse(ast.fix_missing_locations(node)).splitlines()
+        origins: list[tuple[str, int] | None] = [None] * len(text)
+        for written, original in zip(
+            _statements(ast.parse("\n".join(text)).body), _statements([node]), strict=True
+        ):
+            file, line = getattr(original, "file", None), getattr(original, "lineno", None)
+            origins[written.lineno - 1] = (file, line) if file and line else None
+        if decorator:
+            self.line(decorator)
+        for line, origin in zip(text, origins, strict=True):
+            self.line(line, origin)
+        self.line("")
+
+    def module(self, table: Table, imports: str) -> GeneratedModule:
+        """Return what was written, after the imports and constants that it needs."""
+        header = [*_header_text(table).splitlines(), *imports.splitlines()]
+        for path in sorted(self.intrinsics):
+            name = path.replace(".", "_")
+            header.append(f"from warpdrive.backends.cpu.intrinsics import {name} as {GENERATED}{name}")
+        for (shape, dtype), name in self.stack_arrays.items():
+            header.append(f"{name} = stack_array({shape!r}, {dtype!r})")
+        return GeneratedModule(
+            "\n".join([*header, "", *self.lines]) + "\n", (*[None] * (len(header) + 1), *self.origins)
+        )
+
+
+def _statements(nodes: Sequence[ast.AST]) -> list[ast.stmt]:
+    return [node for node in walk(nodes) if isinstance(node, ast.stmt)]
+
+
+def _header_text(table: Table) -> str:
+    lines = ["import numpy as np", "from numba import njit, prange"]
+    lines.append("from warpdrive.backends.cpu.intrinsics import stack_array")
+    for alias, (module, name) in table.imports.items():
+        lines.append(f"from {module} import {name} as {alias}")
+    for name, value in table.constants.items():
+        lines.append(f"{name} = {_constant_text(value)}")
+    return "\n".join(lines)
+
+
+def _import_text(kernel: LoweredKernel, functions_module: str) -> str:
+    names = ", ".join(function.name for function in kernel.device_functions)
+    return f"from {functions_module} import {names}" if names else ""
+
+
+def _constant_text(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        data = np.ascontiguousarray(value)
+        return f"np.frombuffer({data.tobytes()!r}, {data.dtype.str!r}).reshape({data.shape!r})"
+    if isinstance(value, np.generic):
+        return f"np.frombuffer({value.tobytes()!r}, {value.dtype.str!r})[0]"
+    if isinstance(value, tuple):
+        return f"({''.join(_constant_text(item) + ', ' for item in value)})"
+    return f"float({str(value)!r})" if isinstance(value, float) else repr(value)
+
+
+def _launch_text(parameters: Sequence[str], arrays: Sequence[str]) -> str:
+    grid = [index_name(f"gridDim.{axis}") for axis in AXES]
+    block = [index_name(f"blockDim.{axis}") for axis in AXES]
+    worker, workers, blocks, index = (GENERATED + name for name in ("worker", "workers", "blocks", "index"))
+    position = [f"{index} % {grid[0]}", f"{index} // {grid[0]} % {grid[1]}", f"{index} // ({grid[0]} * {grid[1]})"]
+    rooms = [f"{array}[{worker}]" for array in arrays]
+    return f"""
+{LAUNCH_DECORATOR}
+def launch({", ".join([*parameters, *grid, *block, workers, *arrays])}):
+    {blocks} = {" * ".join(grid)}
+    for {worker} in prange({workers}):
+        for {index} in range({worker} * {blocks} // {workers}, ({worker} + 1) * {blocks} // {workers}):
+            {RUN_BLOCK}({", ".join([*parameters, *position, *block, *grid, *rooms])})
+"""

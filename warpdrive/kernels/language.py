@@ -1,0 +1,52 @@
+"""The kernel language: what of ``numba.cuda`` a kernel function may name, and what each thing is called here."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+BARRIER = "syncthreads"
+FENCES = ("threadfence", "threadfence_block", "threadfence_system")
+DIMENSIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
+INDICES = tuple(f"{dimension}.{axis}" for dimension in DIMENSIONS for axis in "xyz")
+ARRAYS = ("local.array", "shared.array")
+ATOMICS = ("atomic.add", "atomic.sub", "atomic.max", "atomic.min", "atomic.exch", "atomic.cas")
+POSITIONS = ("grid", "gridsize")
+
+SUPPORTED = (BARRIER, *FENCES, *INDICES, *ARRAYS, *ATOMICS, *POSITIONS)
+
+
+class Intrinsic:
+    """Something of ``numba.cuda`` by its dotted name there, such as ``atomic.add`` or ``threadIdx.x``."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"cuda.{self.path}"
+
+
+def intrinsic_of(value: Any) -> Intrinsic | None:
+    """Return the :class:`Intrinsic` that ``value`` is in ``numba.cuda``, or None if it is nothing of that kind."""
+    path = _paths_by_identity().get(id(value))
+    return Intrinsic(path) if path else None
+
+
+def is_cuda_module(value: Any) -> bool:
+    """Whether ``value`` is the module ``numba.cuda`` itself."""
+    from numba import cuda
+
+    return value is cuda
+
+
+@cache
+def _paths_by_identity() -> dict[int, str]:
+    from numba import cuda
+
+    paths = {}
+    for path in (*DIMENSIONS, *(path for path in SUPPORTED if path not in INDICES), "atomic", "local", "shared"):
+        value: Any = cuda
+        for part in path.split("."):
+            value = getattr(value, part)
+        paths[id(value)] = path
+    return paths

@@ -1,0 +1,76 @@
+"""From a kernel function to regions between barriers: the whole front end in order.
+
+read source -> resolve names -> straighten control flow and inline -> split into regions -> place variables
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from warpdrive.kernels.inline import inline
+from warpdrive.kernels.regions import Loop, Region, split
+from warpdrive.kernels.resolve import Function, Table, resolve
+from warpdrive.kernels.source import FunctionSource
+from warpdrive.kernels.syntax import at, copy_tree, is_barrier
+from warpdrive.kernels.variables import Variables, place_variables
+
+
+@dataclass(frozen=True)
+class ResolvedKernel:
+    """A kernel whose names are resolved: all that its compiled form depends on, before any work is done on it."""
+
+    function: Function
+    table: Table
+
+    def content(self) -> str:
+        """Return a text that is the same for kernels that compile to the same code."""
+        functions = [*self.function.callees(), self.function]
+        parts = [f"{f.name}({f.parameters}): {[ast.dump(statement) for statement in f.body]}" for f in functions]
+        constants = {
+            name: (type(value).__name__, getattr(value, "dtype", None), getattr(value, "shape", None), _bytes(value))
+            for name, value in self.table.constants.items()
+        }
+        return "\n".join([*parts, repr(constants), repr(self.table.imports)])
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """A kernel split into regions. ``body`` is the inlined body that ``parts`` and ``variables`` were made of."""
+
+    parameters: list[str]
+    body: list[ast.stmt]
+    parts: list[Region | Loop]
+    variables: Variables
+    device_functions: list[Function]
+    table: Table
+
+    def body_without_barriers(self) -> list[ast.stmt]:
+        """Return a copy of the body in which each barrier is ``pass``."""
+
+        class Remover(ast.NodeTransformer):
+            def visit_Expr(self, node: ast.Expr) -> ast.stmt:  # noqa: N802
+                return at(node, ast.Pass()) if is_barrier(node) else node
+
+        return [Remover().visit(statement) for statement in copy_tree(self.body)]
+
+
+def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> ResolvedKernel:
+    """Resolve the names of a kernel; ``baked`` gives the values of parameters that are known beforehand."""
+    table = Table()
+    return ResolvedKernel(resolve(source, baked, table), table)
+
+
+def lower(kernel: ResolvedKernel, arrays: Collection[str]) -> LoweredKernel:
+    """Split a kernel into regions; ``arrays`` names those of its parameters that are arrays."""
+    body = inline(kernel.function)
+    parts = split(copy_tree(body))
+    variables = place_variables(parts, kernel.function.parameters, arrays, kernel.table)
+    device_functions = [f for f in kernel.function.callees() if not f.has_barrier]
+    return LoweredKernel(kernel.function.parameters, body, parts, variables, device_functions, kernel.table)
+
+
+def _bytes(value: Any) -> Any:
+    return value.tobytes() if hasattr(value, "tobytes") else repr(value)

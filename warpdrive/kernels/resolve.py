@@ -1,0 +1,391 @@
+"""Resolve the names of a kernel function: what every free name stands for, through all functions it calls.
+
+The result is a :class:`Function` whose body holds nothing of its author's namespace any more: constants are
+literals or named entries of a table, what belongs to ``numba.cuda`` is an :class:`IntrinsicName`, and calls of device
+functions name other resolved functions, with arguments in the order of the parameters.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from warpdrive.errors import nearest
+from warpdrive.kernels.errors import KernelError, refuse
+from warpdrive.kernels.kernel import DeviceFunction
+from warpdrive.kernels.language import ARRAYS, SUPPORTED, Intrinsic, intrinsic_of, is_cuda_module
+from warpdrive.kernels.source import FunctionSource, read_function
+from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, at, contains_barrier, copy_tree, walk
+
+LITERALS = (bool, int, float, complex)
+
+
+@dataclass
+class Table:
+    """What the resolved functions of one kernel share: constants and library functions, by the name used for them."""
+
+    constants: dict[str, Any] = field(default_factory=dict)
+    imports: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _functions: dict[tuple[Any, ...], Function] = field(default_factory=dict)
+    _in_progress: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+@dataclass
+class Function:
+    """A resolved function. ``name`` is unique in its kernel; ``parameters`` lack those baked in as constants."""
+
+    name: str
+    parameters: list[str]
+    body: list[ast.stmt]
+    source: FunctionSource
+
+    @cached_property
+    def has_barrier(self) -> bool:
+        """Whether a barrier stands in the function or in one that it calls."""
+        return contains_barrier(self.body)
+
+    def callees(self) -> list[Function]:
+        """Return the functions that are called from here, directly or not, callees before callers."""
+        found: dict[str, Function] = {}
+        for node in walk(self.body):
+            if isinstance(node, FunctionName):
+                for function in (*node.function.callees(), node.function):
+                    found.setdefault(function.name, function)
+        return list(found.values())
+
+
+def shape_parameters(source: FunctionSource) -> set[str]:
+    """Return the parameters of a function whose values must be known when it is compiled.
+
+    They are those that give the shape of a local or shared array, there or in a function that is called there.
+    """
+    return _shape_parameters(source, ())
+
+
+def _shape_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[str]:
+    needed: set[str] = set()
+    if source.tree in callers:
+        return needed
+    local_names = _local_names(source)
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        value = _look_up(node.func, source, local_names)
+        if isinstance(value, Intrinsic) and value.path in ARRAYS:
+            shapes = node.args[:1] or [word.value for word in node.keywords if word.arg == "shape"]
+            needed |= {name for shape in shapes for name in _names(shape)}
+        elif (callee := source_of(value)) is not None:
+            inner = _shape_parameters(callee, (*callers, source.tree))
+            given = dict(zip(callee.parameters, node.args, strict=False))
+            given |= {word.arg: word.value for word in node.keywords if word.arg}
+            needed |= {name for parameter in inner & given.keys() for name in _names(given[parameter])}
+    return needed & set(source.parameters)
+
+
+def source_of(value: Any) -> FunctionSource | None:
+    """Return the source of a value that can be called as a device function, or None if it cannot."""
+    if isinstance(value, DeviceFunction):
+        return value.source
+    function = getattr(value, "py_func", value)
+    if isinstance(function, types.FunctionType) and not _is_of_a_library(function):
+        return read_function(function)
+    return None
+
+
+def resolve(source: FunctionSource, constants: Mapping[str, Any], table: Table) -> Function:
+    """Resolve a function and all it calls.
+
+    ``constants`` gives the values of the parameters that are baked in. Raises :class:`KernelError`, with file and
+    line, for a name that is not defined or cannot be used in a kernel, for recursion, and for arguments that do not
+    fit.
+    """
+    key = (source.file, source.tree.lineno, source.name, id(source.tree), tuple(sorted(constants.items())))
+    if key in table._in_progress:
+        refuse(source.tree, f"'{source.name}' calls itself: recursion is not possible in a kernel")
+    if key not in table._functions:
+        table._in_progress.append(key)
+        parameters = [name for name in source.parameters if name not in constants]
+        resolver = _Resolver(source, constants, table)
+        body = resolver.resolve_body()
+        name = f"{GENERATED}{source.name}_{len(table._functions)}"
+        table._functions[key] = Function(name, parameters, body, source)
+        table._in_progress.pop()
+    return table._functions[key]
+
+
+class _Resolver(ast.NodeTransformer):
+    def __init__(self, source: FunctionSource, constants: Mapping[str, Any], table: Table) -> None:
+        self.source, self.constants, self.table = source, constants, table
+        self.local_names = _local_names(source)
+
+    def resolve_body(self) -> list[ast.stmt]:
+        body = [statement for statement in self.source.tree.body if not _is_docstring(statement)]
+        return [self.visit(copy_tree(statement)) for statement in body]
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+        if node.id.startswith(GENERATED):
+            refuse(node, f"names that begin with '{GENERATED}' belong to the library")
+        return self._resolved(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:  # noqa: N802
+        return self._resolved(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+        value = _look_up(node.func, self.source, self.local_names)
+        callee = source_of(value)
+        if callee is not None:
+            return self._call_of_device_function(node, callee)
+        if isinstance(value, Intrinsic) and value.path in ARRAYS:
+            return self._array(node, value.path)
+        node = self.generic_visit(node)  # type: ignore[assignment]
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, _REFUSED):
+            refuse(node, f"{_REFUSED_NAMES[type(node)]} is not part of the kernel language")
+        return super().generic_visit(node)
+
+    def _resolved(self, node: ast.expr) -> ast.expr:
+        value = _look_up(node, self.source, self.local_names)
+        if value is _LOCAL:
+            if isinstance(node, ast.Attribute):
+                node.value = self.visit(node.value)
+            elif isinstance(node, ast.Name) and node.id in self.constants:
+                if not isinstance(node.ctx, ast.Load):
+                    refuse(node, f"'{node.id}' is a constant of the environment: it cannot be assigned to")
+                return at(node, ast.Constant(self.constants[node.id]))
+            return node
+        return self._reference(node, value)
+
+    def _reference(self, node: ast.expr, value: Any) -> ast.expr:
+        if isinstance(value, Intrinsic):
+            if value.path not in SUPPORTED:
+                refuse(node, f"{value!r} alone means nothing here")
+            return IntrinsicName.of(value.path, node)
+        if isinstance(value, float) and not math.isfinite(value):
+            return self._constant(node, value)
+        if type(value) in LITERALS:
+            return at(node, ast.Constant(value))
+        if isinstance(value, (np.generic, np.ndarray)) or _is_tuple_of_numbers(value):
+            return self._constant(node, value)
+        imported = _importable(value)
+        if imported is not None:
+            if imported[0] == "builtins":
+                return at(node, ast.Name(imported[1], ast.Load()))
+            alias = f"{GENERATED}{imported[0].replace('.', '_')}_{imported[1]}"
+            self.table.imports[alias] = imported
+            return at(node, ast.Name(alias, ast.Load()))
+        refuse(
+            node,
+            f"'{ast.unparse(node)}' is a {type(value).__name__}; a kernel can use numbers, NumPy arrays, tuples of "
+            "numbers, functions, and what numba knows of math and numpy",
+        )
+
+    def _constant(self, node: ast.expr, value: Any) -> ast.expr:
+        for name, known in self.table.constants.items():
+            if known is value:
+                break
+        else:
+            name = f"{GENERATED}constant_{len(self.table.constants)}"
+            self.table.constants[name] = value
+        return at(node, ast.Name(name, ast.Load()))
+
+    def _call_of_device_function(self, node: ast.Call, callee: FunctionSource) -> ast.expr:
+        given = self._arguments(node, callee)
+        baked = {}
+        for name in shape_parameters(callee):
+            if name in given:
+                baked[name] = self._compile_time(given.pop(name), f"argument '{name}' of '{callee.name}'")
+        function = resolve(callee, baked, self.table)
+        arguments = [self.visit(given[parameter]) for parameter in function.parameters]
+        return at(node, ast.Call(FunctionName.of(function, node), arguments, []))
+
+    def _arguments(self, node: ast.Call, callee: FunctionSource) -> dict[str, ast.expr]:
+        for argument in (*node.args, *(word for word in node.keywords if word.arg is None)):
+            if isinstance(argument, (ast.Starred, ast.keyword)):
+                refuse(node, "starred arguments are not part of the kernel language")
+        if len(node.args) > len(callee.parameters):
+            refuse(
+                node, f"'{callee.name}' takes {len(callee.parameters)} arguments, found {len(node.args)}"
+            )
+        given = dict(zip(callee.parameters, node.args, strict=False))
+        for word in node.keywords:
+            assert word.arg is not None
+            if word.arg not in callee.parameters:
+                refuse(
+                    node,
+                    f"'{callee.name}' has no parameter '{word.arg}'.{nearest(word.arg, callee.parameters)}",
+                )
+            if word.arg in given:
+                refuse(node, f"'{callee.name}' is given '{word.arg}' twice")
+            given[word.arg] = word.value
+        for name in callee.parameters:
+            if name not in given:
+                if name not in callee.defaults:
+                    refuse(node, f"'{callee.name}' needs an argument for its parameter '{name}'")
+                given[name] = self._default(node, callee.defaults[name])
+        return given
+
+    def _default(self, node: ast.expr, value: Any) -> ast.expr:
+        if value is None:
+            return at(node, ast.Constant(None))
+        return self._reference(node, value)
+
+    def _array(self, node: ast.Call, path: str) -> ast.expr:
+        arguments = dict(zip(("shape", "dtype"), node.args, strict=False))
+        arguments |= {word.arg: word.value for word in node.keywords if word.arg}
+        if set(arguments) != {"shape", "dtype"}:
+            refuse(node, f"cuda.{path} takes a shape and a dtype")
+        shape = self._compile_time(arguments["shape"], f"the shape of cuda.{path}")
+        shape = shape if isinstance(shape, tuple) else (shape,)
+        if not all(isinstance(length, int) and length > 0 for length in shape):
+            refuse(node, f"the shape of cuda.{path} is {shape}: it must consist of positive integers")
+        dtype = _dtype(_look_up(arguments["dtype"], self.source, self.local_names))
+        if dtype is None:
+            refuse(node, f"'{ast.unparse(arguments['dtype'])}' is no dtype that a device array can have")
+        return at(
+            node,
+            ast.Call(IntrinsicName.of(path, node), [ast.Constant(shape), ast.Constant(dtype.name)], []),
+        )
+
+    def _compile_time(self, node: ast.expr, what: str) -> Any:
+        resolved = self.visit(copy_tree(node))
+        names = {name for name in _names(resolved) if name not in self.table.constants}
+        if names:
+            refuse(
+                node,
+                f"{what} must be known when the kernel is compiled, but it depends on '{sorted(names)[0]}'",
+            )
+        # the tree holds nothing but constants
+        value = eval(ast.unparse(resolved), {"__builtins__": {}}, dict(self.table.constants))
+        return tuple(int(length) for length in value) if isinstance(value, tuple) else int(value)
+
+
+_LOCAL = object()
+_REFUSED_NAMES: dict[type[ast.AST], str] = {
+    ast.Lambda: "a lambda",
+    ast.FunctionDef: "a function inside a kernel function",
+    ast.ClassDef: "a class",
+    ast.Try: "try",
+    ast.With: "with",
+    ast.Raise: "raise",
+    ast.Yield: "yield",
+    ast.YieldFrom: "yield",
+    ast.Await: "await",
+    ast.ListComp: "a list comprehension",
+    ast.SetComp: "a set comprehension",
+    ast.DictComp: "a dict comprehension",
+    ast.GeneratorExp: "a generator",
+    ast.List: "a list",
+    ast.Dict: "a dict",
+    ast.Set: "a set",
+    ast.Import: "import",
+    ast.ImportFrom: "import",
+    ast.Global: "global",
+    ast.Nonlocal: "nonlocal",
+    ast.Delete: "del",
+    ast.JoinedStr: "an f-string",
+    ast.NamedExpr: "an assignment inside an expression",
+    ast.Starred: "a starred expression",
+}
+_REFUSED = tuple(_REFUSED_NAMES)
+
+
+def _look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> Any:
+    """Return what a name or dotted name stands for, or ``_LOCAL`` where that is known only when the kernel runs."""
+    if isinstance(node, ast.Name):
+        if node.id in local_names or not isinstance(node.ctx, ast.Load):
+            return _LOCAL
+        if node.id not in source.namespace:
+            refuse(node, f"name '{node.id}' is not defined.{nearest(node.id, [*local_names, *source.namespace])}")
+        value = source.namespace[node.id]
+        return intrinsic_of(value) or value
+    if isinstance(node, ast.Attribute):
+        owner = _look_up(node.value, source, local_names)
+        if owner is _LOCAL or isinstance(owner, (np.ndarray, np.generic)):
+            return _LOCAL
+        if isinstance(owner, Intrinsic):
+            if f"{owner.path}.{node.attr}" not in SUPPORTED:
+                refuse(node, f"cuda.{owner.path}.{node.attr} is not part of the kernel language on this backend")
+            return Intrinsic(f"{owner.path}.{node.attr}")
+        if not hasattr(owner, node.attr):
+            refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")
+        value = getattr(owner, node.attr)
+        intrinsic = intrinsic_of(value)
+        if intrinsic is None and is_cuda_module(owner) and not _is_number_or_type(value):
+            refuse(node, f"cuda.{node.attr} is not part of the kernel language on this backend")
+        return intrinsic or value
+    return _LOCAL
+
+
+def _local_names(source: FunctionSource) -> set[str]:
+    return set(source.parameters) | {
+        node.id
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _is_tuple_of_numbers(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, (*LITERALS, np.generic)) for item in value)
+
+
+def _is_number_or_type(value: Any) -> bool:
+    import numba
+
+    return isinstance(value, (*LITERALS, numba.types.Type))
+
+
+def _is_of_a_library(function: types.FunctionType) -> bool:
+    return (function.__module__ or "").split(".")[0] in ("numpy", "math", "numba", "builtins")
+
+
+def _importable(value: Any) -> tuple[str, str] | None:
+    """Return ``(module, name)`` of something numba itself knows, or None."""
+    import numba
+
+    if isinstance(value, numba.types.Type) and hasattr(numba.types, str(value)):
+        return "numba.types", str(value)
+    name = getattr(value, "__name__", None)
+    module = "numpy" if isinstance(value, (np.ufunc, type)) and hasattr(np, name or "") else None
+    module = module or getattr(value, "__module__", None)
+    if name is None or module is None or module.split(".")[0] not in ("numpy", "math", "builtins"):
+        return None
+    if value is getattr(np, name, None):
+        module = "numpy"
+    return (module, name)
+
+
+def _dtype(value: Any) -> np.dtype[Any] | None:
+    import numba
+
+    if isinstance(value, numba.types.Type):
+        value = numba.np.numpy_support.as_dtype(value)
+    try:
+        return np.dtype(value)
+    except TypeError:
+        return None
+
+
+def describe_missing(name: str, kernel: DeviceFunction, candidates: list[str]) -> KernelError:
+    """Return the error for a kernel parameter that is bound to nothing."""
+    return KernelError(
+        f"{kernel.where}: parameter '{name}' of kernel function '{kernel.source.name}' is bound to nothing: it is "
+        f"no reserved array, no array of initial_state and no attribute of the environment."
+        f"{nearest(name, candidates)}"
+    )

@@ -1,0 +1,99 @@
+"""Read the source of a kernel function: its syntax tree, and what its free names stand for."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from warpdrive.kernels.errors import KernelError
+
+
+@dataclass(frozen=True)
+class FunctionSource:
+    """The source of one function as its author wrote it.
+
+    Every node of ``tree`` carries ``file`` and ``lineno``, so that messages can point at the author's line
+    whatever happens to the tree later.
+    """
+
+    tree: ast.FunctionDef
+    file: str
+    namespace: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The function's own name."""
+        return self.tree.name
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters, in order."""
+        return tuple(argument.arg for argument in self.tree.args.args)
+
+
+def read_function(function: FunctionType) -> FunctionSource:
+    """Read a Python function. Raises :class:`KernelError` if its source cannot be found or is no plain ``def``."""
+    file = inspect.getsourcefile(function) or function.__code__.co_filename
+    try:
+        lines, first_line = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        raise KernelError(
+            f"the source of kernel function '{function.__name__}' cannot be read ({file}): "
+            "define it in a file or a notebook cell, not through exec or an interactive prompt"
+        ) from None
+    return parse_function(
+        textwrap.dedent("".join(lines)), file, first_line, _namespace_of(function), _defaults_of(function)
+    )
+
+
+def parse_function(
+    text: str,
+    file: str,
+    first_line: int,
+    namespace: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+) -> FunctionSource:
+    """Parse the text of one ``def`` statement that begins at ``first_line`` of ``file``."""
+    try:
+        (tree,) = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        tree = None
+    if not isinstance(tree, ast.FunctionDef):
+        raise KernelError(f"{file}:{first_line}: a kernel function is a plain 'def', not a lambda or expression")
+    ast.increment_lineno(tree, first_line - 1)
+    for node in ast.walk(tree):
+        node.file = file  # type: ignore[attr-defined]
+    arguments = tree.args
+    if arguments.vararg or arguments.kwarg or arguments.posonlyargs or arguments.kwonlyargs:
+        raise KernelError(
+            f"{file}:{tree.lineno}: '{tree.name}' has starred, positional-only or keyword-only parameters; "
+            "a kernel function has plain named ones"
+        )
+    return FunctionSource(tree, file, namespace, dict(defaults or {}))
+
+
+def _namespace_of(function: FunctionType) -> dict[str, Any]:
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    closure = {name: cell.cell_contents for name, cell in cells.items() if _is_filled(cell)}
+    return {**vars(builtins), **function.__globals__, **closure}
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  (an empty cell raises)
+    except ValueError:
+        return False
+    return True
+
+
+def _defaults_of(function: FunctionType) -> dict[str, Any]:
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    values = function.__defaults__ or ()
+    return dict(zip(names[len(names) - len(values) :], values, strict=True))

@@ -1,0 +1,215 @@
+"""Straighten the control flow of functions that contain barriers.
+
+Between barriers all threads of a block wait for each other, so a thread cannot jump over one alone. After this pass
+no ``return``, ``break`` or ``continue`` jumps over a barrier: each becomes a flag, and what it would have jumped over
+stands under ``if not flag``. ``for`` loops around barriers become ``while`` loops. Loops without a barrier keep
+their own ``break`` and ``continue``.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.syntax import (
+    GENERATED,
+    assign,
+    at,
+    both,
+    contains_barrier,
+    copy_tree,
+    load,
+    loaded_names,
+    negate,
+    stored_names,
+    walk,
+)
+
+
+def straighten(body: list[ast.stmt], unique: str, result: str | None = None) -> list[ast.stmt]:
+    """Return the body of a function with barriers, straightened.
+
+    ``unique`` ends the names of the flags; ``result`` names the variable that a ``return`` assigns its value to.
+    The statements given are left as they are.
+    """
+    return _Straightener(unique, result).run(copy_tree(body))
+
+
+@dataclass
+class _Flags:
+    """The flags that end the loop with barriers that a statement stands in."""
+
+    broken: str
+    continued: str
+
+
+class _Straightener:
+    def __init__(self, unique: str, result: str | None) -> None:
+        self.unique, self.result = unique, result
+        self.returned = f"{GENERATED}returned_{unique}"
+        self.loops = 0
+
+    def run(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        statements = self.block(body, None)
+        if self.returned in loaded_names(statements):
+            return [at(body[0], assign(self.returned, ast.Constant(False))), *statements]
+        return _without_assignments_to(self.returned, statements)
+
+    def block(self, statements: list[ast.stmt], flags: _Flags | None) -> list[ast.stmt]:
+        done: list[ast.stmt] = []
+        for index, statement in enumerate(statements):
+            rest = statements[index + 1 :]
+            if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
+                return [*done, *self.jump(statement, flags)]
+            if not _jumps(statement, flags):
+                done += self.statement(statement, flags)
+            elif isinstance(statement, ast.If) and _always_jumps(statement.body):
+                return [*done, *self.branch(statement, flags, [], rest)]
+            elif isinstance(statement, ast.If) and _always_jumps(statement.orelse):
+                return [*done, *self.branch(statement, flags, rest, [])]
+            else:
+                done += self.statement(statement, flags)
+                remainder = self.block(rest, flags)
+                if remainder:
+                    done.append(at(statement, ast.If(self.still_here(statement, flags), remainder, [])))
+                return done
+        return done
+
+    def branch(
+        self, node: ast.If, flags: _Flags | None, after_body: list[ast.stmt], after_orelse: list[ast.stmt]
+    ) -> list[ast.stmt]:
+        body = self.block([*node.body, *after_body], flags)
+        orelse = self.block([*node.orelse, *after_orelse], flags)
+        return [at(node, ast.If(node.test, body or [ast.Pass()], orelse))]
+
+    def statement(self, node: ast.stmt, flags: _Flags | None) -> list[ast.stmt]:
+        if isinstance(node, ast.If) and (contains_barrier([node]) or _jumps(node, flags)):
+            return self.branch(node, flags, [], [])
+        if isinstance(node, (ast.For, ast.While)):
+            if contains_barrier([node]):
+                return self.loop_with_barrier(node)
+            if any(isinstance(child, ast.Return) for child in ast.walk(node)):
+                return [self.loop_without_barrier(node)]
+        return [node]
+
+    def loop_without_barrier(self, node: ast.For | ast.While) -> ast.stmt:
+        """Let ``return`` inside a loop leave it by ``break``; the caller guards what follows."""
+        node.body = self._leave_by_break(node.body)
+        return node
+
+    def _leave_by_break(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        done: list[ast.stmt] = []
+        for statement in statements:
+            if isinstance(statement, ast.Return):
+                return [*done, *self.jump(statement, None), at(statement, ast.Break())]
+            if isinstance(statement, ast.If):
+                statement.body = self._leave_by_break(statement.body)
+                statement.orelse = self._leave_by_break(statement.orelse)
+            done.append(statement)
+            if isinstance(statement, (ast.For, ast.While)) and any(
+                isinstance(child, ast.Return) for child in ast.walk(statement)
+            ):
+                statement.body = self._leave_by_break(statement.body)
+                done.append(at(statement, ast.If(load(self.returned), [ast.Break()], [])))
+        return done
+
+    def loop_with_barrier(self, node: ast.For | ast.While) -> list[ast.stmt]:
+        if node.orelse:
+            refuse(node, "'else' of a loop with a barrier inside is not part of the kernel language")
+        self.loops += 1
+        unique = f"{self.unique}_{self.loops}"
+        flags = _Flags(f"{GENERATED}broken_{unique}", f"{GENERATED}continued_{unique}")
+        jumps = [child for child in walk(node.body) if isinstance(child, (ast.Break, ast.Continue, ast.Return))]
+        before: list[ast.stmt] = []
+        test: ast.expr
+        first: list[ast.stmt] = []
+        if isinstance(node, ast.For):
+            before, test, first = _counting(node, unique)
+        else:
+            test = node.test
+        body = self.block(node.body, flags)
+        if any(isinstance(jump, ast.Continue) for jump in jumps):
+            first.append(assign(flags.continued, ast.Constant(False)))
+        if any(isinstance(jump, ast.Return) for jump in jumps):
+            test = both(negate(load(self.returned)), test)
+        if any(isinstance(jump, ast.Break) for jump in jumps):
+            before.append(assign(flags.broken, ast.Constant(False)))
+            test = both(negate(load(flags.broken)), test)
+        loop = ast.While(test, [*first, *body], [])
+        return [at(node, statement) for statement in (*before, loop)]
+
+    def jump(self, node: ast.stmt, flags: _Flags | None) -> list[ast.stmt]:
+        if isinstance(node, ast.Return):
+            statements: list[ast.stmt] = []
+            if node.value is not None and self.result is not None:
+                statements.append(at(node, assign(self.result, node.value)))
+            return [*statements, at(node, assign(self.returned, ast.Constant(True)))]
+        assert flags is not None
+        flag = flags.broken if isinstance(node, ast.Break) else flags.continued
+        return [at(node, assign(flag, ast.Constant(True)))]
+
+    def still_here(self, statement: ast.stmt, flags: _Flags | None) -> ast.expr:
+        tests = []
+        for kind in sorted(_jumps(statement, flags)):
+            if kind == "return":
+                tests.append(negate(load(self.returned)))
+            elif flags is not None:
+                tests.append(negate(load(flags.broken if kind == "break" else flags.continued)))
+        return tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
+
+
+def _without_assignments_to(name: str, statements: list[ast.stmt]) -> list[ast.stmt]:
+    class Remover(ast.NodeTransformer):
+        def visit_Assign(self, node: ast.Assign) -> ast.stmt:  # noqa: N802
+            return at(node, ast.Pass()) if stored_names(node.targets) == {name} else node
+
+    return [Remover().visit(statement) for statement in statements]
+
+
+def _jumps(node: ast.stmt, flags: _Flags | None) -> set[str]:
+    """Return which jumps leave a statement: ``return``, and ``break`` or ``continue`` of a loop around it."""
+    if isinstance(node, ast.Return):
+        return {"return"}
+    if isinstance(node, ast.Break):
+        return {"break"}
+    if isinstance(node, ast.Continue):
+        return {"continue"}
+    inner = {jump for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt) for jump in _jumps(child, flags)}
+    return inner & {"return"} if isinstance(node, (ast.For, ast.While)) else inner
+
+
+def _always_jumps(statements: list[ast.stmt]) -> bool:
+    for statement in statements:
+        if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
+            return True
+        if isinstance(statement, ast.If) and _always_jumps(statement.body) and _always_jumps(statement.orelse):
+            return True
+    return False
+
+
+def _counting(node: ast.For, unique: str) -> tuple[list[ast.stmt], ast.expr, list[ast.stmt]]:
+    """Return what stands before, the test, and what stands first in the body, of a counting loop as ``while``."""
+    call = node.iter
+    if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "range" and 1 <= len(call.args) <= 3):
+        refuse(node, "a loop with a barrier inside goes over a range(...)")
+    if not isinstance(node.target, ast.Name):
+        refuse(node, "a loop with a barrier inside has one loop variable")
+    start, stop, step = {1: [ast.Constant(0), call.args[0], ast.Constant(1)], 2: [*call.args, ast.Constant(1)]}.get(
+        len(call.args), call.args
+    )
+    following, end, stride = f"{GENERATED}following_{unique}", f"{GENERATED}end_{unique}", f"{GENERATED}stride_{unique}"
+    before: list[ast.stmt] = [assign(following, start), assign(end, stop), assign(stride, step)]
+    upward = ast.Compare(load(following), [ast.Lt()], [load(end)])
+    downward = ast.Compare(load(following), [ast.Gt()], [load(end)])
+    is_upward = isinstance(step, ast.Constant) and step.value > 0
+    test: ast.expr = (
+        upward
+        if is_upward
+        else ast.IfExp(ast.Compare(load(stride), [ast.Gt()], [ast.Constant(0)]), upward, downward)
+    )
+    first: list[ast.stmt] = [
+        assign(node.target.id, load(following)),
+        ast.Assign([ast.Name(following, ast.Store())], ast.BinOp(load(following), ast.Add(), load(stride))),
+    ]
+    return before, test, first

@@ -1,0 +1,128 @@
+"""Syntax trees of kernel functions: the nodes that resolved trees have besides Python's own, and how to handle them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, TypeVar
+
+from warpdrive.kernels.language import BARRIER
+
+Node = TypeVar("Node")
+
+GENERATED = "wd__"
+"""What every name begins with that the library adds to a kernel; no author's name may."""
+
+
+class Callee(Protocol):
+    """What a :class:`FunctionName` stands for."""
+
+    name: str
+
+    @property
+    def has_barrier(self) -> bool:
+        """Whether a barrier stands in the function or in one that it calls."""
+
+
+class IntrinsicName(ast.Name):
+    """A name that stands for something of ``numba.cuda``; ``path`` says what, such as ``atomic.add``."""
+
+    _fields = ast.Name._fields
+    path: str
+
+    @staticmethod
+    def of(path: str, place: ast.AST) -> IntrinsicName:
+        """Make the name for the intrinsic ``path``, at the place of another node."""
+        name = IntrinsicName(id=GENERATED + path.replace(".", "_"), ctx=ast.Load())
+        name.path = path
+        return at(place, name)
+
+
+class FunctionName(ast.Name):
+    """A name that stands for another resolved function."""
+
+    _fields = ast.Name._fields
+    function: Any  # warpdrive.kernels.resolve.Function, which is made of these nodes
+
+    @staticmethod
+    def of(function: Callee, place: ast.AST) -> FunctionName:
+        """Make the name for ``function``, at the place of another node."""
+        name = FunctionName(id=function.name, ctx=ast.Load())
+        name.function = function
+        return at(place, name)
+
+
+def at(place: ast.AST, node: Node) -> Node:
+    """Give a new node, and what is new below it, the place of another; return it."""
+    assert isinstance(node, ast.AST)
+    for child in ast.walk(node):
+        if not hasattr(child, "file"):
+            child.lineno = getattr(place, "lineno", 0)  # type: ignore[attr-defined]
+            child.col_offset = getattr(place, "col_offset", 0)  # type: ignore[attr-defined]
+            child.file = getattr(place, "file", "<unknown>")  # type: ignore[attr-defined]
+    return node
+
+
+def copy_tree(node: Node) -> Node:
+    """Copy a tree, or a list of trees. What is no tree (a resolved function, a file's name) is shared."""
+    if isinstance(node, list):
+        return [copy_tree(child) for child in node]  # type: ignore[return-value]
+    if not isinstance(node, ast.AST):
+        return node
+    copy = type(node).__new__(type(node))
+    for name, value in vars(node).items():
+        setattr(copy, name, copy_tree(value) if isinstance(value, (ast.AST, list)) else value)
+    return copy
+
+
+def walk(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Go through every node at and below the given ones."""
+    for statement in statements:
+        yield from ast.walk(statement)
+
+
+def is_barrier(statement: ast.AST) -> bool:
+    """Whether a statement is a barrier."""
+    return isinstance(statement, ast.Expr) and _is_barrier_call(statement.value)
+
+
+def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
+    """Whether a barrier stands at or below the nodes, or in a function that is called there."""
+    return any(
+        _is_barrier_call(node) or (isinstance(node, FunctionName) and node.function.has_barrier)
+        for node in walk(nodes)
+    )
+
+
+def _is_barrier_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path == BARRIER
+
+
+def stored_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that are assigned at or below the nodes."""
+    return {node.id for node in walk(nodes) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def loaded_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that are read at or below the nodes."""
+    return {node.id for node in walk(nodes) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+def load(name: str) -> ast.Name:
+    """Return the expression ``name``."""
+    return ast.Name(name, ast.Load())
+
+
+def assign(name: str, value: ast.expr) -> ast.Assign:
+    """Return the statement ``name = value``."""
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def negate(value: ast.expr) -> ast.expr:
+    """Return the expression ``not value``."""
+    return ast.UnaryOp(ast.Not(), value)
+
+
+def both(first: ast.expr | None, second: ast.expr) -> ast.expr:
+    """Return the expression ``first and second``, or ``second`` alone where there is no first."""
+    return second if first is None else ast.BoolOp(ast.And(), [first, second])

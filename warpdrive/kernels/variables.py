@@ -1,0 +1,170 @@
+"""Where the local variables of a kernel live: in one region, computed anew in each, or kept per thread between them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from warpdrive.kernels.language import INDICES, POSITIONS
+from warpdrive.kernels.regions import Loop, Region, regions_of
+from warpdrive.kernels.resolve import Table
+from warpdrive.kernels.syntax import FunctionName, IntrinsicName, loaded_names, stored_names, walk
+
+
+@dataclass
+class Variables:
+    """The variables of a kernel that live in more than one region.
+
+    ``recomputed`` are assigned once, from nothing that ever changes (indices, scalar arguments, constants): each
+    region that reads one computes it anew. ``shared`` are arrays in shared memory. ``kept`` are all others that a
+    region reads before it assigns them: each has a slot per thread.
+    """
+
+    recomputed: dict[str, ast.Assign]
+    shared: dict[str, ast.Assign]
+    kept: list[str]
+
+
+def place_variables(parts: list[Region | Loop], parameters: Collection[str], arrays: Collection[str], table: Table) -> Variables:
+    """Decide where each local variable lives.
+
+    ``parameters`` are the names of the kernel's parameters, ``arrays`` those among them that are arrays. Assignments
+    of variables that are recomputed or shared are taken out of the regions.
+    """
+    regions = list(regions_of(parts))
+    assignments = _single_assignments(regions)
+    shared = {name: node for name, node in assignments.items() if _is_array_call(node.value, "shared.array")}
+    recomputed = _recomputed(assignments, _constant_names(regions, parameters, arrays, table))
+    for region in regions:
+        region.statements = _without({*map(id, (*shared.values(), *recomputed.values()))}, region.statements)
+    return Variables(recomputed, shared, sorted(_kept(parts) - shared.keys()))
+
+
+def exposed_names(statements: list[ast.stmt]) -> set[str]:
+    """Return the names that the statements may read before they assign them."""
+    flow = _Flow()
+    flow.block(statements, frozenset())
+    return flow.exposed
+
+
+def unsettled_names(statements: list[ast.stmt]) -> set[str]:
+    """Return the names whose value after the statements may still be the one from before them."""
+    flow = _Flow()
+    certain = flow.block(statements, frozenset())
+    return flow.exposed | (stored_names(statements) - certain)
+
+
+def needed(recomputed: dict[str, ast.Assign], statements: list[ast.stmt]) -> list[ast.Assign]:
+    """Return the assignments of recomputed variables that the statements need, in an order that works."""
+    wanted = loaded_names(statements)
+    found = []
+    for name, node in reversed(recomputed.items()):
+        if name in wanted:
+            wanted |= loaded_names([node.value])
+            found.append(node)
+    return found[::-1]
+
+
+def _kept(parts: list[Region | Loop]) -> set[str]:
+    """Return the names that a region may read after another region, or itself a time before, assigned them."""
+    regions = list(regions_of(parts))
+    in_loops = {id(region) for part in parts if isinstance(part, Loop) for region in regions_of([part])}
+    assigned = {id(region): stored_names(region.statements) for region in regions}
+    kept: set[str] = {part.going for part in parts if isinstance(part, Loop)}
+    for region in regions:
+        elsewhere = (names for key, names in assigned.items() if key != id(region) or key in in_loops)
+        kept |= exposed_names(region.statements) & set().union(*elsewhere)
+    return kept
+
+
+def _single_assignments(regions: list[Region]) -> dict[str, ast.Assign]:
+    """Return the names that one plain assignment in the whole kernel, and nothing else, stores to."""
+    stores: dict[str, int] = {}
+    single: dict[str, ast.Assign] = {}
+    for node in walk(statement for region in regions for statement in region.statements):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stores[node.id] = stores.get(node.id, 0) + 1
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            single[node.targets[0].id] = node
+    return {name: node for name, node in single.items() if stores[name] == 1}
+
+
+def _constant_names(
+    regions: list[Region], parameters: Collection[str], arrays: Collection[str], table: Table
+) -> set[str]:
+    assigned = stored_names(statement for region in regions for statement in region.statements)
+    return (set(parameters) - set(arrays) - assigned) | set(table.constants) | set(table.imports) | {"int", "float", "bool"}
+
+
+def _recomputed(assignments: dict[str, ast.Assign], constant: set[str]) -> dict[str, ast.Assign]:
+    found: dict[str, ast.Assign] = {}
+    for name, node in assignments.items():
+        if _never_changes(node.value, constant | found.keys()):
+            found[name] = node
+    return found
+
+
+def _never_changes(node: ast.expr, constant: Collection[str]) -> bool:
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, IntrinsicName):
+        return node.path in INDICES
+    if isinstance(node, ast.Name):
+        return node.id in constant and not isinstance(node, FunctionName)
+    if isinstance(node, ast.Call):
+        is_position = isinstance(node.func, IntrinsicName) and node.func.path in POSITIONS
+        return (is_position or _never_changes(node.func, constant)) and all(
+            _never_changes(argument, constant) for argument in node.args
+        )
+    if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp)):
+        return all(_never_changes(c, constant) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr))
+    return False
+
+
+def _is_array_call(node: ast.expr, path: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path == path
+
+
+def _without(removed: set[int], statements: list[ast.stmt]) -> list[ast.stmt]:
+    class Remover(ast.NodeTransformer):
+        def visit_Assign(self, node: ast.Assign) -> ast.stmt | None:  # noqa: N802
+            return None if id(node) in removed else node
+
+    kept = [remaining for statement in statements if (remaining := Remover().visit(statement)) is not None]
+    for node in walk(kept):
+        if isinstance(node, (ast.If, ast.For, ast.While)) and not node.body:
+            node.body.append(ast.Pass())
+    return kept
+
+
+class _Flow:
+    """Follows which names are certainly assigned, and collects those that may be read before."""
+
+    def __init__(self) -> None:
+        self.exposed: set[str] = set()
+
+    def block(self, statements: list[ast.stmt], certain: frozenset[str]) -> frozenset[str]:
+        for statement in statements:
+            certain = self.statement(statement, certain)
+        return certain
+
+    def statement(self, node: ast.stmt, certain: frozenset[str]) -> frozenset[str]:
+        if isinstance(node, ast.If):
+            self.reads([node.test], certain)
+            return self.block(node.body, certain) & self.block(node.orelse, certain)
+        if isinstance(node, ast.For):
+            self.reads([node.iter], certain)
+            self.block(node.body, certain | stored_names([node.target]))
+            return self.block(node.orelse, certain)
+        if isinstance(node, ast.While):
+            self.reads([node.test], certain)
+            self.block(node.body, certain)
+            return self.block(node.orelse, certain)
+        self.reads([node], certain)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id not in certain:
+            self.exposed.add(node.target.id)
+        return certain | stored_names([node])
+
+    def reads(self, nodes: list[ast.AST], certain: frozenset[str]) -> None:
+        self.exposed |= loaded_names(nodes) - certain
