@@ -1,0 +1,480 @@
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from warpdrive.envs.tag_continuous import TagContinuous
+from warpdrive.errors import DefinitionError
+
+STATE = ("loc_x", "loc_y", "speed", "direction", "acceleration", "in_game", "active", "runners_left", "timestep")
+NOTHING = (0, 0)
+
+
+def distances_between(state: dict[str, Any]) -> np.ndarray:
+    """All distances [n, n] in float64."""
+    x, y = state["loc_x"].astype(np.float64), state["loc_y"].astype(np.float64)
+    return np.hypot(x[:, None] - x, y[:, None] - y)
+
+
+def tags_hang_on_rounding(env: TagContinuous, moved: dict[str, Any], tolerance: float) -> bool:
+    """Whether an error of ``tolerance`` in a distance could change who is tagged by whom."""
+    in_game = [runner for runner in env.policy_tags["runner"] if moved["in_game"][runner]]
+    distances = np.sort(distances_between(moved)[in_game][:, env.tagger_ids], axis=1)
+    radius = env.tagging_distance * env.grid_length
+    near_the_radius = np.abs(distances[:, 0] - radius) < tolerance
+    near_a_tie = (np.diff(distances[:, :2], axis=1) < tolerance).any(axis=1) & (distances[:, 0] < radius)
+    return bool((near_the_radius | near_a_tie).any())
+
+
+def neighbours_hang_on_rounding(env: TagContinuous, moved: dict[str, Any], tolerance: float) -> np.ndarray:
+    """For each agent, whether an error of ``tolerance`` in a distance could change the neighbours it sees."""
+    if env.use_full_observation:
+        return np.zeros(env.num_agents, bool)
+    distances = distances_between(moved)
+    distances[:, ~moved["in_game"]] = np.inf
+    np.fill_diagonal(distances, np.inf)
+    seen = np.sort(distances, axis=1)[:, : env.num_other_agents_observed + 1]
+    with np.errstate(invalid="ignore"):
+        return (np.diff(seen, axis=1) < tolerance).any(axis=1)
+
+
+def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.abs((a - b + math.pi) % (2 * math.pi) - math.pi)
+
+
+def assert_same_state(actual: dict[str, Any], expected: dict[str, Any], atol: float) -> None:
+    for name in ("loc_x", "loc_y", "speed", "acceleration"):
+        np.testing.assert_allclose(actual[name], expected[name], rtol=0, atol=atol, err_msg=name)
+    assert angle_between(actual["direction"], expected["direction"]).max() <= atol
+    for name in ("in_game", "active", "runners_left", "timestep"):
+        np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)
+
+
+GAMES = {
+    "one_against_two": {"num_taggers": 1, "num_runners": 2, "grid_length": 1.0, "tagging_distance": 0.1},
+    "crowded": {
+        "num_taggers": 4,
+        "num_runners": 12,
+        "grid_length": 5.0,
+        "tagging_distance": 0.08,
+        "episode_length": 25,
+        "num_other_agents_observed": 5,
+        "skill_level_runner": 0.5,
+        "edge_hit_penalty": -0.25,
+        "step_penalty_for_tagger": -0.125,
+        "step_reward_for_runner": 0.0625,
+    },
+    "paper": {
+        "num_taggers": 10,
+        "num_runners": 100,
+        "grid_length": 20.0,
+        "episode_length": 20,
+        "tagging_distance": 0.02,
+        "max_acceleration": 0.1,
+        "min_acceleration": -0.1,
+        "max_turn": 2.356,
+        "min_turn": -2.356,
+        "num_acceleration_levels": 20,
+        "num_turn_levels": 20,
+        "num_other_agents_observed": 10,
+        "tag_reward_for_tagger": 10.0,
+        "tag_penalty_for_runner": -10.0,
+    },
+    "more_places_than_agents": {"num_runners": 3, "num_other_agents_observed": 6, "tagging_distance": 0.2},
+}
+
+
+@pytest.mark.parametrize("exits", [True, False], ids=["exits", "stays"])
+@pytest.mark.parametrize("full", [True, False], ids=["full", "partial"])
+@pytest.mark.parametrize("game", GAMES)
+class TestKernelsFollowTheReference:
+    """Random actions, drawn anew for every step, agent and replica."""
+
+    def test_in_every_step(self, replicas_of, game, full, exits):
+        """One step at a time from the kernel's own state, so that errors do not add up."""
+        env = TagContinuous(**GAMES[game], use_full_observation=full, runner_exits_game_after_tagged=exits)
+        replicas = replicas_of(env, num_envs=3, reset_pool_size=3)
+        compared = skipped = tags = doubles = edges = outside = terminations = survivals = 0
+        for outcome in replicas.random_steps(60):
+            expected = env.reference_step(outcome.before, outcome.actions)
+            if tags_hang_on_rounding(env, expected, 1e-5):
+                skipped += 1
+                continue
+            compared += 1
+            np.testing.assert_allclose(outcome.rewards, expected["rewards"], rtol=0, atol=1e-5)
+            assert outcome.terminated == expected["terminated"]
+            assert outcome.truncated == (expected["timestep"] == env.episode_length)
+            if not outcome.done:
+                assert_same_state(outcome.after, expected, atol=1e-5)
+            clear = ~neighbours_hang_on_rounding(env, expected, 1e-5)
+            assert clear.mean() > 0.5
+            difference = np.abs(outcome.observations - expected["observations"])
+            # a direction just below 2 pi may be just above 0 in the other arithmetic
+            np.testing.assert_array_less(np.minimum(difference, np.abs(difference - 1))[clear], 1e-5)
+
+            tagged = outcome.rewards[~env.is_runner] > 0.5 * env.tag_reward_for_tagger
+            tags += tagged.sum()
+            doubles += (outcome.rewards[~env.is_runner] > 1.5 * env.tag_reward_for_tagger).sum()
+            edges += np.isin(outcome.after["loc_x"], [0, np.float32(env.grid_length)]).sum()
+            outside += (~expected["in_game"]).sum()
+            terminations += outcome.terminated
+            survivals += outcome.truncated and expected["active"][env.is_runner].any()
+        assert skipped < 0.05 * (compared + skipped)
+        assert tags > 0 and edges > 0
+        assert exits == (outside > 0)
+        assert not terminations or exits
+        if game == "crowded":
+            assert doubles > 0 and survivals > 0
+        if game == "one_against_two":
+            assert exits == (terminations > 0)
+
+    def test_over_whole_episodes(self, replicas_of, game, full, exits):
+        """The reference on a trajectory of its own, as long as no tag hangs on rounding."""
+        env = TagContinuous(**GAMES[game], use_full_observation=full, runner_exits_game_after_tagged=exits, seed=5)
+        replicas = replicas_of(env, num_envs=3)
+        expected = {e: replicas.state(e) for e in range(3)}
+        steps = 0
+        for outcome in replicas.random_steps(env.episode_length, seed=1):
+            if outcome.env not in expected:
+                continue
+            reference = expected[outcome.env] = env.reference_step(expected[outcome.env], outcome.actions)
+            if tags_hang_on_rounding(env, reference, 2e-4):
+                del expected[outcome.env]
+                continue
+            steps += 1
+            np.testing.assert_allclose(outcome.rewards, reference["rewards"], rtol=0, atol=1e-5)
+            assert outcome.terminated == reference["terminated"]
+            if outcome.done:
+                del expected[outcome.env]
+            else:
+                assert_same_state(outcome.after, reference, atol=2e-4)
+        assert steps >= 0.5 * env.episode_length
+
+    def test_in_the_first_observations(self, replicas_of, game, full, exits):
+        env = TagContinuous(**GAMES[game], use_full_observation=full, runner_exits_game_after_tagged=exits)
+        replicas = replicas_of(env, num_envs=2, reset_pool_size=2)
+        for e in range(2):
+            state = replicas.state(e)
+            clear = ~neighbours_hang_on_rounding(env, state, 1e-5)
+            expected = env.reference_observe(state)
+            np.testing.assert_allclose(replicas.first_observations[e][clear], expected[clear], rtol=0, atol=1e-6)
+
+
+def placed(taggers, runners, **parameters) -> tuple[TagContinuous, list[int], list[int]]:
+    """An environment with agents at the given (x, y, direction), the ids of the taggers and of the runners."""
+    parameters = {"num_taggers": len(taggers), "num_runners": len(runners), **parameters}
+    tags = TagContinuous(**parameters).policy_tags
+    start = np.zeros((len(taggers) + len(runners), 3))
+    start[tags["tagger"]], start[tags["runner"]] = taggers, runners
+    x, y, direction = start.T.tolist()
+    env = TagContinuous(**parameters, starting_location_x=x, starting_location_y=y, starting_directions=direction)
+    assert env.policy_tags == tags
+    return env, tags["tagger"], tags["runner"]
+
+
+def actions_of(env: TagContinuous, chosen: dict[int, tuple[int, int]] | None = None) -> list[list[tuple[int, int]]]:
+    return [[(chosen or {}).get(agent, NOTHING) for agent in range(env.num_agents)]]
+
+
+class TestMotion:
+    # accelerations: 0 nothing, 1: -1, 2: 0, 3: +1; turns: 0 nothing, 1: -pi/2, 2: 0, 3: +pi/2
+    LEVELS: ClassVar = {"num_acceleration_levels": 3, "num_turn_levels": 3, "max_speed": 2.0}
+
+    def test_accelerating_and_turning(self, replicas_of):
+        env, (tagger,), (runner,) = placed([(5, 5, 0)], [(2, 2, math.pi)], **self.LEVELS)
+        replicas = replicas_of(env)
+        (first,) = replicas.step(actions_of(env, {tagger: (3, 0)}))
+        # a = 1, v = 1, one to the right; the runner does nothing
+        moved = [first.after[name][tagger] for name in ("acceleration", "speed", "loc_x", "loc_y")]
+        assert moved == [1.0, 1.0, 6.0, 5.0]
+        assert [first.after["loc_x"][runner], first.after["loc_y"][runner]] == [2.0, 2.0]
+        (second,) = replicas.step(actions_of(env, {tagger: (2, 3)}))
+        # a stays 1, so v = 2 = max_speed, and a is put back to 0; two upwards
+        moved = [second.after[name][tagger] for name in ("acceleration", "speed", "loc_x", "loc_y")]
+        np.testing.assert_allclose(moved, [0.0, 2.0, 6.0, 7.0], atol=1e-6)
+        (third,) = replicas.step(actions_of(env, {tagger: (1, 1)}))
+        # a = -1, v = 1; to the right again
+        moved = [third.after[name][tagger] for name in ("acceleration", "speed", "loc_x", "loc_y")]
+        np.testing.assert_allclose(moved, [-1.0, 1.0, 7.0, 7.0], atol=1e-6)
+        (fourth,) = replicas.step(actions_of(env))
+        # a is still -1, v = 0, and a is put back to 0
+        moved = [fourth.after[name][tagger] for name in ("acceleration", "speed", "loc_x", "loc_y")]
+        np.testing.assert_allclose(moved, [0.0, 0.0, 7.0, 7.0], atol=1e-6)
+
+    def test_directions_stay_between_0_and_2_pi(self, replicas_of):
+        env, (tagger,), (runner,) = placed([(5, 5, 0)], [(2, 2, 1.5 * math.pi)], **self.LEVELS)
+        (outcome,) = replicas_of(env).step(actions_of(env, {tagger: (0, 1), runner: (0, 3)}))
+        assert outcome.after["direction"][tagger] == pytest.approx(1.5 * math.pi, abs=1e-6)
+        assert angle_between(outcome.after["direction"][runner], 0.0) < 1e-6
+
+    def test_skill_limits_speed(self, replicas_of):
+        env, (tagger,), (runner,) = placed(
+            [(1, 1, 0)], [(5, 5, 0)], **self.LEVELS, skill_level_tagger=0.25, skill_level_runner=0.375
+        )
+        (outcome,) = replicas_of(env).step(actions_of(env, {tagger: (3, 0), runner: (3, 0)}))
+        assert outcome.after["speed"][tagger] == 0.5 and outcome.after["speed"][runner] == 0.75
+        assert outcome.after["acceleration"].tolist() == [0.0, 0.0]
+
+    def test_the_edge_stops_and_costs(self, replicas_of):
+        env, (tagger,), (runner,) = placed(
+            [(9.5, 5, 0)],
+            [(5, 9, math.pi / 2)],
+            **self.LEVELS,
+            edge_hit_penalty=-0.25,
+            step_penalty_for_tagger=-0.5,
+            step_reward_for_runner=0.125,
+        )
+        (outcome,) = replicas_of(env).step(actions_of(env, {tagger: (3, 0), runner: (3, 0)}))
+        assert outcome.after["loc_x"][tagger] == 10.0
+        # the tagger ran against the edge: -0.25 - 0.5; the runner arrived exactly on it: 0.125
+        assert outcome.after["loc_y"][runner] == 10.0
+        assert outcome.rewards[tagger] == -0.75 and outcome.rewards[runner] == 0.125
+
+
+class TestTagging:
+    REWARDS: ClassVar = {
+        "tagging_distance": 0.02,  # 0.2 on a square of 10
+        "tag_reward_for_tagger": 8.0,
+        "tag_penalty_for_runner": -3.0,
+        "step_penalty_for_tagger": -0.5,
+        "step_reward_for_runner": 0.125,
+        "end_of_game_reward_for_runner": 2.0,
+    }
+
+    def test_two_runners_tagged_by_one_tagger_pay_it_twice_and_leave(self, replicas_of):
+        env, (tagger,), (one, two, far) = placed(
+            [(5, 5, 0)], [(5, 5.125, 0), (5.125, 5, 0), (9, 9, 0)], **self.REWARDS, use_full_observation=False
+        )
+        replicas = replicas_of(env)
+        (outcome,) = replicas.step(actions_of(env))
+        assert outcome.rewards[tagger] == 8.0 + 8.0 - 0.5
+        assert outcome.rewards[one] == outcome.rewards[two] == -3.0 + 0.125
+        assert outcome.rewards[far] == 0.125
+        assert outcome.after["active"][[tagger, one, two, far]].tolist() == [True, False, False, True]
+        assert outcome.after["runners_left"] == 1 and not outcome.terminated
+        # they still see the step that tagged them
+        assert outcome.observations[one].any() and outcome.observations[two].any()
+
+        (outcome,) = replicas.step(actions_of(env, dict.fromkeys(range(4), (10, 5))))
+        assert outcome.rewards[one] == outcome.rewards[two] == 0.0
+        assert not outcome.observations[[one, two]].any()
+        assert outcome.after["loc_x"][one] == 5.0 and outcome.after["speed"][one] == 0.0
+        assert outcome.rewards[tagger] == -0.5  # nobody to tag
+
+    def test_tagged_runners_stay_if_they_do_not_exit(self, replicas_of):
+        env, (tagger,), (runner,) = placed(
+            [(5, 5, 0)], [(5, 5.125, 0)], **self.REWARDS, runner_exits_game_after_tagged=False
+        )
+        replicas = replicas_of(env)
+        for _ in range(2):
+            (outcome,) = replicas.step(actions_of(env))
+            assert outcome.rewards[tagger] == 7.5 and outcome.rewards[runner] == -2.875
+            assert not outcome.terminated and outcome.after["active"].all()
+
+    def test_a_runner_at_exactly_the_tagging_distance_is_not_tagged(self, replicas_of):
+        env, _, (runner,) = placed([(5, 5, 0)], [(5, 7.5, 0)], **{**self.REWARDS, "tagging_distance": 0.25})
+        (outcome,) = replicas_of(env).step(actions_of(env))
+        assert outcome.rewards[runner] == 0.125
+
+    def test_the_nearest_tagger_is_rewarded_and_the_lowest_id_on_ties(self, replicas_of):
+        env, (low, high, near), _ = placed([(5, 4.875, 0), (5, 5.125, 0), (5, 6, 0)], [(5, 5, 0)], **self.REWARDS)
+        (outcome,) = replicas_of(env).step(actions_of(env))
+        assert outcome.rewards[[low, high, near]].tolist() == [7.5, -0.5, -0.5]
+        env, (low, high, near), _ = placed([(5, 4.875, 0), (5, 5.125, 0), (5, 5.0625, 0)], [(5, 5, 0)], **self.REWARDS)
+        (outcome,) = replicas_of(env).step(actions_of(env))
+        assert outcome.rewards[[low, high, near]].tolist() == [-0.5, -0.5, 7.5]
+        assert outcome.terminated
+
+    def test_tagging_the_last_runner_terminates_and_the_game_starts_anew(self, replicas_of):
+        env, _, _ = placed([(5, 5, 0)], [(5, 5.125, 0)], **self.REWARDS)
+        (outcome,) = replicas_of(env).step(actions_of(env))
+        assert outcome.terminated and not outcome.truncated
+        assert outcome.after["active"].all() and outcome.after["in_game"].all()
+        assert outcome.after["runners_left"] == 1 and outcome.after["timestep"] == 0
+
+    @pytest.mark.parametrize(("exits", "reward_of_tagged"), [(True, -2.875), (False, -0.875)])
+    def test_runners_in_the_game_after_the_last_step_are_rewarded(self, replicas_of, exits, reward_of_tagged):
+        # the tagger comes 1 nearer in step 2, which is the last
+        env, (tagger,), (near, far) = placed(
+            [(5, 5, 0)],
+            [(6.125, 5, 0), (9, 9, 0)],
+            **self.REWARDS,
+            num_acceleration_levels=1,
+            min_acceleration=1.0,
+            episode_length=2,
+            runner_exits_game_after_tagged=exits,
+        )
+        replicas = replicas_of(env)
+        (first,) = replicas.step(actions_of(env))
+        assert first.rewards[near] == first.rewards[far] == 0.125 and not first.done
+        (last,) = replicas.step(actions_of(env, {tagger: (1, 0)}))
+        assert last.rewards[far] == 0.125 + 2.0
+        assert last.rewards[near] == reward_of_tagged
+        assert last.rewards[tagger] == 7.5
+        assert last.truncated and not last.terminated
+
+
+class TestObservations:
+    SIDE = 8.0
+    UNIT = 1 / (math.sqrt(2) * SIDE)
+
+    def started(self, replicas_of, **parameters):
+        env, (tagger,), (one, two) = placed(
+            [(4, 4, 0)],
+            [(4, 6, math.pi / 2), (3, 4, math.pi)],
+            grid_length=self.SIDE,
+            max_speed=2.0,
+            num_acceleration_levels=3,
+            episode_length=4,
+            **parameters,
+        )
+        return env, replicas_of(env), tagger, one, two
+
+    def test_full(self, replicas_of):
+        env, replicas, tagger, one, two = self.started(replicas_of)
+        (outcome,) = replicas.step(actions_of(env, {one: (3, 0)}))
+        # runner one moved up by 1 with acceleration 1, from (4, 6) to (4, 7)
+        rows = {  # dx, dy, dspeed / 2, dacceleration / 2, ddirection / 2 pi, runner, in the game; as the tagger sees it
+            one: [0, 3 * self.UNIT, 0.5, 0.5, 0.25, 1, 1],
+            two: [-1 * self.UNIT, 0, 0, 0, 0.5, 1, 1],
+        }
+        blocks = np.array([rows[agent] for agent in sorted(rows)]).T
+        np.testing.assert_allclose(outcome.observations[tagger], [*blocks.ravel(), 0.25], atol=1e-6)
+        rows = {  # as runner one sees it
+            tagger: [0, -3 * self.UNIT, -0.5, -0.5, -0.25, 0, 1],
+            two: [-1 * self.UNIT, -3 * self.UNIT, -0.5, -0.5, 0.25, 1, 1],
+        }
+        blocks = np.array([rows[agent] for agent in sorted(rows)]).T
+        np.testing.assert_allclose(outcome.observations[one], [*blocks.ravel(), 0.25], atol=1e-6)
+
+    def test_partial_is_in_order_of_distance_and_padded(self, replicas_of):
+        env, replicas, tagger, one, _ = self.started(
+            replicas_of, use_full_observation=False, num_other_agents_observed=3
+        )
+        (outcome,) = replicas.step(actions_of(env, {one: (3, 0)}))
+        expected = [
+            *(-1 * self.UNIT, 0, 0),  # dx of runner two (distance 1), of runner one (distance 3), of nobody
+            *(0, 3 * self.UNIT, 0),
+            *(0, 0.5, 0),
+            *(0, 0.5, 0),
+            *(0.5, 0.25, 0),
+            *(1, 1, 0),
+            *(1, 1, 0),
+            0.25,
+        ]
+        np.testing.assert_allclose(outcome.observations[tagger], expected, atol=1e-6)
+
+    def test_partial_keeps_only_the_nearest_and_the_lowest_id_on_ties(self, replicas_of):
+        env, (tagger,), _ = placed(
+            [(4, 4, 0)], [(4, 5, 0), (5, 4, 0), (4, 3, 0)], use_full_observation=False, num_other_agents_observed=2
+        )
+        observed = replicas_of(env).first_observations[0, tagger]
+        unit = 1 / (math.sqrt(2) * 10)
+        np.testing.assert_allclose(observed[:4], [0, unit, unit, 0], atol=1e-7)  # dx, then dy
+
+    def test_agents_out_of_the_game(self, replicas_of):
+        for full in (True, False):
+            env, (tagger,), (tagged, other) = placed(
+                [(4, 4, 0)], [(4, 4, 0), (6, 6, 0)], use_full_observation=full, num_other_agents_observed=2
+            )
+            replicas = replicas_of(env)
+            replicas.step(actions_of(env))
+            (outcome,) = replicas.step(actions_of(env))
+            if full:
+                # whoever is out sees who the others are and that they are in the game, and nothing else
+                others = sorted([tagger, other])
+                roles = [float(agent == other) for agent in others]
+                assert outcome.observations[tagged].tolist() == [0.0] * 10 + roles + [1.0, 1.0] + [0.0]
+                flags = [float(agent != tagged) for agent in sorted([tagged, other])]
+                assert outcome.observations[tagger][12:14].tolist() == flags
+            else:
+                assert not outcome.observations[tagged].any()
+                flags = outcome.observations[tagger][12:14]
+                assert flags.tolist() == [1.0, 0.0]  # only the other runner is left to be seen
+
+
+class TestStartStates:
+    def test_everyone_at_rest_and_in_the_game(self):
+        env = TagContinuous(num_taggers=20, num_runners=180, grid_length=4.0)
+        state = env.initial_state(np.random.default_rng(0))
+        for name in ("loc_x", "loc_y"):
+            assert state[name].dtype == np.float32
+            assert 0 <= state[name].min() < 0.2 and 3.8 < state[name].max() <= 4
+        assert not state["speed"].any() and not state["acceleration"].any()
+        assert state["in_game"].all() and state["active"].all() and state["runners_left"] == 180
+        np.testing.assert_allclose(np.unique(state["direction"]), np.arange(4) * math.pi / 2, atol=1e-6)
+
+    def test_start_states_differ_and_a_seed_fixes_them(self):
+        rng = np.random.default_rng(0)
+        env = TagContinuous()
+        assert (env.initial_state(rng)["loc_x"] != env.initial_state(rng)["loc_x"]).any()
+        env = TagContinuous(seed=4)
+        np.testing.assert_array_equal(env.initial_state(rng)["loc_x"], env.initial_state(rng)["loc_x"])
+
+    def test_given_start(self):
+        env = TagContinuous(num_runners=1, starting_location_y=[1, 2], starting_directions=[0.5, 7.0])
+        state = env.initial_state(np.random.default_rng(0))
+        assert state["loc_y"].tolist() == [1.0, 2.0] and state["direction"].tolist() == [0.5, 7.0]
+        assert state["loc_x"][0] != state["loc_x"][1]
+
+    def test_roles_belong_to_the_parameters(self):
+        def taggers(seed):
+            return TagContinuous(num_taggers=10, num_runners=90, seed=seed).policy_tags["tagger"]
+
+        assert taggers(None) == taggers(None) == sorted(set(taggers(None)))
+        assert taggers(1) == taggers(1) != taggers(2)
+        tags = TagContinuous(num_taggers=10, num_runners=90).policy_tags
+        assert sorted(tags["tagger"] + tags["runner"]) == list(range(100)) and len(tags["tagger"]) == 10
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"num_taggers": 0}, "num_taggers is 0, but it must be a whole number of 1 or more"),
+        ({"num_runners": 1.5}, "num_runners is 1.5"),
+        ({"grid_length": 0}, "grid_length is 0, but it must be a finite number greater than 0"),
+        ({"grid_length": float("inf")}, "grid_length is inf"),
+        ({"episode_length": "100"}, "episode_length is '100'"),
+        ({"seed": 1.0}, "seed is 1.0"),
+        ({"max_speed": -1}, "max_speed is -1"),
+        ({"skill_level_runner": -0.5}, "skill_level_runner is -0.5"),
+        ({"skill_level_tagger": -0.5}, "skill_level_tagger is -0.5"),
+        ({"max_acceleration": -2}, "max_acceleration is -2, but it must be a finite number of -1 or more"),
+        ({"min_turn": 2}, "max_turn is 1.57"),
+        ({"num_acceleration_levels": 0}, "num_acceleration_levels is 0"),
+        ({"num_turn_levels": 0}, "num_turn_levels is 0"),
+        ({"edge_hit_penalty": 0.1}, "edge_hit_penalty is 0.1, but it must be a finite number of 0 or less"),
+        ({"use_full_observation": None}, "use_full_observation is None"),
+        ({"num_other_agents_observed": 0}, "num_other_agents_observed is 0"),
+        ({"tagging_distance": 0}, "tagging_distance is 0, but it must be .* greater than 0 and of 1 or less"),
+        ({"tagging_distance": 1.5}, "tagging_distance is 1.5"),
+        ({"tag_reward_for_tagger": -1}, "tag_reward_for_tagger is -1"),
+        ({"step_penalty_for_tagger": 1}, "step_penalty_for_tagger is 1"),
+        ({"tag_penalty_for_runner": 1}, "tag_penalty_for_runner is 1"),
+        ({"step_reward_for_runner": -1}, "step_reward_for_runner is -1"),
+        ({"end_of_game_reward_for_runner": -1}, "end_of_game_reward_for_runner is -1"),
+        ({"runner_exits_game_after_tagged": 0}, "runner_exits_game_after_tagged is 0"),
+        ({"num_runners": 1, "starting_location_x": [0, 11]}, "a list of 2 finite numbers from 0 to 10"),
+        ({"num_runners": 1, "starting_directions": [0, float("nan")]}, "a list of 2 finite numbers, one for each"),
+    ],
+)
+def test_a_bad_parameter_is_named_with_what_is_allowed(parameters, message):
+    with pytest.raises(DefinitionError, match=message):
+        TagContinuous(**parameters)
+
+
+def test_pictures_show_both_roles():
+    env = TagContinuous(num_taggers=3, num_runners=20, tagging_distance=0.08)
+    rng = np.random.default_rng(0)
+    trail = [{**env.initial_state(rng), "timestep": 0}]
+    while trail[-1]["active"].sum() == env.num_agents:
+        trail.append(env.reference_step(trail[-1], rng.integers(11, size=(env.num_agents, 2))))
+    for state, earlier in [(trail[0], ()), (trail[-1], trail[:-1])]:
+        figure = env.render(state, earlier)
+        figure.canvas.draw()
+        pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3].reshape(-1, 3)
+        for colour in [(0xD1, 0x43, 0x3F), (0x2A, 0x78, 0xB8)]:
+            assert (pixels == colour).all(axis=1).sum() > 20
