@@ -55,7 +55,7 @@ def fading_trails(
     colours[..., 3] = np.linspace(0.05, 0.6, steps)[:, None]
     axes.add_collection(
         LineCollection(
-            segments.reshape(-1, 2, 2),
+            list(segments.reshape(-1, 2, 2)),
             colors=colours.reshape(-1, 4),
             linewidths=width,
             capstyle="round",

@@ -43,12 +43,29 @@ def draw(env: TagContinuous, state: dict[str, Any], trail: Sequence[dict[str, An
 
     locations = np.stack([state["loc_x"], state["loc_y"]], axis=-1)
     gone = ~active & ~just_tagged
-    axes.scatter(*locations[gone].T, s=14, c=drawing.GONE_COLOUR, marker="x", linewidths=1.0, zorder=1.5, clip_on=False)
+    axes.scatter(
+        locations[gone, 0],
+        locations[gone, 1],
+        s=14,
+        c=drawing.GONE_COLOUR,
+        marker="x",
+        linewidths=1.0,
+        zorder=1.5,
+        clip_on=False,
+    )
     _draw_reach(axes, locations[taggers], 2 * env.tagging_distance * env.grid_length)
     size = env.grid_length / np.clip(5.0 * np.sqrt(env.num_agents), 25.0, 60.0)
     _draw_agents(axes, locations[runners], state["direction"][runners], 0.8 * size, drawing.RUNNER_COLOUR)
     _draw_agents(axes, locations[taggers], state["direction"][taggers], 1.2 * size, drawing.TAGGER_COLOUR)
-    axes.scatter(*locations[just_tagged].T, s=150, c=drawing.TAGGED_COLOUR, marker="*", zorder=5, clip_on=False)
+    axes.scatter(
+        locations[just_tagged, 0],
+        locations[just_tagged, 1],
+        s=150,
+        c=drawing.TAGGED_COLOUR,
+        marker="*",
+        zorder=5,
+        clip_on=False,
+    )
     return figure
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -15,6 +16,7 @@ from warpdrive.envs import drawing
 if TYPE_CHECKING:
     from warpdrive.envs.tag_gridworld.tag_gridworld import TagGridworld
 
+IntArray = npt.NDArray[np.integer]
 LONGEST_TRAIL = 25
 MOST_GRID_LINES = 25
 BOARD_POINTS = 365.0
@@ -40,14 +42,10 @@ def draw(env: TagGridworld, state: dict[str, Any], trail: Sequence[dict[str, Any
     drawing.fading_trails(axes, path_x[:, :-1], path_y[:, :-1], drawing.TAGGER_COLOUR, 0.22 * diameter)
     drawing.fading_trails(axes, path_x[:, -1:], path_y[:, -1:], drawing.RUNNER_COLOUR, 0.22 * diameter)
 
-    outline = {"edgecolors": "white", "linewidths": 1.2}
-    axes.scatter(x[:-1], y[:-1], s=diameter**2, c=drawing.TAGGER_COLOUR, marker="s", zorder=3, clip_on=False, **outline)
+    _draw_marks(axes, x[:-1], y[:-1], diameter, "s", drawing.TAGGER_COLOUR)
     if tagged:
-        axes.scatter(
-            x[-1:], y[-1:], s=(2.0 * diameter) ** 2, c=drawing.TAGGED_COLOUR, marker="*", zorder=3.5, clip_on=False
-        )
-    runner_size = (0.55 * diameter if tagged else diameter) ** 2
-    axes.scatter(x[-1:], y[-1:], s=runner_size, c=drawing.RUNNER_COLOUR, marker="o", zorder=4, clip_on=False, **outline)
+        _draw_marks(axes, x[-1:], y[-1:], 2.0 * diameter, "*", drawing.TAGGED_COLOUR)
+    _draw_marks(axes, x[-1:], y[-1:], (0.55 if tagged else 1.0) * diameter, "o", drawing.RUNNER_COLOUR)
     _write_counts(axes, x[:-1], y[:-1], (int(x[-1]), int(y[-1])), diameter)
     return figure
 
@@ -60,7 +58,21 @@ def _draw_grid(axes: Axes, grid_length: int) -> None:
     axes.vlines(edges, *span, color=drawing.GRID_LINE, linewidth=0.8, zorder=1)
 
 
-def _write_counts(axes: Axes, x: Any, y: Any, runner: tuple[int, int], diameter: float) -> None:
+def _draw_marks(axes: Axes, x: IntArray, y: IntArray, diameter: float, shape: str, colour: str) -> None:
+    axes.scatter(
+        x,
+        y,
+        s=diameter**2,
+        c=colour,
+        marker=shape,
+        edgecolors="white",
+        linewidths=1.2,
+        zorder=3,
+        clip_on=False,
+    )
+
+
+def _write_counts(axes: Axes, x: IntArray, y: IntArray, runner: tuple[int, int], diameter: float) -> None:
     cells = Counter(zip(x.tolist(), y.tolist(), strict=True))
     for cell, count in cells.items():
         if count > 1 and cell != runner:
