@@ -1,0 +1,23 @@
+"""The CPU backend: kernels compiled natively through numba, blocks in parallel over the cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from warpdrive.kernels.kernel import Kernel
+
+
+class CpuBackend:
+    """Runs kernels on the cores of this machine."""
+
+    name = "cpu"
+    device = torch.device("cpu")
+
+    def bind(self, kernel: Kernel, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
+        """See :class:`warpdrive.backends.interface.Backend`."""
+        from warpdrive.backends.cpu.launch import bind
+
+        return bind(kernel, arguments, blocks, threads)

@@ -115,11 +115,8 @@ def _errors_at_their_origin(kernel: ResolvedKernel, origins: Mapping[str, Genera
         yield
     except NumbaError as error:
         text = str(error)
-        found = None
-        for file, line in re.findall(r'File "([^"]+)", line (\d+)', text):
-            name = "twin" if file == "<twin>" else file.rsplit("/", 1)[-1].rsplit("\\", 1)[-1].removesuffix(".py")
-            if name in origins and (origin := origins[name].origins[int(line) - 1]) is not None:
-                found = origin
+        places = (_origin(file, int(line), origins) for file, line in re.findall(r'File "([^"]+)", line (\d+)', text))
+        found = next((place for place in places if place is not None), None)
         source = kernel.function.source
         file, line = found or (source.file, source.tree.lineno)
         raise KernelError(
@@ -127,11 +124,15 @@ def _errors_at_their_origin(kernel: ResolvedKernel, origins: Mapping[str, Genera
         ) from error
 
 
+def _origin(file: str, line: int, origins: Mapping[str, GeneratedModule]) -> tuple[str, int] | None:
+    """Return the author's file and line behind a line of generated code; numba names the innermost first."""
+    module = origins.get("twin" if file == "<twin>" else re.split(r"[/\\\\]", file)[-1].removesuffix(".py"))
+    return module.origins[line - 1] if module and line <= len(module.origins) else None
+
+
 def _first_sentence(text: str) -> str:
-    """Return what numba's message says, without its headings, hints and source excerpts."""
-    lines = [line.strip() for line in text.splitlines()]
-    skipped = ("Failed in", "During:", "File ", "Overload", "- Resolution", "- argument", "Known signatures", "There are")
-    said = [
-        line.split("[1m")[-1].strip("\x1b[0m ") for line in lines if line and not line.startswith(skipped)
-    ]
-    return said[-1 if len(said) == 1 else 0] if said else text
+    """Return what numba's message says first, without its headings."""
+    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()]
+    said = [line for line in lines if line and not line.startswith("Failed in")]
+    signature = next((line.removeprefix(">>> ") for line in said if line.startswith(">>> ")), "")
+    return f"{said[0]} {signature}".rstrip() if said else text

@@ -1,0 +1,74 @@
+"""Check the actions that a caller hands to a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from warpdrive.errors import ActionError, nearest
+from warpdrive.spaces import SpaceArray
+
+_INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
+
+
+def checked_actions(
+    given: Any, arrays: Sequence[SpaceArray], num_envs: int, tags: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
+    """Return the actions as tensors by the name of their array.
+
+    Raises :class:`ActionError` that says what was found and what was expected. Values are checked where that needs no
+    transfer from a device.
+    """
+    if [array.name for array in arrays] == ["actions"]:
+        by_name = {"actions": given}
+    else:
+        by_name = {f"actions_{tag}": value for tag, value in _by_tag(given, tags).items()}
+    return {array.name: _checked(by_name[array.name], array, num_envs) for array in arrays}
+
+
+def _by_tag(given: Any, tags: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ActionError(f"actions is a {type(given).__name__}, expected a dict with the policy tags {sorted(tags)}")
+    for tag in given:
+        if tag not in tags:
+            raise ActionError(f"actions has the policy tag '{tag}', which does not exist.{nearest(str(tag), tags)}")
+    for tag in tags:
+        if tag not in given:
+            raise ActionError(f"actions lacks the policy tag '{tag}'")
+    return given
+
+
+def _checked(given: Any, array: SpaceArray, num_envs: int) -> torch.Tensor:
+    expected = (num_envs, *array.shape)
+    kind = "integers (int32)" if array.choices else "float32"
+    if not isinstance(given, (torch.Tensor, np.ndarray)):
+        raise ActionError(
+            f"{array.name} is a {type(given).__name__}, expected a tensor or NumPy array of {kind} {expected}"
+        )
+    tensor = torch.from_numpy(np.ascontiguousarray(given)) if isinstance(given, np.ndarray) else given
+    if tuple(tensor.shape) != expected:
+        raise ActionError(f"{array.name} has the shape {tuple(tensor.shape)}, expected {expected}")
+    if tensor.dtype not in (_INTEGERS if array.choices else (torch.float32, torch.float64)):
+        raise ActionError(f"{array.name} has the dtype {tensor.dtype}, expected {kind}")
+    if tensor.device.type == "cpu":
+        _check_range(tensor, array)
+    return tensor
+
+
+def _check_range(tensor: torch.Tensor, array: SpaceArray) -> None:
+    if not array.choices:
+        if not bool(torch.isfinite(tensor).all()):
+            raise ActionError(f"{array.name} has values that are not finite")
+        return
+    columns = tensor.unsqueeze(-1) if isinstance(array.space, spaces.Discrete) else tensor.flatten(2)
+    lowest, highest = columns.amin(dim=(0, 1)).tolist(), columns.amax(dim=(0, 1)).tolist()
+    for column, (low, high, choices) in enumerate(zip(lowest, highest, array.choices, strict=True)):
+        if low < 0 or high >= choices:
+            part = "" if len(array.choices) == 1 else f" in component {column}"
+            raise ActionError(
+                f"{array.name} has the value {low if low < 0 else high}{part}, expected 0 to {choices - 1}"
+            )

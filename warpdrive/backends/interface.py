@@ -1,0 +1,45 @@
+"""What a backend is: it binds a kernel to arguments, and says where arrays live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+
+from warpdrive.errors import WarpDriveError, nearest
+from warpdrive.kernels.kernel import Kernel
+
+
+class BackendError(WarpDriveError):
+    """A backend that does not exist or cannot be used on this machine."""
+
+
+class Backend(Protocol):
+    """Compiles and launches kernels on one device."""
+
+    name: str
+    device: torch.device
+
+    def bind(self, kernel: Kernel, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
+        """Compile a kernel for these arguments and return a function that launches it with them.
+
+        ``arguments`` maps each parameter to a tensor on ``device``, a read-only NumPy array or a NumPy number. The
+        tensors must stay where they are as long as the function is used.
+        """
+
+
+def load_backend(name: str) -> Backend:
+    """Return the backend ``"cpu"``, or for ``"auto"`` the best that this machine can run.
+
+    Raises :class:`BackendError` for a name that is no backend, or one that cannot be used here.
+    """
+    from warpdrive.backends.cpu import CpuBackend
+
+    known = {"auto": CpuBackend, "cpu": CpuBackend}
+    if name not in known:
+        planned = " (the GPU backends 'numba' and 'pycuda' are not part of this version)" * (name in ("numba", "pycuda"))
+        raise BackendError(
+            f"env_backend is '{name}': expected one of {', '.join(sorted(known))}{planned}.{nearest(name, known)}"
+        )
+    return known[name]()

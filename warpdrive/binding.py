@@ -1,0 +1,112 @@
+"""Bind the parameters of kernel functions by name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from warpdrive.device_context import DeviceContext, torch_dtype
+from warpdrive.environment import Environment
+from warpdrive.errors import DefinitionError, nearest
+from warpdrive.kernels.errors import KernelError, place
+from warpdrive.kernels.kernel import Kernel
+from warpdrive.kernels.syntax import stored_names
+
+INT32 = np.iinfo(np.int32)
+
+
+class Binding:
+    """Finds what each parameter of an environment's kernel functions stands for.
+
+    Looked up in this order: the arrays of the device context that kernel functions may name, then the attributes of
+    the environment (an ``int`` as int32, a ``float`` as float32, a ``bool`` as boolean, a NumPy array as a read-only
+    array).
+    """
+
+    def __init__(self, environment: Environment, context: DeviceContext, arrays: Iterable[str]) -> None:
+        self.environment, self.context, self.arrays = environment, context, set(arrays)
+        self._constants: dict[str, Any] = {}
+
+    def check(self, kernel: Kernel) -> None:
+        """Raise :class:`KernelError` if a parameter is bound to nothing or a constant is assigned to."""
+        constants = {name for name in kernel.parameters if self._is_constant(kernel, name)}
+        assigned = stored_names([kernel.source.tree]) | _changed_arrays(kernel)
+        for name in sorted(constants & assigned):
+            raise KernelError(
+                f"{_first_change(kernel, name)}: kernel function '{kernel.source.name}' assigns to '{name}', a "
+                "constant of the environment; state that changes is returned by initial_state"
+            )
+
+    def value(self, name: str) -> Any:
+        """Return the tensor, read-only array or number behind a parameter that :meth:`check` has found good."""
+        if name in self.arrays:
+            return self.context[name]
+        if name == "num_envs":
+            return np.int32(self.context.num_envs)
+        if name not in self._constants:
+            self._constants[name] = _constant(name, getattr(self.environment, name))
+        return self._constants[name]
+
+    def _is_constant(self, kernel: Kernel, name: str) -> bool:
+        if name in self.arrays:
+            return False
+        if name != "num_envs" and not _is_bindable(getattr(self.environment, name, None)):
+            raise KernelError(
+                f"{kernel.where}: parameter '{name}' of kernel function '{kernel.source.name}' is bound to nothing: "
+                f"it is no reserved array, no array of initial_state, and no number or array among the attributes of "
+                f"{type(self.environment).__name__}.{nearest(name, self._candidates())}"
+            )
+        return True
+
+    def _candidates(self) -> list[str]:
+        attributes = (name for name, value in vars(self.environment).items() if _is_bindable(value))
+        return [*self.arrays, *attributes, "num_envs"]
+
+
+def _is_bindable(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.generic, np.ndarray))
+
+
+def _constant(name: str, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        torch_dtype(value.dtype, f"attribute '{name}' of the environment")
+        array = np.array(value, order="C")
+        array.flags.writeable = False
+        return array
+    if isinstance(value, (bool, np.bool_)):
+        return np.bool_(value)
+    if isinstance(value, (int, np.integer)):
+        if not INT32.min <= value <= INT32.max:
+            raise DefinitionError(f"attribute '{name}' of the environment is {value}, which does not fit into int32")
+        return np.int32(value)
+    return np.float32(value)
+
+
+def _changed_arrays(kernel: Kernel) -> set[str]:
+    """Return the names of arrays that a kernel function itself stores to."""
+    return {
+        node.value.id
+        for node in ast.walk(kernel.source.tree)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
+    }
+
+
+def _first_change(kernel: Kernel, name: str) -> str:
+    for node in ast.walk(kernel.source.tree):
+        target = node.value if isinstance(node, ast.Subscript) else node
+        if isinstance(target, ast.Name) and target.id == name and isinstance(getattr(node, "ctx", None), ast.Store):
+            return place(node)
+    return kernel.where
+
+
+def named_parameters(kernels: Iterable[Kernel | None]) -> Mapping[str, Kernel]:
+    """Return every parameter that one of the kernels names, with the first that does."""
+    found: dict[str, Kernel] = {}
+    for kernel in kernels:
+        for name in kernel.parameters if kernel else ():
+            assert kernel is not None
+            found.setdefault(name, kernel)
+    return found

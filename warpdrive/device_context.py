@@ -1,0 +1,186 @@
+"""All arrays of one device, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from warpdrive.errors import DefinitionError, nearest
+
+_ALIGNMENT = 256
+"""Bytes: where each array begins, so that any of them can be read in the widest units a device has."""
+
+_TORCH_DTYPES = {
+    np.dtype(name): getattr(torch, name)
+    for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+}
+
+
+def torch_dtype(dtype: npt.DTypeLike, what: str) -> torch.dtype:
+    """Return the device's counterpart of a NumPy dtype. Raises ``DefinitionError`` that names ``what`` if none."""
+    found = _TORCH_DTYPES.get(np.dtype(dtype))
+    if found is None:
+        raise DefinitionError(
+            f"{what} has dtype {np.dtype(dtype)}, which has no counterpart on a device: use one of "
+            f"{', '.join(str(known) for known in _TORCH_DTYPES)}"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Declaration:
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def bytes_per_env(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+class DeviceContext:
+    """Holds every array of a run on one device; ``context[name]`` is a tensor that aliases what the kernels see.
+
+    Arrays with a row per replica are declared first and then allocated together, in one block of memory. Each is
+    contiguous (``[num_envs, *shape]``), so that threads that work on neighbouring replicas read neighbouring memory.
+    Other arrays (constants, pools, rollouts) are put beside them. Also a context manager, which frees the memory.
+
+    Args:
+        device: where the arrays live, as PyTorch names it.
+        num_envs: the number of replicas.
+        seed: the run's seed, kept for those who need it.
+    """
+
+    def __init__(self, device: str | torch.device = "cpu", num_envs: int = 1, seed: int = 0) -> None:
+        if num_envs < 1:
+            raise DefinitionError(f"num_envs is {num_envs}: there must be at least one replica")
+        self.device, self.num_envs, self.seed = torch.device(device), num_envs, seed
+        self._declared: dict[str, _Declaration] = {}
+        self._memory: torch.Tensor | None = None
+        self._arrays: dict[str, torch.Tensor] = {}
+
+    def declare(self, name: str, shape: Sequence[int], dtype: npt.DTypeLike) -> None:
+        """Announce an array ``[num_envs, *shape]`` of the per-replica state, before :meth:`allocate`.
+
+        Raises :class:`DefinitionError` if the name is taken, the dtype has no counterpart on a device, or the memory
+        is allocated already.
+        """
+        if self._memory is not None:
+            raise DefinitionError(f"array '{name}' is declared after the memory was allocated")
+        if name in self._declared:
+            raise DefinitionError(f"array '{name}' is declared twice")
+        self._declared[name] = _Declaration(tuple(shape), torch_dtype(dtype, f"array '{name}'"))
+
+    def allocate(self) -> None:
+        """Allocate all declared arrays in one piece of memory, filled with zeros."""
+        offsets = self._offsets()
+        self._memory = torch.zeros(self.state_bytes, dtype=torch.uint8, device=self.device)
+        for name, declaration in self._declared.items():
+            length = declaration.bytes_per_env * self.num_envs
+            part = self._memory[offsets[name] : offsets[name] + length]
+            self._arrays[name] = part.view(declaration.dtype).view(self.num_envs, *declaration.shape)
+
+    def put(self, name: str, array: torch.Tensor | npt.NDArray[Any]) -> torch.Tensor:
+        """Keep an array that is no part of the per-replica state, copied to the device; return it."""
+        if name in self._declared:
+            raise DefinitionError(f"array '{name}' is part of the per-replica state")
+        if isinstance(array, np.ndarray):
+            torch_dtype(array.dtype, f"array '{name}'")
+            array = torch.from_numpy(np.array(array, order="C"))
+        self._arrays[name] = array.to(self.device)
+        return self._arrays[name]
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Forget arrays that :meth:`put` keeps; who holds their tensors keeps their memory."""
+        for name in names:
+            del self._arrays[name]
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        if name not in self._arrays:
+            raise KeyError(f"there is no array '{name}'.{nearest(name, self._arrays)}")
+        return self._arrays[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    @property
+    def state_names(self) -> list[str]:
+        """The names of the arrays of the per-replica state."""
+        return list(self._declared)
+
+    @property
+    def state_bytes(self) -> int:
+        """The bytes that the per-replica state takes, known as soon as its arrays are declared."""
+        return sum(self._padded(declaration) for declaration in self._declared.values())
+
+    @property
+    def bytes_per_env(self) -> int:
+        """The bytes of one replica's state."""
+        return sum(declaration.bytes_per_env for declaration in self._declared.values())
+
+    def save_state(self, envs: torch.Tensor | Sequence[int] | None = None) -> torch.Tensor:
+        """Return a copy of the state of some replicas (default: all), uint8 ``[replicas, bytes_per_env]``."""
+        rows = self._rows(envs)
+        parts = [self._bytes_of(name) for name in self._declared]
+        return torch.cat([part if rows is None else part[rows] for part in parts], dim=1)
+
+    def load_state(self, state: torch.Tensor, envs: torch.Tensor | Sequence[int] | None = None) -> None:
+        """Put a state that :meth:`save_state` returned into some replicas (default: all).
+
+        A state with one row goes to all of them. Raises :class:`DefinitionError` if the state is of another layout.
+        """
+        rows = self._rows(envs)
+        count = self.num_envs if rows is None else len(rows)
+        if state.dtype != torch.uint8 or state.dim() != 2 or state.shape[1] != self.bytes_per_env:
+            raise DefinitionError(
+                f"the state is {state.dtype} {tuple(state.shape)}: expected torch.uint8 [replicas, {self.bytes_per_env}]"
+            )
+        if state.shape[0] not in (1, count):
+            raise DefinitionError(f"the state holds {state.shape[0]} replicas: expected 1 or {count}")
+        sizes = [declaration.bytes_per_env for declaration in self._declared.values()]
+        for name, part in zip(self._declared, state.to(self.device).split(sizes, dim=1), strict=True):
+            self._bytes_of(name)[slice(None) if rows is None else rows] = part
+
+    def clone_env(self, source: int, targets: torch.Tensor | Sequence[int]) -> None:
+        """Copy the whole state of one replica over others."""
+        self.load_state(self.save_state([source]), targets)
+
+    def memory_report(self) -> dict[str, int]:
+        """Return the bytes of each array, per-replica state and others, in the order they were made."""
+        state = {name: d.bytes_per_env * self.num_envs for name, d in self._declared.items()}
+        others = {name: a.nbytes for name, a in self._arrays.items() if name not in self._declared}
+        return state | others
+
+    def close(self) -> None:
+        """Free the memory. Tensors that were handed out keep what they alias alive."""
+        self._arrays.clear()
+        self._memory = None
+
+    def __enter__(self) -> DeviceContext:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _padded(self, declaration: _Declaration) -> int:
+        return -(-declaration.bytes_per_env * self.num_envs // _ALIGNMENT) * _ALIGNMENT
+
+    def _offsets(self) -> dict[str, int]:
+        ends = np.cumsum([0, *(self._padded(declaration) for declaration in self._declared.values())])
+        return dict(zip(self._declared, ends.tolist(), strict=False))
+
+    def _bytes_of(self, name: str) -> torch.Tensor:
+        return self[name].view(self.num_envs, -1).view(torch.uint8)
+
+    def _rows(self, envs: torch.Tensor | Sequence[int] | None) -> torch.Tensor | None:
+        return None if envs is None else torch.as_tensor(envs, dtype=torch.int64, device=self.device)

@@ -1,0 +1,142 @@
+"""What a user subclasses to make an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from warpdrive.errors import DefinitionError
+from warpdrive.kernels.kernel import Kernel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+State = dict[str, npt.NDArray[Any]]
+
+
+class Environment:
+    """The rules of a multi-agent environment: constants, start states, and kernel functions.
+
+    A subclass sets ``name`` and ``step`` (and, where it has them, ``observe`` and ``reset``) to kernels, and in its
+    constructor the attributes below. Kernels take their arguments by name: reserved arrays, the arrays that
+    :meth:`initial_state` returns, and the attributes of the instance.
+    """
+
+    name: ClassVar[str]
+    """What the environment is called in the registry, in run folders and in messages."""
+    step: Kernel
+    """The kernel that advances one replica by one step."""
+    observe: Kernel | None = None
+    """The kernel that writes the observations of a state, if ``step`` does not."""
+    reset: Kernel | None = None
+    """The kernel that changes a start state after it was copied from the pool, for starts drawn on the device."""
+    termination_meaning: ClassVar[str] = "the episode terminated"
+    """What it means in words that an episode terminated."""
+
+    num_agents: int
+    """The number of agents of a replica."""
+    episode_length: int
+    """The step in which an episode is truncated."""
+    policy_tags: dict[str, Sequence[int]]
+    """The agents (ids from 0) that share a policy, by the policy's tag. Every agent has one tag."""
+    observation_space: spaces.Space[Any] | dict[str, spaces.Space[Any]]
+    """The space of one agent's observations, or one space for each tag."""
+    action_space: spaces.Space[Any] | dict[str, spaces.Space[Any]]
+    """The space of one agent's actions, or one space for each tag."""
+
+    def initial_state(self, rng: np.random.Generator) -> State:
+        """Return a start state of one replica: arrays by name."""
+        raise NotImplementedError
+
+    def reference_step(self, state: State, actions: npt.NDArray[Any]) -> State:
+        """Return the state after one step of one replica, computed in plain NumPy: what the kernels must agree with.
+
+        ``state`` holds the arrays of :meth:`initial_state` and ``timestep``, the steps taken so far in the episode.
+        The result has them after the step, and ``observations``, ``rewards`` and ``terminated``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no reference_step")
+
+    def reference_observe(self, state: State) -> npt.NDArray[Any]:
+        """Return the observations of a state, computed in plain NumPy."""
+        raise NotImplementedError(f"{type(self).__name__} has no reference_observe")
+
+    def render(self, state: State, trail: Sequence[State] = ()) -> Figure:
+        """Return a picture of one replica's state; ``trail`` holds the earlier states of the episode."""
+        raise NotImplementedError(f"{type(self).__name__} has no render")
+
+
+def spaces_by_tag(
+    environment: Environment, given: spaces.Space[Any] | dict[str, spaces.Space[Any]]
+) -> dict[str, spaces.Space[Any]]:
+    """Return the space of each policy tag, whether they share one or not."""
+    return dict(given) if isinstance(given, dict) else dict.fromkeys(environment.policy_tags, given)
+
+
+def check_environment(environment: Environment) -> None:
+    """Check what can be known of an environment before anything runs.
+
+    Raises :class:`DefinitionError` that names the attribute, what was found and what is expected.
+    """
+    title = f"environment {type(environment).__name__}"
+    if not isinstance(environment, Environment):
+        raise DefinitionError(f"an environment is an instance of warpdrive.Environment, found {environment!r}")
+    for attribute in (
+        "name",
+        "step",
+        "num_agents",
+        "episode_length",
+        "policy_tags",
+        "observation_space",
+        "action_space",
+    ):
+        if not hasattr(environment, attribute):
+            raise DefinitionError(f"{title} has no '{attribute}': set it in the class or in its constructor")
+    for attribute in ("num_agents", "episode_length"):
+        value = getattr(environment, attribute)
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+            raise DefinitionError(f"{title}: {attribute} is {value!r}, expected a positive integer")
+    for attribute in ("step", "observe", "reset"):
+        value = getattr(environment, attribute)
+        if not isinstance(value, Kernel) and (attribute == "step" or value is not None):
+            raise DefinitionError(f"{title}: '{attribute}' is {value!r}, expected a function marked with @wd.kernel")
+    _check_policy_tags(title, environment)
+    for attribute in ("observation_space", "action_space"):
+        _check_space(title, attribute, getattr(environment, attribute), environment)
+
+
+def _check_policy_tags(title: str, environment: Environment) -> None:
+    seen: dict[int, str] = {}
+    for tag, agents in environment.policy_tags.items():
+        if not isinstance(tag, str) or not tag.isidentifier():
+            raise DefinitionError(f"{title}: policy tag {tag!r} is not a plain name")
+        if len(agents) == 0:
+            raise DefinitionError(f"{title}: policy tag '{tag}' has no agents")
+        for agent in agents:
+            if agent in seen:
+                raise DefinitionError(f"{title}: agent {agent} has two policy tags, '{seen[agent]}' and '{tag}'")
+            seen[agent] = tag
+    if set(seen) != set(range(environment.num_agents)):
+        wrong = sorted(set(seen) ^ set(range(environment.num_agents)))[0]
+        raise DefinitionError(
+            f"{title}: policy_tags must give each of the agents 0 to {environment.num_agents - 1} one tag; "
+            f"agent {wrong} is {'no agent' if wrong in seen else 'left out'}"
+        )
+
+
+def _check_space(title: str, attribute: str, given: Any, environment: Environment) -> None:
+    if isinstance(given, dict) and set(given) != set(environment.policy_tags):
+        raise DefinitionError(
+            f"{title}: {attribute} has the tags {sorted(given)}, policy_tags has {sorted(environment.policy_tags)}"
+        )
+    allowed: tuple[type, ...] = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete)
+    for space in spaces_by_tag(environment, given).values():
+        if not isinstance(space, allowed):
+            raise DefinitionError(
+                f"{title}: {attribute} is {space!r}, expected a Box, Discrete or MultiDiscrete space of gymnasium"
+            )
+        if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) and np.any(space.start != 0):
+            raise DefinitionError(f"{title}: {attribute} is {space!r}: its values must start at 0")

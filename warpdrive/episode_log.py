@@ -1,0 +1,56 @@
+"""Count steps, end episodes, and keep their statistics, on the device."""
+
+from __future__ import annotations
+
+from numba import cuda
+
+from warpdrive.kernels.kernel import device_function
+
+
+@device_function
+def begin_step(timestep, rewards, terminated, truncated):  # type: ignore[no-untyped-def]
+    """Count the step and clear what it will say."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] = 0
+    if agent == 0:
+        timestep[env] += 1
+        terminated[env] = False
+        truncated[env] = False
+
+
+@device_function
+def end_step(timestep, truncated, episode_length):  # type: ignore[no-untyped-def]
+    """Truncate the episode at its time limit."""
+    env = cuda.blockIdx.x
+    if cuda.threadIdx.x == 0 and timestep[env] >= episode_length[0]:
+        truncated[env] = True
+
+
+@device_function
+def is_done(terminated, truncated):  # type: ignore[no-untyped-def]
+    """Return whether the replica's episode has ended with this step."""
+    env = cuda.blockIdx.x
+    return terminated[env] or truncated[env]
+
+
+@device_function
+def add_rewards(rewards, running_return):  # type: ignore[no-untyped-def]
+    """Add the step's rewards to the returns of the running episode."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    running_return[env, agent] += rewards[env, agent]
+
+
+@device_function
+def log_episode(  # type: ignore[no-untyped-def]
+    timestep, terminated, running_return, last_return, last_length, return_sum, length_sum, episodes, terminations
+):
+    """Note the return and length of an episode that has ended, and add them to the sums since they were last read."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    last_return[env, agent] = running_return[env, agent]
+    return_sum[env, agent] += running_return[env, agent]
+    if agent == 0:
+        last_length[env] = timestep[env]
+        length_sum[env] += timestep[env]
+        episodes[env] += 1
+        if terminated[env]:
+            terminations[env] += 1

@@ -1,0 +1,224 @@
+"""Fuse kernel functions into one kernel: the library's and the user's, in the order that a step has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from numba import cuda
+
+from warpdrive import episode_log, recorder, resetter, sampler
+from warpdrive.backends.interface import Backend
+from warpdrive.binding import Binding
+from warpdrive.device_context import DeviceContext
+from warpdrive.environment import Environment
+from warpdrive.kernels.kernel import DeviceFunction, Kernel, kernel_from_source
+from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
+
+RECORDED = ("log_probabilities", "rewards", "terminated", "truncated")
+
+
+class FusedKernel:
+    """Writes the source of a fused kernel, call by call, and binds its arguments.
+
+    Arrays are named as in the device context. The kernel's parameters have the same names, with ``__`` for the dots
+    of those that are the library's own.
+    """
+
+    def __init__(self, name: str, context: DeviceContext) -> None:
+        self.name, self.context = name, context
+        self.lines: list[str] = []
+        self.indent = 1
+        self.namespace: dict[str, Any] = {"cuda": cuda}
+        self.arguments: dict[str, Any] = {}
+
+    def call(self, function: DeviceFunction, result: str | None = None, **arrays: str) -> None:
+        """Call a function of the library; ``arrays`` says which array a parameter stands for, else it has its name."""
+        arguments = [self._array(arrays.get(parameter, parameter)) for parameter in function.parameters]
+        self._write_call(function, arguments, result)
+
+    def call_user(self, kernel: Kernel | None, binding: Binding) -> None:
+        """Call a kernel function of the environment, if there is one, and wait for all threads."""
+        if kernel is None:
+            return
+        for parameter in kernel.parameters:
+            self.arguments[parameter] = binding.value(parameter)
+        self._write_call(kernel, list(kernel.parameters), None)
+        self.barrier()
+
+    def barrier(self) -> None:
+        """Wait for all threads of the replica."""
+        self._line("cuda.syncthreads()")
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Put what is written meanwhile under a condition."""
+        self._line(f"if {condition}:")
+        self.indent += 1
+        yield
+        self.indent -= 1
+
+    @property
+    def source(self) -> str:
+        """The source of the kernel as written so far."""
+        return "\n".join([f"def {self.name}({', '.join(self.arguments)}):", *self.lines]) + "\n"
+
+    def bind(self, backend: Backend, threads: int) -> Callable[[], None]:
+        """Compile the kernel and return a function that launches it for all replicas."""
+        kernel = kernel_from_source(self.source, self.name, self.namespace)
+        return backend.bind(kernel, self.arguments, self.context.num_envs, threads)
+
+    def rows(self, name: str) -> str:
+        """Return the name of an array seen as rows of numbers: all axes from the agents' on as one."""
+        tensor = self.context[name]
+        leading = 2 if name.startswith("rollout.") else 1
+        self.arguments[_parameter(f"{name}.rows")] = tensor.view(*tensor.shape[:leading], -1)
+        return f"{name}.rows"
+
+    def _array(self, name: str) -> str:
+        parameter = _parameter(name)
+        if parameter not in self.arguments:
+            self.arguments[parameter] = self.context[name]
+        return parameter
+
+    def _write_call(self, function: DeviceFunction, arguments: list[str], result: str | None) -> None:
+        name = next((n for n, known in self.namespace.items() if known is function), None)
+        if name is None:
+            name = f"call_{len(self.namespace)}_{function.source.name}"
+            self.namespace[name] = function
+        self._line(f"{result} = " * (result is not None) + f"{name}({', '.join(arguments)})")
+
+    def _line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+
+def fuse_step(environment: Environment, binding: Binding, *, sampled: bool, auto_reset: bool) -> FusedKernel:
+    """Write the kernel of one step.
+
+    With ``sampled``, actions are sampled from the policies' outputs and the step is recorded into the arrays
+    ``rollout.*``; else actions are the caller's.
+    """
+    context = binding.context
+    fused = FusedKernel(f"{environment.name}_step", context)
+    observations = observation_arrays(environment)
+    if sampled:
+        _sample(fused, environment)
+        for name in ("active", "action_mask"):
+            if name in context:
+                _record(fused, recorder.record_row, name)
+    fused.call(episode_log.begin_step)
+    fused.barrier()
+    if sampled:
+        for array in action_arrays(environment):
+            _record(fused, recorder.record_row, array.name)
+    fused.call_user(environment.step, binding)
+    fused.call_user(environment.observe, binding)
+    fused.call(episode_log.end_step, episode_length="constant.episode_length")
+    fused.barrier()
+    fused.call(episode_log.add_rewards, running_return="episode.running_return")
+    fused.call(episode_log.is_done, result="done")
+    if sampled:
+        _record(fused, recorder.record_per_agent, "rewards")
+        for name in ("terminated", "truncated"):
+            _record(fused, recorder.record_per_env, name)
+        fused.call(
+            recorder.note_final_slot,
+            final_slot="rollout.final_slot",
+            final_count="rollout.final_count",
+            slot="rollout.step",
+        )
+    with fused.when("done"):
+        _end_episode(fused)
+        if auto_reset:
+            fused.call(resetter.choose_start, choice="reset.choice", stream="reset.stream", pool_size="reset.pool_size")
+            fused.barrier()
+            for array in observations:
+                _keep_final_observations(fused, array, sampled)
+            fused.barrier()
+            _restart(fused, environment, binding)
+    if sampled:
+        for array in observations:
+            _record(fused, recorder.record_next_row, array.name)
+    return fused
+
+
+def fuse_reset(environment: Environment, binding: Binding) -> FusedKernel:
+    """Write the kernel that starts an episode in every replica."""
+    fused = FusedKernel(f"{environment.name}_reset", binding.context)
+    fused.call(resetter.choose_start, choice="reset.choice", stream="reset.stream", pool_size="reset.pool_size")
+    fused.barrier()
+    _restart(fused, environment, binding)
+    return fused
+
+
+def _sample(fused: FusedKernel, environment: Environment) -> None:
+    for array in action_arrays(environment):
+        function = sampler.sample_discrete if len(array.shape) == 1 else sampler.sample_multi_discrete
+        for tag, agents in environment.policy_tags.items():
+            if not set(agents) <= set(array.agents):
+                continue
+            logits = f"sampler.logits_{tag}"
+            if "action_mask" in fused.context:
+                masked = f"sampler.masked_logits_{tag}"
+                fused.call(
+                    sampler.mask_logits, logits=logits, masked_logits=masked, rows=f"constant.rows_{tag}"
+                )
+                logits = masked
+            fused.call(
+                function,
+                logits=logits,
+                actions=array.name,
+                log_probability="sampler.log_probabilities",
+                greedy="sampler.greedy",
+                rng="sampler.rng",
+                rows=f"constant.rows_{tag}",
+                action_rows=f"constant.rows_of_{array.name}",
+                num_choices=f"constant.num_choices_{tag}",
+            )
+    fused.call(
+        recorder.record_per_agent,
+        source="sampler.log_probabilities",
+        record="rollout.log_probabilities",
+        slot="rollout.step",
+    )
+
+
+def _record(fused: FusedKernel, function: DeviceFunction, name: str) -> None:
+    by_row = function in (recorder.record_row, recorder.record_next_row)
+    source, record = (fused.rows(n) if by_row else n for n in (name, f"rollout.{name}"))
+    fused.call(function, source=source, record=record, slot="rollout.step")
+
+
+def _end_episode(fused: FusedKernel) -> None:
+    names = ("running_return", "last_return", "last_length", "return_sum", "length_sum", "episodes", "terminations")
+    fused.call(episode_log.log_episode, **{name: f"episode.{name}" for name in names})
+
+
+def _keep_final_observations(fused: FusedKernel, array: SpaceArray, recorded: bool) -> None:
+    source = fused.rows(array.name)
+    if recorded:
+        fused.call(
+            recorder.record_final_row,
+            source=source,
+            record=fused.rows(f"rollout.final_{array.name}"),
+            final_slot="rollout.final_slot",
+            slot="rollout.step",
+        )
+    else:
+        fused.call(recorder.copy_row, source=source, target=fused.rows(f"final_{array.name}"))
+
+
+def _restart(fused: FusedKernel, environment: Environment, binding: Binding) -> None:
+    for name in binding.context:
+        if name.startswith("pool."):
+            target = name.removeprefix("pool.")
+            fused.call(resetter.copy_start, target=fused.rows(target), pool=name, choice="reset.choice")
+    fused.call(resetter.start_episode, running_return="episode.running_return")
+    fused.barrier()
+    fused.call_user(environment.reset, binding)
+    fused.call_user(environment.observe, binding)
+
+
+def _parameter(name: str) -> str:
+    return name.replace(".", "__")

@@ -1,0 +1,106 @@
+"""Random numbers for kernel functions: counter-based, the same bits on every backend.
+
+Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The key is the run's seed, the
+counter is (global replica index, agent, number of draws so far, 0), so a stream depends on nothing else: not on the
+backend, the number of replicas or processes, or the order in which threads run.
+
+The state ``rng`` is a uint32 array ``[num_envs, num_agents, 4]`` that holds, for each agent, the seed's low and high
+word, the global replica index, and the number of draws so far. It exists if a kernel function names it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from warpdrive.errors import DefinitionError
+from warpdrive.kernels.kernel import device_function
+
+SAMPLER_FIRST_DRAW = 1 << 31
+"""The sampler's draws are numbered from here, so that they are never an environment's."""
+
+_MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_WEYL_0, _WEYL_1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
+_HALF_WORD = np.uint64(32)
+_UNIFORM_SHIFT, _UNIFORM_STEP = np.uint32(8), np.float32(2.0**-24)
+_MINUS_TWO, _TWO_PI = np.float32(-2.0), np.float32(2.0 * math.pi)
+_ONE = np.uint32(1)
+_NO_AGENT = np.uint32(0xFFFFFFFF)
+
+
+def initial_rng(
+    seed: int, first_env: int, num_envs: int, num_agents: int, first_draw: int = 0
+) -> npt.NDArray[np.uint32]:
+    """Return the random state ``[num_envs, num_agents, 4]`` (uint32) of replicas ``first_env`` and following.
+
+    Raises :class:`~warpdrive.errors.DefinitionError` for a seed outside of 0 to 2**64 - 1.
+    """
+    if not 0 <= seed < 1 << 64:
+        raise DefinitionError(f"seed is {seed}: it must lie between 0 and 2**64 - 1")
+    state = np.empty((num_envs, num_agents, 4), np.uint32)
+    state[..., 0], state[..., 1] = seed & 0xFFFFFFFF, seed >> 32
+    state[..., 2] = np.arange(first_env, first_env + num_envs, dtype=np.uint32)[:, None]
+    state[..., 3] = first_draw
+    return state
+
+
+@device_function
+def philox4x32(counter_0, counter_1, counter_2, counter_3, key_0, key_1):  # type: ignore[no-untyped-def]
+    """Return four random words (uint32) for a counter of four words and a key of two: Philox4x32-10."""
+    for _ in range(10):
+        product_0 = _MULTIPLIER_0 * np.uint64(counter_0)
+        product_1 = _MULTIPLIER_1 * np.uint64(counter_2)
+        counter_0 = np.uint32(product_1 >> _HALF_WORD) ^ counter_1 ^ key_0
+        counter_1 = np.uint32(product_1)
+        counter_2 = np.uint32(product_0 >> _HALF_WORD) ^ counter_3 ^ key_1
+        counter_3 = np.uint32(product_0)
+        key_0 = np.uint32(key_0 + _WEYL_0)
+        key_1 = np.uint32(key_1 + _WEYL_1)
+    return counter_0, counter_1, counter_2, counter_3
+
+
+@device_function
+def draw(rng, env, agent):  # type: ignore[no-untyped-def]
+    """Return the next four random words (uint32) of an agent's stream."""
+    number = rng[env, agent, 3]
+    rng[env, agent, 3] = np.uint32(number + _ONE)
+    return philox4x32(
+        rng[env, agent, 2], np.uint32(agent), number, np.uint32(0), rng[env, agent, 0], rng[env, agent, 1]
+    )
+
+
+@device_function
+def uniform(rng, env, agent):  # type: ignore[no-untyped-def]
+    """Return a number (float32) uniform in [0, 1), a multiple of 2**-24."""
+    words = draw(rng, env, agent)
+    return np.float32(words[0] >> _UNIFORM_SHIFT) * _UNIFORM_STEP
+
+
+@device_function
+def normal(rng, env, agent):  # type: ignore[no-untyped-def]
+    """Return a number (float32) from the standard normal distribution (Box and Muller, 1958)."""
+    words = draw(rng, env, agent)
+    radius = math.sqrt(_MINUS_TWO * math.log(np.float32((words[0] >> _UNIFORM_SHIFT) + _ONE) * _UNIFORM_STEP))
+    return radius * math.cos(_TWO_PI * (np.float32(words[1] >> _UNIFORM_SHIFT) * _UNIFORM_STEP))
+
+
+@device_function
+def integer(rng, env, agent, n):  # type: ignore[no-untyped-def]
+    """Return an integer (int32) from 0 to n - 1, each equally probable to within n / 2**32."""
+    words = draw(rng, env, agent)
+    return np.int32((np.uint64(words[0]) * np.uint64(n)) >> _HALF_WORD)
+
+
+@device_function
+def replica_integer(stream, env, n):  # type: ignore[no-untyped-def]
+    """Return the next integer (int32) from 0 to n - 1 of a replica's own stream.
+
+    ``stream`` is a uint32 array ``[num_envs, 4]`` like one agent's part of ``rng``. The draws are those of an agent
+    that no replica has.
+    """
+    number = stream[env, 3]
+    stream[env, 3] = np.uint32(number + _ONE)
+    words = philox4x32(stream[env, 2], _NO_AGENT, number, np.uint32(0), stream[env, 0], stream[env, 1])
+    return np.int32((np.uint64(words[0]) * np.uint64(n)) >> _HALF_WORD)

@@ -1,0 +1,76 @@
+"""Record steps into the slots of a rollout, on the device, as part of the fused step.
+
+``slot`` is an array of one integer: which step of the rollout this is. It lies on the device, so that one captured
+launch serves for every step.
+"""
+
+from __future__ import annotations
+
+from numba import cuda
+
+from warpdrive.kernels.kernel import device_function
+
+
+@device_function
+def record_per_agent(source, record, slot):  # type: ignore[no-untyped-def]
+    """Record one number per agent: ``record[t, env, agent] = source[env, agent]``."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    record[slot[0], env, agent] = source[env, agent]
+
+
+@device_function
+def record_per_env(source, record, slot):  # type: ignore[no-untyped-def]
+    """Record one number per replica: ``record[t, env] = source[env]``."""
+    env = cuda.blockIdx.x
+    if cuda.threadIdx.x == 0:
+        record[slot[0], env] = source[env]
+
+
+@device_function
+def record_row(source, record, slot):  # type: ignore[no-untyped-def]
+    """Record ``source[env, :]`` in slot t; each thread of the replica copies its share."""
+    copy_share(source, record, slot[0])
+
+
+@device_function
+def record_next_row(source, record, slot):  # type: ignore[no-untyped-def]
+    """Record ``source[env, :]`` in slot t + 1."""
+    copy_share(source, record, slot[0] + 1)
+
+
+@device_function
+def copy_row(source, target):  # type: ignore[no-untyped-def]
+    """Copy ``source[env, :]`` to ``target[env, :]``; each thread of the replica copies its share."""
+    env, agent, agents = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
+    length = source.shape[1]
+    for index in range(agent * length // agents, (agent + 1) * length // agents):
+        target[env, index] = source[env, index]
+
+
+@device_function
+def copy_share(source, record, slot):  # type: ignore[no-untyped-def]
+    """Copy a thread's share of ``source[env, :]`` to ``record[slot, env, :]``."""
+    env, agent, agents = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
+    length = source.shape[1]
+    for index in range(agent * length // agents, (agent + 1) * length // agents):
+        record[slot, env, index] = source[env, index]
+
+
+@device_function
+def note_final_slot(terminated, truncated, final_slot, final_count, slot):  # type: ignore[no-untyped-def]
+    """Note in which slot the final observations of this step's episode go: -1 where it was not truncated alone."""
+    env = cuda.blockIdx.x
+    if cuda.threadIdx.x == 0:
+        if truncated[env] and not terminated[env]:
+            final_slot[slot[0], env] = final_count[env]
+            final_count[env] += 1
+        else:
+            final_slot[slot[0], env] = -1
+
+
+@device_function
+def record_final_row(source, record, final_slot, slot):  # type: ignore[no-untyped-def]
+    """Record the final observations ``source[env, :]`` of an episode that was truncated."""
+    where = final_slot[slot[0], cuda.blockIdx.x]
+    if where >= 0:
+        copy_share(source, record, where)

@@ -1,0 +1,107 @@
+"""Find environments by name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from warpdrive.environment import Environment
+from warpdrive.errors import DefinitionError, nearest
+
+ENTRY_POINT_GROUP = "warpdrive.environments"
+"""The packaging entry points through which installed packages, this one too, offer environments."""
+
+_registered: dict[str, str | type[Environment]] = {}
+
+
+def register(name: str, target: str | type[Environment]) -> None:
+    """Make an environment known by a name: its class, or where it is as ``package.module:Class``.
+
+    A name that is known already is given its new meaning.
+    """
+    _registered[name] = target
+
+
+def registered_names() -> list[str]:
+    """Return the names of all environments that are registered or that installed packages offer."""
+    return sorted({*_registered, *_offered()})
+
+
+def environment_class(name: str) -> type[Environment]:
+    """Return the class behind a registered name, ``package.module:Class`` or ``path/to/file.py:Class``.
+
+    Raises :class:`DefinitionError` that says what is wrong with the name, with the nearest that exists.
+    """
+    target = _registered.get(name) or _offered().get(name, name)
+    found = target if isinstance(target, type) else _load(target, name)
+    if not (isinstance(found, type) and issubclass(found, Environment)):
+        raise DefinitionError(f"'{name}' is {found!r}, expected a subclass of warpdrive.Environment")
+    return found
+
+
+def make(name: str, /, **config: Any) -> Environment:
+    """Make an environment with the given constructor parameters.
+
+    Raises :class:`DefinitionError` for a name that is not found, an unknown parameter (with the nearest one), or a
+    value that the environment refuses.
+    """
+    cls = environment_class(name)
+    parameters = inspect.signature(cls).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    for key in config:
+        if key not in parameters and not takes_any:
+            raise DefinitionError(f"environment '{name}' has no parameter '{key}'.{nearest(key, parameters)}")
+    return cls(**config)
+
+
+@cache
+def _offered() -> dict[str, str]:
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _load(target: str, name: str) -> Any:
+    place, colon, attribute = target.rpartition(":")
+    if not colon:
+        raise DefinitionError(
+            f"there is no environment '{name}'.{nearest(name, registered_names())} Known: "
+            f"{', '.join(registered_names())}; others are given as package.module:Class or path/to/file.py:Class"
+        )
+    module = _import_file(Path(place)) if place.endswith(".py") else _import(place, name)
+    if not hasattr(module, attribute):
+        raise DefinitionError(f"'{place}' has no class '{attribute}'.{nearest(attribute, dir(module))}")
+    return getattr(module, attribute)
+
+
+def _import(place: str, name: str) -> Any:
+    return _running(lambda: importlib.import_module(place), f"environment '{name}'")
+
+
+def _import_file(path: Path) -> Any:
+    if not path.is_file():
+        raise DefinitionError(f"there is no file '{path}'")
+    name = f"warpdrive_environment_{path.stem}_{abs(hash(path.resolve()))}"
+    if name not in sys.modules:
+        specification = importlib.util.spec_from_file_location(name, path)
+        assert specification is not None and specification.loader is not None
+        module = importlib.util.module_from_spec(specification)
+        sys.modules[name] = module
+        try:
+            _running(lambda: specification.loader.exec_module(module), f"file '{path}'")  # type: ignore[union-attr]
+        except DefinitionError:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
+
+
+def _running(load: Callable[[], Any], what: str) -> Any:
+    try:
+        return load()
+    except Exception as error:
+        raise DefinitionError(f"{what} cannot be imported: {type(error).__name__}: {error}") from error

@@ -1,0 +1,37 @@
+"""Start episodes: copy a start state of the pool over a replica, on the device."""
+
+from __future__ import annotations
+
+from numba import cuda
+
+import warpdrive.random as wd_random
+from warpdrive.kernels.kernel import device_function
+
+
+@device_function
+def choose_start(choice, stream, pool_size):  # type: ignore[no-untyped-def]
+    """Choose, in the replica's first thread, which start state of the pool it gets next."""
+    env = cuda.blockIdx.x
+    if cuda.threadIdx.x == 0:
+        if pool_size[0] > 1:
+            choice[env] = wd_random.replica_integer(stream, env, pool_size[0])
+        else:
+            choice[env] = 0
+
+
+@device_function
+def copy_start(target, pool, choice):  # type: ignore[no-untyped-def]
+    """Copy one array of the chosen start state; each thread of the replica copies its share of ``[env, :]``."""
+    env, agent, agents = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
+    length = target.shape[1]
+    for index in range(agent * length // agents, (agent + 1) * length // agents):
+        target[env, index] = pool[choice[env], index]
+
+
+@device_function
+def start_episode(timestep, running_return):  # type: ignore[no-untyped-def]
+    """Count from zero again."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    running_return[env, agent] = 0
+    if agent == 0:
+        timestep[env] = 0

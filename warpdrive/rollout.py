@@ -1,0 +1,76 @@
+"""The tensors of a rollout, which the fused step writes in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from warpdrive.device_context import DeviceContext
+
+
+@dataclass
+class Rollout:
+    """``num_steps`` steps of all replicas and agents, on the device.
+
+    Attributes:
+        observations: ``[num_steps + 1, num_envs, num_agents, *shape]``: what the agents saw before each step, and after
+            the last; a dict by tag where tags have spaces of their own.
+        actions: ``[num_steps, num_envs, num_agents(, n)]`` int32; a dict by tag likewise.
+        log_probabilities: ``[num_steps, num_envs, num_agents]`` float32: of the actions, when they were sampled.
+        rewards: ``[num_steps, num_envs, num_agents]`` float32.
+        terminated, truncated: ``[num_steps, num_envs]`` bool: the episode ended in this step.
+        active: ``[num_steps, num_envs, num_agents]`` bool: the agent was in the episode when it acted; None if agents
+            never leave.
+        action_mask: ``[num_steps, num_envs, num_agents, num_actions]`` bool: what the agent could do; None if anything.
+        final_observations: ``[slots, num_envs, num_agents, *shape]``: the last observations of truncated episodes.
+        final_slot: ``[num_steps, num_envs]`` int32: where in them those of an episode truncated in this step are; -1
+            where none was, also where the episode terminated in the same step.
+        step: ``[1]`` int32: the step that is recorded next.
+    """
+
+    observations: torch.Tensor | dict[str, torch.Tensor]
+    actions: torch.Tensor | dict[str, torch.Tensor]
+    log_probabilities: torch.Tensor
+    rewards: torch.Tensor
+    terminated: torch.Tensor
+    truncated: torch.Tensor
+    active: torch.Tensor | None
+    action_mask: torch.Tensor | None
+    final_observations: torch.Tensor | dict[str, torch.Tensor]
+    final_slot: torch.Tensor
+    step: torch.Tensor
+    final_count: torch.Tensor
+    context: DeviceContext
+    agents: Mapping[str, torch.Tensor | slice]
+    observation_names: Mapping[str, str]
+    launch: Callable[[], None]
+
+    @property
+    def num_steps(self) -> int:
+        """The number of steps there is room for."""
+        return self.rewards.shape[0]
+
+    def begin(self) -> None:
+        """Start again at step 0, from what the agents see now."""
+        self.step.zero_()
+        self.final_count.zero_()
+        for name, tensor in self._observation_tensors():
+            tensor[0].copy_(self.context[name])
+
+    def of(self, name: str, tag: str) -> torch.Tensor:
+        """Return a tensor by its attribute's name, restricted to the agents of a policy tag.
+
+        It is a view where the agents' ids are contiguous or the tag has a tensor of its own, else a copy.
+        """
+        tensor = getattr(self, name)
+        if isinstance(tensor, dict):
+            return tensor[tag]  # type: ignore[no-any-return]
+        agents = self.agents[tag]
+        return tensor[:, :, agents] if isinstance(agents, slice) else tensor.index_select(2, agents)
+
+    def _observation_tensors(self) -> list[tuple[str, torch.Tensor]]:
+        if isinstance(self.observations, dict):
+            return [(self.observation_names[tag], tensor) for tag, tensor in self.observations.items()]
+        return [("observations", self.observations)]

@@ -1,0 +1,88 @@
+"""Sample actions from the policies' outputs, on the device, as part of the fused step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import cuda
+
+import warpdrive.random as wd_random
+from warpdrive.kernels.kernel import device_function
+
+_LOWEST = np.float32(-3.4e38)
+_ZERO = np.float32(0.0)
+
+
+@device_function
+def choose(logits, env, row, first, count, random, greedy):  # type: ignore[no-untyped-def]
+    """Return an action and its log-probability under the softmax of ``logits[env, row, first:first + count]``.
+
+    ``random`` is uniform in [0, 1); with ``greedy`` the most probable action (of equals the first) is taken.
+    """
+    best = 0
+    highest = logits[env, row, first]
+    for action in range(1, count):
+        logit = logits[env, row, first + action]
+        if logit > highest:
+            highest = logit
+            best = action
+    total = _ZERO
+    for action in range(count):
+        total += math.exp(logits[env, row, first + action] - highest)
+    chosen = best
+    if not greedy:
+        threshold = random * total
+        cumulative = _ZERO
+        for action in range(count):
+            weight = math.exp(logits[env, row, first + action] - highest)
+            if weight > _ZERO:
+                cumulative += weight
+                chosen = action
+                if cumulative > threshold:
+                    break
+    return chosen, logits[env, row, first + chosen] - highest - math.log(total)
+
+
+@device_function
+def mask_logits(logits, masked_logits, action_mask, rows):  # type: ignore[no-untyped-def]
+    """Copy an agent's logits, with actions that it may not take as improbable as float32 can say."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    row = rows[agent]
+    if row >= 0:
+        for action in range(logits.shape[2]):
+            allowed = action_mask[env, agent, action]
+            masked_logits[env, row, action] = logits[env, row, action] if allowed else _LOWEST
+
+
+@device_function
+def sample_discrete(  # type: ignore[no-untyped-def]
+    logits, actions, log_probability, greedy, rng, rows, action_rows, num_choices
+):
+    """Sample the action of each agent that ``rows`` gives a row of ``logits`` (-1: none)."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    row = rows[agent]
+    if row >= 0:
+        random = wd_random.uniform(rng, env, agent)
+        action, logarithm = choose(logits, env, row, 0, num_choices[0], random, greedy[0])
+        actions[env, action_rows[agent]] = action
+        log_probability[env, agent] = logarithm
+
+
+@device_function
+def sample_multi_discrete(  # type: ignore[no-untyped-def]
+    logits, actions, log_probability, greedy, rng, rows, action_rows, num_choices
+):
+    """Sample an action of several independent components; their log-probabilities add up."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    row = rows[agent]
+    if row >= 0:
+        first = 0
+        total = _ZERO
+        for component in range(num_choices.shape[0]):
+            random = wd_random.uniform(rng, env, agent)
+            action, logarithm = choose(logits, env, row, first, num_choices[component], random, greedy[0])
+            actions[env, action_rows[agent], component] = action
+            total += logarithm
+            first += num_choices[component]
+        log_probability[env, agent] = total
