@@ -14,7 +14,6 @@ from warpdrive.training.models.base import ActorCritic
 
 MAX_REPLICAS = 1000
 _STEPS_AT_ONCE = 16  # between two looks, from the host, at whether all have finished
-_GREEDY = 1e6  # logits times this leave no probability to any but the best choice
 
 
 @dataclass(frozen=True)
@@ -55,27 +54,25 @@ def evaluate(
     record = _Record(env, rounds)
     for tag in env.policy_tags:
         env.logits(tag).zero_()
+    env.greedy = deterministic
     env.reset()
     rollout = env.allocate_rollout(_STEPS_AT_ONCE)
     while not record.complete():
         rollout.begin()
         for t in range(_STEPS_AT_ONCE):
-            act(env, rollout, t, models, deterministic)
+            act(env, rollout, t, models)
             env.step_rollout(rollout)
             record.add(rollout.rewards[t], rollout.terminated[t], rollout.truncated[t])
     return record.result(num_episodes)
 
 
-def act(env: EnvWrapper, rollout: Rollout, t: int, models: Mapping[str, ActorCritic], deterministic: bool) -> None:
+def act(env: EnvWrapper, rollout: Rollout, t: int, models: Mapping[str, ActorCritic]) -> None:
     """Put what the policies make of the observations in slot ``t`` where the next ``step_rollout`` samples from.
 
     The logits of tags without a model stay as they are: zero in a new EnvWrapper, which is uniformly random.
     """
     for tag, model in models.items():
-        logits = model.logits(rollout.of("observations", tag)[t])
-        if deterministic:
-            logits = (logits - logits.amax(-1, keepdim=True)) * _GREEDY
-        env.logits(tag).copy_(logits)
+        env.logits(tag).copy_(model.logits(rollout.of("observations", tag)[t]))
 
 
 class _Record:

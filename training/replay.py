@@ -57,12 +57,13 @@ def record_episode(
         seed=trainer.config.trainer.seed if seed is None else seed,
         auto_reset=False,  # the last state is part of the picture
     )
+    env.greedy = deterministic
     env.reset()
     rollout = env.allocate_rollout(1)
     states = [_copy(env.state(0))]
     for _ in range(env.env.episode_length):
         rollout.begin()
-        act(env, rollout, 0, models, deterministic)
+        act(env, rollout, 0, models)
         env.step_rollout(rollout)
         states.append(_copy(env.state(0)))
         if bool(rollout.terminated[0, 0] | rollout.truncated[0, 0]):
