@@ -19,13 +19,20 @@ def distances_between(state: dict[str, Any]) -> np.ndarray:
     return np.hypot(x[:, None] - x, y[:, None] - y)
 
 
+def near_but_not_equal(distances: np.ndarray, tolerance: float) -> np.ndarray:
+    """Where neighbours in sorted ``distances [n, k]`` are a near tie; agents in one corner are an exact one."""
+    with np.errstate(invalid="ignore"):
+        gaps = np.diff(distances, axis=1)
+    return (gaps > 0) & (gaps < tolerance)
+
+
 def tags_hang_on_rounding(env: TagContinuous, moved: dict[str, Any], tolerance: float) -> bool:
     """Whether an error of ``tolerance`` in a distance could change who is tagged by whom."""
     in_game = [runner for runner in env.policy_tags["runner"] if moved["in_game"][runner]]
     distances = np.sort(distances_between(moved)[in_game][:, env.tagger_ids], axis=1)
     radius = env.tagging_distance * env.grid_length
     near_the_radius = np.abs(distances[:, 0] - radius) < tolerance
-    near_a_tie = (np.diff(distances[:, :2], axis=1) < tolerance).any(axis=1) & (distances[:, 0] < radius)
+    near_a_tie = near_but_not_equal(distances[:, :2], tolerance).any(axis=1) & (distances[:, 0] < radius)
     return bool((near_the_radius | near_a_tie).any())
 
 
@@ -37,8 +44,7 @@ def neighbours_hang_on_rounding(env: TagContinuous, moved: dict[str, Any], toler
     distances[:, ~moved["in_game"]] = np.inf
     np.fill_diagonal(distances, np.inf)
     seen = np.sort(distances, axis=1)[:, : env.num_other_agents_observed + 1]
-    with np.errstate(invalid="ignore"):
-        return (np.diff(seen, axis=1) < tolerance).any(axis=1)
+    return near_but_not_equal(seen, tolerance).any(axis=1)
 
 
 def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -97,7 +103,7 @@ class TestKernelsFollowTheReference:
         """One step at a time from the kernel's own state, so that errors do not add up."""
         env = TagContinuous(**GAMES[game], use_full_observation=full, runner_exits_game_after_tagged=exits)
         replicas = replicas_of(env, num_envs=3, reset_pool_size=3)
-        compared = skipped = tags = doubles = edges = outside = terminations = survivals = 0
+        compared = skipped = seen_clearly = tags = doubles = edges = outside = terminations = survivals = 0
         for outcome in replicas.random_steps(60):
             expected = env.reference_step(outcome.before, outcome.actions)
             if tags_hang_on_rounding(env, expected, 1e-5):
@@ -110,7 +116,7 @@ class TestKernelsFollowTheReference:
             if not outcome.done:
                 assert_same_state(outcome.after, expected, atol=1e-5)
             clear = ~neighbours_hang_on_rounding(env, expected, 1e-5)
-            assert clear.mean() > 0.5
+            seen_clearly += clear.mean()
             difference = np.abs(outcome.observations - expected["observations"])
             # a direction just below 2 pi may be just above 0 in the other arithmetic
             np.testing.assert_array_less(np.minimum(difference, np.abs(difference - 1))[clear], 1e-5)
@@ -122,7 +128,7 @@ class TestKernelsFollowTheReference:
             outside += (~expected["in_game"]).sum()
             terminations += outcome.terminated
             survivals += outcome.truncated and expected["active"][env.is_runner].any()
-        assert skipped < 0.05 * (compared + skipped)
+        assert skipped < 0.05 * (compared + skipped) and seen_clearly > 0.95 * compared
         assert tags > 0 and edges > 0
         assert exits == (outside > 0)
         assert not terminations or exits
