@@ -11,11 +11,12 @@ from rich.table import Table
 from warpdrive import registry
 from warpdrive.environment import Environment
 from warpdrive.errors import WarpDriveError
+from warpdrive.training.commands.printing import console_for_people
 
 
 def run(options: argparse.Namespace) -> int:
     """Print all environments, or one in detail."""
-    console = Console()
+    console = console_for_people()
     if options.name is None:
         console.print(_all_environments())
         console.print("[dim]warpdrive envs <name> shows the parameters, warpdrive train <name> trains.[/dim]")
