@@ -7,7 +7,24 @@ The names below are the public face of the package. They are loaded on first use
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same names for type checkers, which do not see through __getattr__
+    from warpdrive import random as random
+    from warpdrive.device_context import DeviceContext as DeviceContext
+    from warpdrive.env_wrapper import EnvWrapper as EnvWrapper
+    from warpdrive.environment import Environment as Environment
+    from warpdrive.errors import WarpDriveError as WarpDriveError
+    from warpdrive.kernels.errors import KernelError as KernelError
+    from warpdrive.kernels.kernel import Kernel as Kernel
+    from warpdrive.kernels.kernel import device_function as device_function
+    from warpdrive.kernels.kernel import kernel as kernel
+    from warpdrive.registry import make as make
+    from warpdrive.registry import register as register
+    from warpdrive.registry import registered_names as registered_names
+    from warpdrive.rollout import Rollout as Rollout
+    from warpdrive.training.replay import replay as replay
+    from warpdrive.training.trainer import Trainer as Trainer
 
 __version__ = "0.1.0"
 
@@ -15,10 +32,10 @@ _HOME_OF = {
     "kernel": "warpdrive.kernels.kernel",
     "device_function": "warpdrive.kernels.kernel",
     "Kernel": "warpdrive.kernels.kernel",
+    "WarpDriveError": "warpdrive.errors",
     "KernelError": "warpdrive.kernels.errors",
     "DeviceContext": "warpdrive.device_context",
     "Environment": "warpdrive.environment",
-    "EnvironmentError": "warpdrive.environment",
     "EnvWrapper": "warpdrive.env_wrapper",
     "Rollout": "warpdrive.rollout",
     "make": "warpdrive.registry",

@@ -16,10 +16,12 @@ from warpdrive.errors import DefinitionError, nearest
 _ALIGNMENT = 256
 """Bytes: where each array begins, so that any of them can be read in the widest units a device has."""
 
-_TORCH_DTYPES = {
-    np.dtype(name): getattr(torch, name)
-    for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
-}
+_DTYPE_NAMES = (
+    *("bool", "int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+_TORCH_DTYPES: dict[Any, torch.dtype] = {np.dtype(name): getattr(torch, name) for name in _DTYPE_NAMES}
 
 
 def torch_dtype(dtype: npt.DTypeLike, what: str) -> torch.dtype:
@@ -141,7 +143,8 @@ class DeviceContext:
         count = self.num_envs if rows is None else len(rows)
         if state.dtype != torch.uint8 or state.dim() != 2 or state.shape[1] != self.bytes_per_env:
             raise DefinitionError(
-                f"the state is {state.dtype} {tuple(state.shape)}: expected torch.uint8 [replicas, {self.bytes_per_env}]"
+                f"the state is {state.dtype} {tuple(state.shape)}: "
+                f"expected torch.uint8 [replicas, {self.bytes_per_env}]"
             )
         if state.shape[0] not in (1, count):
             raise DefinitionError(f"the state holds {state.shape[0]} replicas: expected 1 or {count}")

@@ -25,6 +25,9 @@ Tensors = torch.Tensor | dict[str, torch.Tensor]
 _FREE_NAMES = ("observations", "active", "action_mask")
 """Reserved arrays that ``initial_state`` may give first values to."""
 
+_OPTIONAL = {"active": "active", "still_active": "active", "action_mask": "action_mask"}
+"""What a rollout records only where the environment has it: its name there, and the array it is recorded from."""
+
 
 class EnvWrapper:
     """Thousands of replicas of one environment on one device.
@@ -141,8 +144,8 @@ class EnvWrapper:
         for array in self._action_arrays:
             if not array.choices:
                 raise DefinitionError(
-                    f"environment '{self.env.name}' has the action space {array.space}: only Discrete and MultiDiscrete "
-                    "actions can be sampled; give others to step(actions)"
+                    f"environment '{self.env.name}' has the action space {array.space}: only Discrete and "
+                    "MultiDiscrete actions can be sampled; give others to step(actions)"
                 )
         names = self._allocate_record(num_steps)
         fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=self.auto_reset)
@@ -152,7 +155,7 @@ class EnvWrapper:
             actions=self._by_tag(self._action_arrays, "rollout."),
             final_observations=self._by_tag(self._observation_arrays, "rollout.final_"),
             **{name: ctx[f"rollout.{name}"] for name in RECORDED},
-            **{name: ctx[f"rollout.{name}"] if name in ctx else None for name in ("active", "action_mask")},
+            **{name: ctx[f"rollout.{name}"] if source in ctx else None for name, source in _OPTIONAL.items()},
             **{name: ctx[f"rollout.{name}"] for name in ("final_slot", "final_count", "step")},
             context=ctx,
             agents={tag: _index(ids, self.device) for tag, ids in self.policy_tags.items()},
@@ -185,9 +188,7 @@ class EnvWrapper:
         if not 0 <= env_index < self.num_envs:
             raise DefinitionError(f"replica {env_index} does not exist: there are {self.num_envs}, counted from 0")
         return {
-            name: self.ctx[name][env_index].cpu().numpy().copy()
-            for name in self.ctx.state_names
-            if "." not in name
+            name: self.ctx[name][env_index].cpu().numpy().copy() for name in self.ctx.state_names if "." not in name
         }
 
     def close(self) -> None:
@@ -246,9 +247,7 @@ class EnvWrapper:
             starts.append({name: np.asarray(value) for name, value in state.items()})
         return starts
 
-    def _check_starts(
-        self, starts: list[State], reserved: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]]
-    ) -> None:
+    def _check_starts(self, starts: list[State], reserved: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]]) -> None:
         title = f"initial_state of {type(self.env).__name__}"
         for start in starts:
             if start.keys() != starts[0].keys():
@@ -294,9 +293,7 @@ class EnvWrapper:
             if name in ctx:
                 ctx[name].fill_(True)
         if "sampler.rng" in ctx:
-            _fill_words(
-                ctx["sampler.rng"], random.initial_rng(seed, first, count, agents, random.SAMPLER_FIRST_DRAW)
-            )
+            _fill_words(ctx["sampler.rng"], random.initial_rng(seed, first, count, agents, random.SAMPLER_FIRST_DRAW))
             self._put_sampler_arrays()
 
     def _put_sampler_arrays(self) -> None:
@@ -329,9 +326,9 @@ class EnvWrapper:
             "final_count": ((self.num_envs,), torch.int32),
             "step": ((1,), torch.int32),
         }
-        for name in ("active", "action_mask"):
-            if name in ctx:
-                shapes[name] = ((*per_step, *ctx[name].shape[1:]), torch.bool)
+        for name, source in _OPTIONAL.items():
+            if source in ctx:
+                shapes[name] = ((*per_step, *ctx[source].shape[1:]), torch.bool)
         for array in self._action_arrays:
             shapes[array.name] = ((*per_step, *array.shape), ctx[array.name].dtype)
         for array in self._observation_arrays:

@@ -122,6 +122,8 @@ def fuse_step(environment: Environment, binding: Binding, *, sampled: bool, auto
         _record(fused, recorder.record_per_agent, "rewards")
         for name in ("terminated", "truncated"):
             _record(fused, recorder.record_per_env, name)
+        if "active" in context:
+            _record(fused, recorder.record_row, "active", "still_active")
         fused.call(
             recorder.note_final_slot,
             final_slot="rollout.final_slot",
@@ -161,9 +163,7 @@ def _sample(fused: FusedKernel, environment: Environment) -> None:
             logits = f"sampler.logits_{tag}"
             if "action_mask" in fused.context:
                 masked = f"sampler.masked_logits_{tag}"
-                fused.call(
-                    sampler.mask_logits, logits=logits, masked_logits=masked, rows=f"constant.rows_{tag}"
-                )
+                fused.call(sampler.mask_logits, logits=logits, masked_logits=masked, rows=f"constant.rows_{tag}")
                 logits = masked
             fused.call(
                 function,
@@ -184,9 +184,9 @@ def _sample(fused: FusedKernel, environment: Environment) -> None:
     )
 
 
-def _record(fused: FusedKernel, function: DeviceFunction, name: str) -> None:
+def _record(fused: FusedKernel, function: DeviceFunction, name: str, as_name: str | None = None) -> None:
     by_row = function in (recorder.record_row, recorder.record_next_row)
-    source, record = (fused.rows(n) if by_row else n for n in (name, f"rollout.{name}"))
+    source, record = (fused.rows(n) if by_row else n for n in (name, f"rollout.{as_name or name}"))
     fused.call(function, source=source, record=record, slot="rollout.step")
 
 

@@ -23,6 +23,7 @@ class Rollout:
         terminated, truncated: ``[num_steps, num_envs]`` bool: the episode ended in this step.
         active: ``[num_steps, num_envs, num_agents]`` bool: the agent was in the episode when it acted; None if agents
             never leave.
+        still_active: likewise: the agent was still in the episode after the step, before any reset.
         action_mask: ``[num_steps, num_envs, num_agents, num_actions]`` bool: what the agent could do; None if anything.
         final_observations: ``[slots, num_envs, num_agents, *shape]``: the last observations of truncated episodes.
         final_slot: ``[num_steps, num_envs]`` int32: where in them those of an episode truncated in this step are; -1
@@ -37,6 +38,7 @@ class Rollout:
     terminated: torch.Tensor
     truncated: torch.Tensor
     active: torch.Tensor | None
+    still_active: torch.Tensor | None
     action_mask: torch.Tensor | None
     final_observations: torch.Tensor | dict[str, torch.Tensor]
     final_slot: torch.Tensor
@@ -59,16 +61,19 @@ class Rollout:
         for name, tensor in self._observation_tensors():
             tensor[0].copy_(self.context[name])
 
-    def of(self, name: str, tag: str) -> torch.Tensor:
+    def of(self, name: str, tag: str, step: int | None = None) -> torch.Tensor:
         """Return a tensor by its attribute's name, restricted to the agents of a policy tag.
 
-        It is a view where the agents' ids are contiguous or the tag has a tensor of its own, else a copy.
+        It is a view where the agents' ids are contiguous or the tag has a tensor of its own, else a copy. With
+        ``step``, it is what that one step has: the tensor without its first axis.
         """
         tensor = getattr(self, name)
         if isinstance(tensor, dict):
-            return tensor[tag]  # type: ignore[no-any-return]
+            return tensor[tag] if step is None else tensor[tag][step]  # type: ignore[no-any-return]
+        steps = tensor if step is None else tensor[step : step + 1]
         agents = self.agents[tag]
-        return tensor[:, :, agents] if isinstance(agents, slice) else tensor.index_select(2, agents)
+        part = steps[:, :, agents] if isinstance(agents, slice) else steps.index_select(2, agents)
+        return part if step is None else part[0]
 
     def _observation_tensors(self) -> list[tuple[str, torch.Tensor]]:
         if isinstance(self.observations, dict):

@@ -36,7 +36,7 @@ class SpaceArray:
 
 
 def observation_arrays(environment: Environment) -> list[SpaceArray]:
-    """Return the arrays of observations: ``observations``, or ``observations_<tag>`` where tags have their own space."""
+    """Return the arrays of observations: ``observations``, or ``observations_<tag>`` where tags have own spaces."""
     return _arrays("observations", environment, environment.observation_space)
 
 

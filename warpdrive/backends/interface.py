@@ -38,7 +38,9 @@ def load_backend(name: str) -> Backend:
 
     known = {"auto": CpuBackend, "cpu": CpuBackend}
     if name not in known:
-        planned = " (the GPU backends 'numba' and 'pycuda' are not part of this version)" * (name in ("numba", "pycuda"))
+        planned = " (the GPU backends 'numba' and 'pycuda' are not part of this version)" * (
+            name in ("numba", "pycuda")
+        )
         raise BackendError(
             f"env_backend is '{name}': expected one of {', '.join(sorted(known))}{planned}.{nearest(name, known)}"
         )

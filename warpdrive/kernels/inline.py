@@ -72,7 +72,7 @@ class _Inliner:
         before: list[ast.stmt] = []
 
         class Caller(ast.NodeTransformer):
-            def visit_Call(_, call: ast.Call) -> ast.expr:  # noqa: N802, N805
+            def visit_Call(_, call: ast.Call) -> ast.expr:  # noqa: N805
                 if not (isinstance(call.func, FunctionName) and call.func.function.has_barrier):
                     return Caller.generic_visit(_, call)  # type: ignore[return-value]
                 result = f"{GENERATED}result_{self.copies + 1}"
@@ -102,7 +102,7 @@ class _Renamer(ast.NodeTransformer):
     def __init__(self, names: Mapping[str, ast.expr]) -> None:
         self.names = names
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id not in self.names:
             return node
         new = copy_tree(self.names[node.id])

@@ -42,6 +42,7 @@ class DeviceFunction:
         return f"<{type(self).__name__} {self.__name__}>"  # type: ignore[attr-defined]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise :class:`KernelError`: nothing runs on a device by being called on the host."""
         raise KernelError(f"{self!r} runs on a device: call it from a kernel function")
 
 
@@ -62,6 +63,7 @@ class Kernel(DeviceFunction):
         return launcher(self, *configuration)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise :class:`KernelError` that says how a kernel is launched."""
         raise KernelError(f"{self!r} is launched as k[blocks, threads](...), or run as part of an environment")
 
 

@@ -51,7 +51,7 @@ class LoweredKernel:
         """Return a copy of the body in which each barrier is ``pass``."""
 
         class Remover(ast.NodeTransformer):
-            def visit_Expr(self, node: ast.Expr) -> ast.stmt:  # noqa: N802
+            def visit_Expr(self, node: ast.Expr) -> ast.stmt:
                 return at(node, ast.Pass()) if is_barrier(node) else node
 
         return [Remover().visit(statement) for statement in copy_tree(self.body)]

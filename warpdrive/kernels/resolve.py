@@ -13,7 +13,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -129,15 +129,15 @@ class _Resolver(ast.NodeTransformer):
         body = [statement for statement in self.source.tree.body if not _is_docstring(statement)]
         return [self.visit(copy_tree(statement)) for statement in body]
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id.startswith(GENERATED):
             refuse(node, f"names that begin with '{GENERATED}' belong to the library")
         return self._resolved(node)
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:  # noqa: N802
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         return self._resolved(node)
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         value = _look_up(node.func, self.source, self.local_names)
         callee = source_of(value)
         if callee is not None:
@@ -189,12 +189,11 @@ class _Resolver(ast.NodeTransformer):
         )
 
     def _constant(self, node: ast.expr, value: Any) -> ast.expr:
-        for name, known in self.table.constants.items():
-            if known is value:
-                break
-        else:
-            name = f"{GENERATED}constant_{len(self.table.constants)}"
-            self.table.constants[name] = value
+        constants = self.table.constants
+        name = next((name for name, known in constants.items() if known is value), None)
+        if name is None:
+            name = f"{GENERATED}constant_{len(constants)}"
+            constants[name] = value
         return at(node, ast.Name(name, ast.Load()))
 
     def _call_of_device_function(self, node: ast.Call, callee: FunctionSource) -> ast.expr:
@@ -212,9 +211,7 @@ class _Resolver(ast.NodeTransformer):
             if isinstance(argument, (ast.Starred, ast.keyword)):
                 refuse(node, "starred arguments are not part of the kernel language")
         if len(node.args) > len(callee.parameters):
-            refuse(
-                node, f"'{callee.name}' takes {len(callee.parameters)} arguments, found {len(node.args)}"
-            )
+            refuse(node, f"'{callee.name}' takes {len(callee.parameters)} arguments, found {len(node.args)}")
         given = dict(zip(callee.parameters, node.args, strict=False))
         for word in node.keywords:
             assert word.arg is not None
@@ -252,7 +249,7 @@ class _Resolver(ast.NodeTransformer):
             refuse(node, f"'{ast.unparse(arguments['dtype'])}' is no dtype that a device array can have")
         return at(
             node,
-            ast.Call(IntrinsicName.of(path, node), [ast.Constant(shape), ast.Constant(dtype.name)], []),
+            ast.Call(IntrinsicName.of(path, node), [ast.Constant(cast(Any, shape)), ast.Constant(dtype.name)], []),
         )
 
     def _compile_time(self, node: ast.expr, what: str) -> Any:
@@ -327,9 +324,7 @@ def _look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> A
 
 def _local_names(source: FunctionSource) -> set[str]:
     return set(source.parameters) | {
-        node.id
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
 
 
@@ -377,15 +372,7 @@ def _dtype(value: Any) -> np.dtype[Any] | None:
     if isinstance(value, numba.types.Type):
         value = numba.np.numpy_support.as_dtype(value)
     try:
-        return np.dtype(value)
+        dtype: np.dtype[Any] = np.dtype(value)
     except TypeError:
         return None
-
-
-def describe_missing(name: str, kernel: DeviceFunction, candidates: list[str]) -> KernelError:
-    """Return the error for a kernel parameter that is bound to nothing."""
-    return KernelError(
-        f"{kernel.where}: parameter '{name}' of kernel function '{kernel.source.name}' is bound to nothing: it is "
-        f"no reserved array, no array of initial_state and no attribute of the environment."
-        f"{nearest(name, candidates)}"
-    )
+    return dtype

@@ -161,7 +161,7 @@ class _Straightener:
 
 def _without_assignments_to(name: str, statements: list[ast.stmt]) -> list[ast.stmt]:
     class Remover(ast.NodeTransformer):
-        def visit_Assign(self, node: ast.Assign) -> ast.stmt:  # noqa: N802
+        def visit_Assign(self, node: ast.Assign) -> ast.stmt:
             return at(node, ast.Pass()) if stored_names(node.targets) == {name} else node
 
     return [Remover().visit(statement) for statement in statements]
@@ -175,7 +175,9 @@ def _jumps(node: ast.stmt, flags: _Flags | None) -> set[str]:
         return {"break"}
     if isinstance(node, ast.Continue):
         return {"continue"}
-    inner = {jump for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt) for jump in _jumps(child, flags)}
+    inner = {
+        jump for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt) for jump in _jumps(child, flags)
+    }
     return inner & {"return"} if isinstance(node, (ast.For, ast.While)) else inner
 
 
@@ -202,11 +204,9 @@ def _counting(node: ast.For, unique: str) -> tuple[list[ast.stmt], ast.expr, lis
     before: list[ast.stmt] = [assign(following, start), assign(end, stop), assign(stride, step)]
     upward = ast.Compare(load(following), [ast.Lt()], [load(end)])
     downward = ast.Compare(load(following), [ast.Gt()], [load(end)])
-    is_upward = isinstance(step, ast.Constant) and step.value > 0
+    is_upward = isinstance(step, ast.Constant) and isinstance(step.value, int) and step.value > 0
     test: ast.expr = (
-        upward
-        if is_upward
-        else ast.IfExp(ast.Compare(load(stride), [ast.Gt()], [ast.Constant(0)]), upward, downward)
+        upward if is_upward else ast.IfExp(ast.Compare(load(stride), [ast.Gt()], [ast.Constant(0)]), upward, downward)
     )
     first: list[ast.stmt] = [
         assign(node.target.id, load(following)),

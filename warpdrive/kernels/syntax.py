@@ -89,8 +89,7 @@ def is_barrier(statement: ast.AST) -> bool:
 def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
     """Whether a barrier stands at or below the nodes, or in a function that is called there."""
     return any(
-        _is_barrier_call(node) or (isinstance(node, FunctionName) and node.function.has_barrier)
-        for node in walk(nodes)
+        _is_barrier_call(node) or (isinstance(node, FunctionName) and node.function.has_barrier) for node in walk(nodes)
     )
 
 

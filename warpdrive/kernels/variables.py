@@ -26,7 +26,9 @@ class Variables:
     kept: list[str]
 
 
-def place_variables(parts: list[Region | Loop], parameters: Collection[str], arrays: Collection[str], table: Table) -> Variables:
+def place_variables(
+    parts: list[Region | Loop], parameters: Collection[str], arrays: Collection[str], table: Table
+) -> Variables:
     """Decide where each local variable lives.
 
     ``parameters`` are the names of the kernel's parameters, ``arrays`` those among them that are arrays. Assignments
@@ -94,7 +96,12 @@ def _constant_names(
     regions: list[Region], parameters: Collection[str], arrays: Collection[str], table: Table
 ) -> set[str]:
     assigned = stored_names(statement for region in regions for statement in region.statements)
-    return (set(parameters) - set(arrays) - assigned) | set(table.constants) | set(table.imports) | {"int", "float", "bool"}
+    return (
+        (set(parameters) - set(arrays) - assigned)
+        | set(table.constants)
+        | set(table.imports)
+        | {"int", "float", "bool"}
+    )
 
 
 def _recomputed(assignments: dict[str, ast.Assign], constant: set[str]) -> dict[str, ast.Assign]:
@@ -128,7 +135,7 @@ def _is_array_call(node: ast.expr, path: str) -> bool:
 
 def _without(removed: set[int], statements: list[ast.stmt]) -> list[ast.stmt]:
     class Remover(ast.NodeTransformer):
-        def visit_Assign(self, node: ast.Assign) -> ast.stmt | None:  # noqa: N802
+        def visit_Assign(self, node: ast.Assign) -> ast.stmt | None:
             return None if id(node) in removed else node
 
     kept = [remaining for statement in statements if (remaining := Remover().visit(statement)) is not None]

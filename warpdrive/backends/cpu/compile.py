@@ -40,9 +40,7 @@ class CompiledKernel:
 _compiled: dict[str, CompiledKernel] = {}
 
 
-def compile_kernel(
-    kernel: ResolvedKernel, argument_types: Mapping[str, types.Type], block_rank: int
-) -> CompiledKernel:
+def compile_kernel(kernel: ResolvedKernel, argument_types: Mapping[str, types.Type], block_rank: int) -> CompiledKernel:
     """Compile a kernel for arguments of the given types, or read it from the cache.
 
     Raises :class:`KernelError`, with the author's file and line, for what cannot be compiled.
@@ -65,9 +63,7 @@ def _compile(
         module = cache.load(key, "kernel")
         slots = tuple(Slot(*slot) for slot in module.SLOTS)
         numbers = [types.int64] * 7
-        slot_types = [
-            types.Array(_numba_type(slot.dtype), 2 + len(slot.shape), "C") for slot in slots
-        ]
+        slot_types = [types.Array(_numba_type(slot.dtype), 2 + len(slot.shape), "C") for slot in slots]
         module.launch.compile(types.void(*argument_types.values(), *numbers, *slot_types))
     (overload,) = module.launch.overloads.values()
     return CompiledKernel(overload.entry_point, slots)

@@ -82,7 +82,9 @@ def generate_functions(kernel: LoweredKernel) -> GeneratedModule:
     return writer.module(kernel.table, "")
 
 
-def generate_kernel(kernel: LoweredKernel, slots: Sequence[Slot], functions_module: str, block_rank: int) -> GeneratedModule:
+def generate_kernel(
+    kernel: LoweredKernel, slots: Sequence[Slot], functions_module: str, block_rank: int
+) -> GeneratedModule:
     """Generate the module with ``wd__run_block`` and ``launch``.
 
     ``block_rank`` is 1 where blocks have one dimension, which makes for simpler loops, and 3 otherwise.
@@ -90,9 +92,7 @@ def generate_kernel(kernel: LoweredKernel, slots: Sequence[Slot], functions_modu
     writer = _Writer()
     body = _Block(kernel, slots, writer, block_rank).statements()
     arrays = [slot.array for slot in slots]
-    writer.function(
-        FUNCTION_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body
-    )
+    writer.function(FUNCTION_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body)
     writer.text(_launch_text(kernel.parameters, arrays))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape) for slot in slots]!r}")
     return writer.module(kernel.table, _import_text(kernel, functions_module))
@@ -199,7 +199,7 @@ def _without_array_calls(statements: list[ast.stmt], names: set[str]) -> list[as
     """Leave out the assignments that make the named arrays, which have slots instead."""
 
     class Remover(ast.NodeTransformer):
-        def visit_Assign(self, node: ast.Assign) -> ast.stmt:  # noqa: N802
+        def visit_Assign(self, node: ast.Assign) -> ast.stmt:
             return at(node, ast.Pass()) if stored_names(node.targets) & names else node
 
     return [Remover().visit(copy_tree(statement)) for statement in statements] if names else statements
@@ -211,15 +211,15 @@ class _Adapter(ast.NodeTransformer):
     def __init__(self, writer: _Writer) -> None:
         self.writer = writer
 
-    def visit_IntrinsicName(self, node: IntrinsicName) -> ast.expr:  # noqa: N802
+    def visit_IntrinsicName(self, node: IntrinsicName) -> ast.expr:
         if node.path not in INDICES:
             self.writer.intrinsics.add(node.path)
         return load(node.id)
 
-    def visit_FunctionName(self, node: FunctionName) -> ast.expr:  # noqa: N802
+    def visit_FunctionName(self, node: FunctionName) -> ast.expr:
         return load(node.id)
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, IntrinsicName):
             if node.func.path in ("local.array", "shared.array"):
                 shape, dtype = (argument.value for argument in node.args if isinstance(argument, ast.Constant))
@@ -234,7 +234,7 @@ class _Adapter(ast.NodeTransformer):
 
 def _position(node: ast.Call, kind: str) -> ast.expr:
     rank = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
-    if rank not in (1, 2, 3):
+    if not isinstance(rank, int) or not 1 <= rank <= 3:
         refuse(node, f"cuda.{kind} takes the number of dimensions: 1, 2 or 3")
     template = "{blockIdx} * {blockDim} + {threadIdx}" if kind == "grid" else "{gridDim} * {blockDim}"
     axes = [
@@ -255,9 +255,7 @@ class _Writer:
         self.stack_arrays: dict[tuple[Any, Any], str] = {}
 
     def stack_array(self, shape: Any, dtype: Any) -> str:
-        return self.stack_arrays.setdefault(
-            (shape, dtype), f"{GENERATED}array_{len(self.stack_arrays)}"
-        )
+        return self.stack_arrays.setdefault((shape, dtype), f"{GENERATED}array_{len(self.stack_arrays)}")
 
     def adapt(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         return [_Adapter(self).visit(copy_tree(statement)) for statement in statements]
@@ -277,9 +275,7 @@ class _Writer:
         node.type_params = []  # type: ignore[attr-defined]
         text = ast.unparse(ast.fix_missing_locations(node)).splitlines()
         origins: list[tuple[str, int] | None] = [None] * len(text)
-        for written, original in zip(
-            _statements(ast.parse("\n".join(text)).body), _statements([node]), strict=True
-        ):
+        for written, original in zip(_statements(ast.parse("\n".join(text)).body), _statements([node]), strict=True):
             file, line = getattr(original, "file", None), getattr(original, "lineno", None)
             origins[written.lineno - 1] = (file, line) if file and line else None
         if decorator:

@@ -53,9 +53,7 @@ def _pointer(context: Any, builder: Any, array_type: Any, index_type: Any, array
     is_tuple = isinstance(index_type, types.BaseTuple)
     indices = cgutils.unpack_tuple(builder, index) if is_tuple else [index]
     kinds = list(index_type) if is_tuple else [index_type]
-    indices = [
-        context.cast(builder, value, kind, types.intp) for value, kind in zip(indices, kinds, strict=True)
-    ]
+    indices = [context.cast(builder, value, kind, types.intp) for value, kind in zip(indices, kinds, strict=True)]
     structure = make_array(array_type)(context, builder, array)
     return cgutils.get_item_pointer(context, builder, array_type, structure, indices, wraparound=True)
 

@@ -19,9 +19,7 @@ from warpdrive.kernels.resolve import shape_parameters
 Dimensions = tuple[int, int, int]
 
 
-def bind(
-    kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
-) -> Callable[[], None]:
+def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any) -> Callable[[], None]:
     """Return a function without arguments that launches the kernel, compiled now, with these arguments.
 
     ``arguments`` maps each parameter to a NumPy array, a CPU tensor or a number. The arrays must stay where they
@@ -54,7 +52,9 @@ def dimensions(value: Any, what: str) -> Dimensions:
     """Return a number, or a sequence of up to three, as three. Raises :class:`KernelError` for anything else."""
     given = tuple(value) if isinstance(value, Sequence) else (value,)
     if not 1 <= len(given) <= 3 or not all(isinstance(n, (int, np.integer)) and n > 0 for n in given):
-        raise KernelError(f"a kernel is launched with a positive number of {what}, or up to three of them; found {value!r}")
+        raise KernelError(
+            f"a kernel is launched with a positive number of {what}, or up to three of them; found {value!r}"
+        )
     x, y, z = (*map(int, given), 1, 1)[:3]
     return x, y, z
 

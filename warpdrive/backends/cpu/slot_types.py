@@ -47,9 +47,7 @@ def infer_slots(kernel: LoweredKernel, twin: FunctionType, argument_types: Seque
     inferred = typed_passes.type_inference_stage(
         typing_context, target_context, code, tuple([*argument_types, *indices]), None
     ).typemap
-    return [
-        known.get(name) or Slot(name, _dtype(kernel, name, inferred[name]).name) for name in kernel.variables.kept
-    ]
+    return [known.get(name) or Slot(name, _dtype(kernel, name, inferred[name]).name) for name in kernel.variables.kept]
 
 
 def _dtype(kernel: LoweredKernel, name: str, kind: Any) -> np.dtype[Any]:
@@ -66,5 +64,3 @@ def _dtype(kernel: LoweredKernel, name: str, kind: Any) -> np.dtype[Any]:
 
 def _is_local_array(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path == "local.array"
-
-
