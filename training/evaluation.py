@@ -39,13 +39,13 @@ class EvaluationResult:
 def evaluate(
     env: EnvWrapper, models: Mapping[str, ActorCritic], num_episodes: int, deterministic: bool = False
 ) -> EvaluationResult:
-    """Play ``num_episodes`` episodes from the first reset on.
+    """Play ``num_episodes`` whole episodes.
 
     Every replica plays the same number of whole episodes, so that short ones are not preferred, as they are among
     the first episodes to finish. Episode k of replica e counts if ``k * num_envs + e < num_episodes``.
 
     Args:
-        env: replicas for the evaluation only; at most ``num_episodes``.
+        env: new replicas, for the evaluation only; at most ``num_episodes``.
         models: per policy tag, what acts; agents of the other tags act uniformly at random.
         num_episodes: how many episodes count.
         deterministic: take the most probable action instead of sampling.
@@ -72,7 +72,7 @@ def act(env: EnvWrapper, rollout: Rollout, t: int, models: Mapping[str, ActorCri
     The logits of tags without a model stay as they are: zero in a new EnvWrapper, which is uniformly random.
     """
     for tag, model in models.items():
-        env.logits(tag).copy_(model.logits(rollout.of("observations", tag)[t]))
+        env.logits(tag).copy_(model.logits(rollout.of("observations", tag, t)))
 
 
 class _Record:

@@ -58,7 +58,7 @@ def record_episode(
         auto_reset=False,  # the last state is part of the picture
     )
     env.greedy = deterministic
-    env.reset()
+    env.greedy = deterministic
     rollout = env.allocate_rollout(1)
     states = [_copy(env.state(0))]
     for _ in range(env.env.episode_length):

@@ -13,7 +13,7 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import CheckpointError, ConfigError, nearest
 from warpdrive.training.checkpoint import Checkpoint, find_checkpoint, read_checkpoint, write_checkpoint
 from warpdrive.training.config import RunConfig, load_config, plain
-from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, evaluate
+from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, act, evaluate
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.policy import Policy
 from warpdrive.training.report import TrainingSummary, UpdateReport
@@ -73,9 +73,7 @@ class Trainer:
         self.updates = 0
         self.env_steps = 0
         self.rollout = env.allocate_rollout(self.config.trainer.rollout_length)
-        for tag in env.policy_tags:
-            env.logits(tag).zero_()
-        env.reset()
+        self._forget_the_past()
 
     def train(self, on_update: Callable[[UpdateReport], None] | None = None) -> TrainingSummary:
         """Train until ``trainer.total_steps``, in a new run folder.
@@ -92,10 +90,10 @@ class Trainer:
     @torch.no_grad()
     def collect(self) -> None:
         """Fill the rollout: ``rollout_length`` steps of every replica."""
+        models = self.acting_models()
         self.rollout.begin()
         for t in range(self.config.trainer.rollout_length):
-            for tag, policy in self.policies.items():
-                self.env.logits(tag).copy_(policy.model.logits(self.rollout.of("observations", tag)[t]))
+            act(self.env, self.rollout, t, models)
             self.env.step_rollout(self.rollout)
         self.env_steps += self.config.trainer.train_batch_size
 
@@ -195,6 +193,14 @@ class Trainer:
             reason = str(error).strip().splitlines()[-1].strip()
             raise CheckpointError(f"{folder}: does not fit the environment as it is now: {reason}") from error
         return trainer
+
+    def _forget_the_past(self) -> None:
+        """Start anew in an environment that somebody may have played in."""
+        for tag in self.env.policy_tags:
+            self.env.logits(tag).zero_()
+        self.env.greedy = False
+        self.env.reset()
+        self.env.episode_statistics()
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = checkpoint.state

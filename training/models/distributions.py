@@ -33,14 +33,15 @@ def log_prob_and_entropy(
         logits: ``[..., sum(sizes)]`` float, the parts one after the other.
         actions: ``[..., len(sizes)]`` or, where an action has one part, ``[...]``; any integer dtype.
         sizes: number of choices of each part.
-        mask: ``[..., sum(sizes)]`` bool, False for choices that are not allowed (probability 0), or None.
+        mask: ``[..., sum(sizes)]`` bool, False for choices that are not allowed (probability 0), or None. It may be
+            longer, where other agents of the environment have more choices.
 
     Returns:
         log-probabilities ``[...]`` and entropies ``[...]`` in nats.
     """
     if mask is not None:
         # the most negative finite number: minus infinity would make 0 * log 0 a NaN in the entropy and its gradient
-        logits = logits.masked_fill(~mask, torch.finfo(logits.dtype).min)
+        logits = logits.masked_fill(~mask[..., : logits.shape[-1]], torch.finfo(logits.dtype).min)
     if actions.dim() == logits.dim() - 1:
         actions = actions.unsqueeze(-1)
     log_prob = logits.new_zeros(logits.shape[:-1])
