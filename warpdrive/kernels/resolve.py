@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from warpdrive.errors import nearest
-from warpdrive.kernels.errors import KernelError, refuse
+from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import ARRAYS, SUPPORTED, Intrinsic, intrinsic_of, is_cuda_module
 from warpdrive.kernels.source import FunctionSource, read_function

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
+import numba
 import numpy as np
 from numba import types
 from numba.core.errors import NumbaError
 
 from warpdrive.backends.cpu import cache
 from warpdrive.backends.cpu.generate import (
+    ArgumentKind,
     GeneratedModule,
     Slot,
     generate_functions,
@@ -27,52 +30,46 @@ from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """Machine code of a kernel for one set of argument types.
+    """Machine code of a kernel for one kind of arguments.
 
-    ``entry`` takes the kernel's arguments, the grid's and a block's three dimensions, the number of workers, and an
-    array ``[workers, threads, *shape]`` for each slot.
+    ``address`` is that of a C function ``void(table, worker, workers)``. The table holds the grid's and a block's
+    three dimensions, the kernel's arguments, and an array ``[workers, threads, *shape]`` for each slot.
     """
 
-    entry: Callable[..., None]
+    address: int
     slots: tuple[Slot, ...]
+    module: ModuleType  # keeps the machine code in memory
 
 
 _compiled: dict[str, CompiledKernel] = {}
 
 
-def compile_kernel(kernel: ResolvedKernel, argument_types: Mapping[str, types.Type], block_rank: int) -> CompiledKernel:
+def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], block_rank: int) -> CompiledKernel:
     """Compile a kernel for arguments of the given types, or read it from the cache.
 
     Raises :class:`KernelError`, with the author's file and line, for what cannot be compiled.
     """
-    key = cache.key_of(kernel.content(), repr(list(argument_types.items())), str(block_rank))
+    key = cache.key_of(kernel.content(), repr(list(kinds.items())), str(block_rank))
     if key not in _compiled:
-        _compiled[key] = _compile(key, kernel, argument_types, block_rank)
+        _compiled[key] = _compile(key, kernel, kinds, block_rank)
     return _compiled[key]
 
 
-def _compile(
-    key: str, kernel: ResolvedKernel, argument_types: Mapping[str, types.Type], block_rank: int
-) -> CompiledKernel:
+def _compile(key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], block_rank: int) -> CompiledKernel:
     origins: dict[str, GeneratedModule] = {}
     with _errors_at_their_origin(kernel, origins):
         if not cache.is_stored(key):
-            arrays = [name for name, kind in argument_types.items() if isinstance(kind, types.Array)]
-            _generate(key, lower(kernel, arrays), argument_types, block_rank, origins)
+            arrays = [name for name, kind in kinds.items() if kind.rank is not None]
+            _generate(key, lower(kernel, arrays), kinds, block_rank, origins)
         cache.load(key, "functions")
         module = cache.load(key, "kernel")
-        slots = tuple(Slot(*slot) for slot in module.SLOTS)
-        numbers = [types.int64] * 7
-        slot_types = [types.Array(_numba_type(slot.dtype), 2 + len(slot.shape), "C") for slot in slots]
-        module.launch.compile(types.void(*argument_types.values(), *numbers, *slot_types))
-    (overload,) = module.launch.overloads.values()
-    return CompiledKernel(overload.entry_point, slots)
+        return CompiledKernel(module.entry.address, tuple(Slot(*slot) for slot in module.SLOTS), module)
 
 
 def _generate(
     key: str,
     kernel: LoweredKernel,
-    argument_types: Mapping[str, types.Type],
+    kinds: Mapping[str, ArgumentKind],
     block_rank: int,
     origins: dict[str, GeneratedModule],
 ) -> None:
@@ -86,8 +83,8 @@ def _generate(
         origins["twin"] = twin
         cache.store(f"{key}-types", {"functions": functions.text})
         cache.import_file(functions_module, cache.path(f"{key}-types", "functions"))
-        slots = infer_slots(kernel, _twin_function(twin), list(argument_types.values()))
-    generated = generate_kernel(kernel, slots, functions_module, block_rank)
+        slots = infer_slots(kernel, _twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
+    generated = generate_kernel(kernel, list(kinds.values()), slots, functions_module, block_rank)
     origins["kernel"] = generated
     cache.store(key, {"functions": functions.text, "kernel": generated.text})
 
@@ -98,10 +95,9 @@ def _twin_function(twin: GeneratedModule) -> Any:
     return namespace["twin"]
 
 
-def _numba_type(dtype: str) -> Any:
-    import numba
-
-    return numba.from_dtype(np.dtype(dtype))
+def _numba_type(kind: ArgumentKind) -> types.Type:
+    element = numba.from_dtype(np.dtype(kind.dtype))
+    return element if kind.rank is None else types.Array(element, kind.rank, kind.layout, readonly=kind.readonly)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Generate the Python module that numba compiles for the CPU: loops over threads, and blocks in parallel.
 
-The module holds the device functions, ``wd__run_block`` (one loop over the threads of a block for each region between
-barriers) and ``launch`` (blocks spread over the cores).
+One module holds the device functions; another holds ``wd__run_block`` (one loop over the threads of a block for each
+region between barriers) and ``entry`` (one worker's share of the blocks), which finds its arguments in a table.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ from warpdrive.kernels.syntax import (
 )
 from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
 
-FUNCTION_DECORATOR = "@njit(_nrt=False, error_model='numpy', nogil=True)"
-LAUNCH_DECORATOR = "@njit(parallel=True, error_model='numpy', nogil=True, cache=True)"
+FUNCTION_DECORATOR = (
+    "@njit(_nrt=False, error_model='numpy', nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)"
+)
+ENTRY_DECORATOR = "@cfunc('void(intp, intp, intp)', _nrt=False, error_model='numpy', cache=True)"
 THREAD = f"{GENERATED}thread"
 RUN_BLOCK = f"{GENERATED}run_block"
 AXES = "xyz"
@@ -51,6 +53,26 @@ class Slot:
     def array(self) -> str:
         """The name of the array that holds the slots of all threads."""
         return f"{GENERATED}slots_{self.name.removeprefix(GENERATED)}"
+
+
+@dataclass(frozen=True)
+class ArgumentKind:
+    """What the machine code depends on of an argument; ``rank`` is None for a number."""
+
+    dtype: str
+    rank: int | None
+    layout: str = "C"
+    readonly: bool = False
+
+    @property
+    def words(self) -> int:
+        """How many words of 8 bytes it takes in the table: its address, and an array's shape and strides."""
+        return 1 + 2 * (1 if self.rank is None else self.rank)
+
+    @property
+    def loader_arguments(self) -> tuple[str, int, str, bool]:
+        """The arguments of :func:`warpdrive.backends.cpu.intrinsics.argument_loader`: a number is an array of one."""
+        return (self.dtype, 1 if self.rank is None else self.rank, self.layout, self.readonly)
 
 
 @dataclass(frozen=True)
@@ -83,9 +105,13 @@ def generate_functions(kernel: LoweredKernel) -> GeneratedModule:
 
 
 def generate_kernel(
-    kernel: LoweredKernel, slots: Sequence[Slot], functions_module: str, block_rank: int
+    kernel: LoweredKernel,
+    argument_kinds: Sequence[ArgumentKind],
+    slots: Sequence[Slot],
+    functions_module: str,
+    block_rank: int,
 ) -> GeneratedModule:
-    """Generate the module with ``wd__run_block`` and ``launch``.
+    """Generate the module with ``wd__run_block`` and ``entry``.
 
     ``block_rank`` is 1 where blocks have one dimension, which makes for simpler loops, and 3 otherwise.
     """
@@ -93,7 +119,7 @@ def generate_kernel(
     body = _Block(kernel, slots, writer, block_rank).statements()
     arrays = [slot.array for slot in slots]
     writer.function(FUNCTION_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body)
-    writer.text(_launch_text(kernel.parameters, arrays))
+    writer.text(_entry_text(kernel.parameters, argument_kinds, slots))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape) for slot in slots]!r}")
     return writer.module(kernel.table, _import_text(kernel, functions_module))
 
@@ -302,8 +328,8 @@ def _statements(nodes: Sequence[ast.AST]) -> list[ast.stmt]:
 
 
 def _header_text(table: Table) -> str:
-    lines = ["import numpy as np", "from numba import njit, prange"]
-    lines.append("from warpdrive.backends.cpu.intrinsics import stack_array")
+    lines = ["import numpy as np", "from numba import cfunc, njit"]
+    lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, stack_array")
     for alias, (module, name) in table.imports.items():
         lines.append(f"from {module} import {name} as {alias}")
     for name, value in table.constants.items():
@@ -327,17 +353,33 @@ def _constant_text(value: Any) -> str:
     return f"float({str(value)!r})" if isinstance(value, float) else repr(value)
 
 
-def _launch_text(parameters: Sequence[str], arrays: Sequence[str]) -> str:
+def _entry_text(parameters: Sequence[str], kinds: Sequence[ArgumentKind], slots: Sequence[Slot]) -> str:
+    """Return the function that runs one worker's share of the blocks, and how it loads its arguments."""
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
-    worker, workers, blocks, index = (GENERATED + name for name in ("worker", "workers", "blocks", "index"))
+    worker, workers, blocks, index, table = (
+        GENERATED + name for name in ("worker", "workers", "blocks", "index", "table")
+    )
+    whole = ArgumentKind("int64", None)
+    room_kinds = [ArgumentKind(slot.dtype, 2 + len(slot.shape)) for slot in slots]
+    names = [*grid, *block, *parameters, *(slot.array for slot in slots)]
+    loaders, loads, place = [], [], 0
+    for number, (name, kind) in enumerate(zip(names, [*[whole] * 6, *kinds, *room_kinds], strict=True)):
+        loaders.append(f"{GENERATED}load_{number} = argument_loader{kind.loader_arguments!r}")
+        loads.append(f"    {name} = {GENERATED}load_{number}({table} + {8 * place})" + "[0]" * (kind.rank is None))
+        place += kind.words
     position = [f"{index} % {grid[0]}", f"{index} // {grid[0]} % {grid[1]}", f"{index} // ({grid[0]} * {grid[1]})"]
-    rooms = [f"{array}[{worker}]" for array in arrays]
-    return f"""
-{LAUNCH_DECORATOR}
-def launch({", ".join([*parameters, *grid, *block, workers, *arrays])}):
-    {blocks} = {" * ".join(grid)}
-    for {worker} in prange({workers}):
-        for {index} in range({worker} * {blocks} // {workers}, ({worker} + 1) * {blocks} // {workers}):
-            {RUN_BLOCK}({", ".join([*parameters, *position, *block, *grid, *rooms])})
-"""
+    rooms = [f"{slot.array}[{worker}]" for slot in slots]
+    return "\n".join(
+        [
+            *loaders,
+            "",
+            ENTRY_DECORATOR,
+            f"def entry({table}, {worker}, {workers}):",
+            *loads,
+            f"    {blocks} = {' * '.join(grid)}",
+            f"    for {index} in range({worker} * {blocks} // {workers}, ({worker} + 1) * {blocks} // {workers}):",
+            f"        {RUN_BLOCK}({', '.join([*parameters, *position, *block, *grid, *rooms])})",
+            "",
+        ]
+    )

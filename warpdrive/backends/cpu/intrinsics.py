@@ -48,6 +48,54 @@ def stack_array(shape: tuple[int, ...], dtype: str) -> Any:
     return allocate
 
 
+def argument_loader(dtype: str, rank: int, layout: str, readonly: bool) -> Any:
+    """Return a function, for use in compiled code, that makes an array of what a table says.
+
+    It takes the address of the words: the array's address, its shape, and its strides in bytes.
+    """
+    element = numba.from_dtype(np.dtype(dtype))
+    array_type = types.Array(element, rank, layout, readonly=readonly)
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            word = ir.IntType(64)
+            base = builder.inttoptr(args[0], word.as_pointer())
+            words = [builder.load(cgutils.gep(builder, base, place)) for place in range(1 + 2 * rank)]
+            data_type = context.get_data_type(element)
+            array = make_array(array_type)(context, builder)
+            populate_array(
+                array,
+                data=builder.inttoptr(words[0], data_type.as_pointer()),
+                shape=cgutils.pack_array(builder, words[1 : 1 + rank])
+                if rank
+                else cgutils.pack_array(builder, [], word),
+                strides=cgutils.pack_array(builder, words[1 + rank :])
+                if rank
+                else cgutils.pack_array(builder, [], word),
+                itemsize=context.get_constant(types.intp, context.get_abi_sizeof(data_type)),
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return array_type(types.intp), codegen
+
+    return load
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_entry(typingctx: Any, function: Any, table: Any, worker: Any, workers: Any) -> Any:
+    """Call the machine code at an address with the address of a table of arguments and which worker this is."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [word, word, word])
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp, types.intp, types.intp), codegen
+
+
 def _pointer(context: Any, builder: Any, array_type: Any, index_type: Any, array: Any, index: Any) -> Any:
     """Return the address of an element; negative indices count from the end, as everywhere in numba."""
     is_tuple = isinstance(index_type, types.BaseTuple)

@@ -1,22 +1,38 @@
-"""Launch kernels on the CPU: arguments to numba types, room for slots, and the call itself."""
+"""Launch kernels on the CPU: look at the arguments, compile, lay the arguments out in a table, and run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numba
 import numpy as np
+import numpy.typing as npt
 import torch
-from numba import types
 
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
+from warpdrive.backends.cpu.generate import ArgumentKind
+from warpdrive.backends.cpu.workers import number_of_workers, run_workers
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.lowering import resolve_kernel
 from warpdrive.kernels.resolve import shape_parameters
 
 Dimensions = tuple[int, int, int]
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class _Known:
+    """What is known of a kernel from launches before."""
+
+    shape_parameters: list[str]
+    compiled: dict[tuple[Any, ...], CompiledKernel] = field(default_factory=dict)
+
+
+_known: WeakKeyDictionary[Kernel, _Known] = WeakKeyDictionary()
 
 
 def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any) -> Callable[[], None]:
@@ -26,11 +42,28 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
     are as long as the function is used.
     """
     grid, block = dimensions(blocks, "blocks"), dimensions(threads, "threads")
-    values, compiled = _prepare(kernel, arguments, block)
-    entry = compiled.entry
-    workers = _workers(grid)
-    fixed = (*values, *grid, *block, workers, *_rooms(compiled, workers, block))
-    return lambda: entry(*fixed)
+    known = _known.setdefault(kernel, _Known(sorted(shape_parameters(kernel.source))))
+    baked = _baked(kernel, known.shape_parameters, arguments)
+    given = {name: arguments[name] for name in kernel.parameters if name not in baked}
+    arrays = {name: _as_array(kernel, name, value) for name, value in given.items()}
+    kinds = {
+        name: _kind(kernel, name, array, is_number=np.ndim(given[name]) == 0 and not _has_memory(given[name]))
+        for name, array in arrays.items()
+    }
+    block_rank = 1 if block[1] == block[2] == 1 else 3
+    key = (*baked.values(), *kinds.values(), block_rank)
+    if key not in known.compiled:
+        known.compiled[key] = compile_kernel(resolve_kernel(kernel.source, baked), kinds, block_rank)
+    compiled = known.compiled[key]
+    workers = number_of_workers(grid[0] * grid[1] * grid[2])
+    table, kept = _table([*map(_number, (*grid, *block)), *arrays.values(), *_rooms(compiled, workers, block)])
+    run, address, place = run_workers(), compiled.address, table.ctypes.data
+
+    def launch() -> None:
+        run(address, place, workers)
+
+    launch.keeps = (compiled, table, kept)  # type: ignore[attr-defined]
+    return launch
 
 
 def launcher(kernel: Kernel, blocks: Any, threads: Any) -> Callable[..., None]:
@@ -59,48 +92,59 @@ def dimensions(value: Any, what: str) -> Dimensions:
     return x, y, z
 
 
-def _prepare(kernel: Kernel, arguments: Mapping[str, Any], block: Dimensions) -> tuple[list[Any], CompiledKernel]:
-    needed = shape_parameters(kernel.source)
+def _baked(kernel: Kernel, names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, int]:
+    """Return the values of the parameters that must be known when the kernel is compiled."""
     baked = {}
-    for name in sorted(needed):
+    for name in names:
         if not isinstance(arguments[name], (int, np.integer)):
             raise KernelError(f"{kernel.where}: '{name}' is the shape of an array, so it must be an integer")
         baked[name] = int(arguments[name])
-    values = {name: _host_value(kernel, name, arguments[name]) for name in kernel.parameters if name not in baked}
-    argument_types = {name: _type_of(kernel, name, value) for name, value in values.items()}
-    block_rank = 1 if block[1] == block[2] == 1 else 3
-    return list(values.values()), compile_kernel(resolve_kernel(kernel.source, baked), argument_types, block_rank)
+    return baked
 
 
-def _host_value(kernel: Kernel, name: str, value: Any) -> Any:
+def _has_memory(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, torch.Tensor))
+
+
+def _number(value: Any) -> Array:
+    return np.array([value])
+
+
+def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
+    """Return an argument as an array: the same memory, or a number as an array of one."""
     if isinstance(value, torch.Tensor):
         if value.device.type != "cpu":
             raise KernelError(f"argument '{name}' of kernel '{kernel.source.name}' is on {value.device}, not the CPU")
         return value.detach().numpy()
-    return value
-
-
-def _type_of(kernel: Kernel, name: str, value: Any) -> types.Type:
     if isinstance(value, np.ndarray):
-        layout = "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else "A"
-        try:
-            return types.Array(numba.from_dtype(value.dtype), value.ndim, layout, readonly=not value.flags.writeable)
-        except numba.core.errors.NumbaError:
-            raise KernelError(
-                f"argument '{name}' of kernel '{kernel.source.name}' has dtype {value.dtype}, which no device has"
-            ) from None
+        return value
     if isinstance(value, (bool, int, float, complex, np.generic)):
-        return numba.typeof(value)
+        return _number(value)
     raise KernelError(
         f"argument '{name}' of kernel '{kernel.source.name}' is a {type(value).__name__}; a kernel takes NumPy arrays, "
         "tensors and numbers"
     )
 
 
-def _workers(grid: Dimensions) -> int:
-    return min(grid[0] * grid[1] * grid[2], int(numba.get_num_threads()))
+def _kind(kernel: Kernel, name: str, array: Array, is_number: bool) -> ArgumentKind:
+    try:
+        numba.from_dtype(array.dtype)
+    except numba.core.errors.NumbaError:
+        raise KernelError(
+            f"argument '{name}' of kernel '{kernel.source.name}' has dtype {array.dtype}, which no device has"
+        ) from None
+    if is_number:
+        return ArgumentKind(array.dtype.name, None)
+    layout = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else "A"
+    return ArgumentKind(array.dtype.name, array.ndim, layout, not array.flags.writeable)
 
 
-def _rooms(compiled: CompiledKernel, workers: int, block: Dimensions) -> list[np.ndarray[Any, Any]]:
+def _table(arrays: Sequence[Array]) -> tuple[npt.NDArray[np.int64], Sequence[Array]]:
+    """Return the words that tell machine code where the arrays are, and what must be kept alive for them."""
+    words = [word for array in arrays for word in (array.ctypes.data, *array.shape, *array.strides)]
+    return np.array(words, np.int64), arrays
+
+
+def _rooms(compiled: CompiledKernel, workers: int, block: Dimensions) -> list[Array]:
     threads = block[0] * block[1] * block[2]
     return [np.zeros((workers, threads, *slot.shape), np.dtype(slot.dtype)) for slot in compiled.slots]
