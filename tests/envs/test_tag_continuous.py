@@ -67,7 +67,7 @@ GAMES = {
         "grid_length": 5.0,
         "tagging_distance": 0.08,
         "episode_length": 25,
-        "num_other_agents_observed": 5,
+        "num_other_agents_observed": 6,
         "skill_level_runner": 0.5,
         "edge_hit_penalty": -0.25,
         "step_penalty_for_tagger": -0.125,
