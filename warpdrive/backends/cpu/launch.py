@@ -42,7 +42,9 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
     are as long as the function is used.
     """
     grid, block = dimensions(blocks, "blocks"), dimensions(threads, "threads")
-    known = _known.setdefault(kernel, _Known(sorted(shape_parameters(kernel.source))))
+    if kernel not in _known:
+        _known[kernel] = _Known(sorted(shape_parameters(kernel.source)))
+    known = _known[kernel]
     baked = _baked(kernel, known.shape_parameters, arguments)
     given = {name: arguments[name] for name in kernel.parameters if name not in baked}
     arrays = {name: _as_array(kernel, name, value) for name, value in given.items()}

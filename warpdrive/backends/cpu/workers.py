@@ -15,8 +15,11 @@ from warpdrive.backends.cpu.intrinsics import call_entry
 
 @njit("void(intp, intp, intp)", parallel=True, nogil=True, cache=True)
 def run_workers(function, table, workers):
-    for worker in prange(workers):
-        call_entry(function, table, worker, workers)
+    if workers == 1:  # one core alone: waking the others would cost more than the work
+        call_entry(function, table, 0, 1)
+    else:
+        for worker in prange(workers):
+            call_entry(function, table, worker, workers)
 """
 
 
