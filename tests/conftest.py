@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# As the command line does, for the tests and the processes that they start; read once, when PyTorch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def available_backends() -> list[str]:

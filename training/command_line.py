@@ -7,6 +7,7 @@ loaded when the command runs.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -74,6 +75,9 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 2 for a mistake of the user, or 130 after Ctrl-C."""
     options = _parse(sys.argv[1:] if arguments is None else arguments)
+    # Threads that wait for each other by spinning slow a run down several times where other programs need the cores.
+    # It is read once, when PyTorch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         command = import_module(f"warpdrive.training.commands.{options.command}")
         code: int = command.run(options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ class StopRequest:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[StopRequest]:
-    """Within the block the first Ctrl-C sets ``requested``; a second one raises KeyboardInterrupt as usual.
+    """Within the block the first Ctrl-C sets ``requested`` and says so; a second one raises KeyboardInterrupt as usual.
 
     Signals can be handled in the main thread only; elsewhere the block changes nothing.
     """
@@ -30,6 +31,7 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
     def on_signal(signum: int, frame: FrameType | None) -> None:
         stop.requested = True
         signal.signal(signal.SIGINT, former)
+        print("stopping after this update; Ctrl-C again stops at once", file=sys.stderr, flush=True)
 
     signal.signal(signal.SIGINT, on_signal)
     try:
