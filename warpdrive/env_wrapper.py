@@ -22,9 +22,6 @@ from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
 Tensors = torch.Tensor | dict[str, torch.Tensor]
 
-_FREE_NAMES = ("observations", "active", "action_mask")
-"""Reserved arrays that ``initial_state`` may give first values to."""
-
 _OPTIONAL = {"active": "active", "still_active": "active", "action_mask": "action_mask"}
 """What a rollout records only where the environment has it: its name there, and the array it is recorded from."""
 
@@ -225,6 +222,9 @@ class EnvWrapper:
         }
         reserved |= {name: kind for name, kind in optional.items() if name in named or name in starts[0]}
         self._check_starts(starts, reserved)
+        for name in {"active", "action_mask"} & reserved.keys():  # every agent is there, and may do anything
+            for start in starts:
+                start.setdefault(name, np.ones(reserved[name][0], np.bool_))
         declared = {name: (value.shape, value.dtype) for name, value in starts[0].items()} | reserved
         for name, (shape, dtype) in declared.items():
             ctx.declare(name, shape, dtype)
@@ -258,7 +258,7 @@ class EnvWrapper:
                 torch_dtype(value.dtype, f"array '{name}' of {title}")
                 expected = (starts[0][name].shape, starts[0][name].dtype)
                 if name in reserved:
-                    if name.split("_")[0] not in ("observations", "active", "action"):
+                    if not name.startswith(("observations", "active", "action_mask")):
                         raise DefinitionError(f"{title} returned '{name}', which the library writes itself")
                     expected = (reserved[name][0], np.dtype(reserved[name][1]))
                 if (value.shape, value.dtype) != expected:
@@ -289,9 +289,6 @@ class EnvWrapper:
         _fill_words(ctx["reset.stream"], random.initial_rng(seed, first, count, 1)[:, 0])
         if "rng" in ctx:
             _fill_words(ctx["rng"], random.initial_rng(seed, first, count, agents))
-        for name in ("active", "action_mask"):
-            if name in ctx:
-                ctx[name].fill_(True)
         if "sampler.rng" in ctx:
             _fill_words(ctx["sampler.rng"], random.initial_rng(seed, first, count, agents, random.SAMPLER_FIRST_DRAW))
             self._put_sampler_arrays()

@@ -1,0 +1,69 @@
+"""A small environment that uses most of what the runtime offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+
+
+@wd.kernel
+def walk(position, visits, active, actions, rewards, terminated, timestep, ring_length, bonus, table):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    position[env, agent] = (position[env, agent] + actions[env, agent] - 1) % ring_length
+    visits[env, agent] += 1
+    rewards[env, agent] = table[position[env, agent]] + bonus
+    cuda.syncthreads()
+    if agent == 0 and position[env, 0] == position[env, 1]:
+        terminated[env] = True
+    if position[env, agent] == 0:
+        active[env, agent] = False
+
+
+@wd.kernel
+def look(position, observations, timestep, ring_length, num_agents):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for other in range(num_agents):
+        observations[env, agent, other] = np.float32(position[env, other]) / np.float32(ring_length)
+    observations[env, agent, num_agents] = timestep[env]
+
+
+class Walkers(wd.Environment):
+    """Three agents on a ring; terminates when the first two meet, and who stands on 0 leaves."""
+
+    name = "walkers"
+    step, observe = walk, look
+
+    def __init__(self, ring_length: int = 7, episode_length: int = 5, bonus: float = 0.5) -> None:
+        self.ring_length, self.episode_length, self.bonus = ring_length, episode_length, bonus
+        self.num_agents = 3
+        self.table = np.arange(ring_length, dtype=np.float32)
+        self.policy_tags = {"odd": [0, 2], "even": [1]}
+        self.observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+        self.action_space = spaces.Discrete(3)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, Any]:
+        first = rng.permutation(np.arange(1, self.ring_length))[:3].astype(np.int32)
+        return {"position": first, "visits": np.zeros(3, np.int32)}
+
+
+@pytest.fixture
+def walkers() -> Callable[..., Walkers]:
+    """Give the class of the environment."""
+    return Walkers
+
+
+@pytest.fixture
+def random_actions() -> Callable[..., np.ndarray]:
+    """Give a function that draws actions for all replicas and agents."""
+
+    def draw(rng: np.random.Generator, num_envs: int) -> np.ndarray:
+        return rng.integers(0, 3, (num_envs, 3), dtype=np.int32)
+
+    return draw

@@ -1,0 +1,108 @@
+"""The device context: one piece of memory, arrays that alias it, and saving, loading and cloning replicas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from warpdrive.device_context import DeviceContext
+from warpdrive.errors import DefinitionError
+
+
+def filled(num_envs: int = 4) -> DeviceContext:
+    context = DeviceContext("cpu", num_envs)
+    context.declare("position", (3, 2), np.float32)
+    context.declare("alive", (), np.bool_)
+    context.declare("code", (5,), np.uint8)
+    context.allocate()
+    context["position"].copy_(torch.arange(num_envs * 6).view(num_envs, 3, 2))
+    context["alive"].copy_(torch.arange(num_envs) % 2 == 0)
+    context["code"].copy_(torch.arange(num_envs * 5).view(num_envs, 5))
+    return context
+
+
+def test_arrays_share_one_piece_of_memory_and_do_not_overlap() -> None:
+    context = filled()
+    arrays = [context[name] for name in context.state_names]
+    assert len({array.untyped_storage().data_ptr() for array in arrays}) == 1
+    ends = sorted((array.data_ptr(), array.data_ptr() + array.nbytes) for array in arrays)
+    assert all(end <= start for (_, end), (start, _) in zip(ends, ends[1:], strict=False))
+    assert all(array.is_contiguous() for array in arrays)
+
+
+def test_saved_replicas_can_be_loaded_into_others() -> None:
+    context, other = filled(), filled()
+    for name in other.state_names:
+        other[name].zero_()
+    state = context.save_state([3, 1])
+    assert state.dtype == torch.uint8 and state.shape == (2, context.bytes_per_env)
+    context["position"].zero_()  # the saved state is a copy
+    other.load_state(state, [0, 2])
+    source = filled()
+    for name in other.state_names:
+        assert torch.equal(other[name][[0, 2]], source[name][[3, 1]])
+        assert not other[name][[1, 3]].any()
+
+
+def test_the_whole_state_survives_a_round_trip() -> None:
+    context, other = filled(), DeviceContext("cpu", 4)
+    state = context.save_state()
+    for name in ("position", "alive", "code"):
+        other.declare(name, context[name].shape[1:], context[name].numpy().dtype)
+    other.allocate()
+    other.load_state(state)
+    for name in context.state_names:
+        assert torch.equal(other[name], context[name])
+
+
+def test_clone_copies_one_replica_over_others() -> None:
+    context = filled()
+    context.clone_env(2, [0, 3])
+    source = filled()
+    for name in context.state_names:
+        assert torch.equal(context[name], source[name][[2, 1, 2, 2]])
+
+
+def test_memory_is_known_before_it_is_taken() -> None:
+    context = DeviceContext("cpu", 1000)
+    context.declare("position", (110, 2), np.float32)
+    context.declare("alive", (), np.bool_)
+    assert context.memory_report() == {"position": 1000 * 110 * 2 * 4, "alive": 1000}
+    assert context.bytes_per_env == 881
+    context.allocate()
+    assert context.memory_report() == {name: context[name].nbytes for name in context}
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (torch.zeros(4, 29, dtype=torch.uint8), "expected torch.uint8"),
+        (torch.zeros(4, 30), "expected torch.uint8"),
+        (torch.zeros(3, 30, dtype=torch.uint8), "expected 1 or 4"),
+    ],
+)
+def test_a_state_of_another_layout_is_refused(state: torch.Tensor, message: str) -> None:
+    context = filled()
+    assert context.bytes_per_env == 30
+    with pytest.raises(DefinitionError, match=message):
+        context.load_state(state)
+
+
+def test_names_and_dtypes_are_checked() -> None:
+    context = filled()
+    with pytest.raises(KeyError, match="Did you mean 'position'"):
+        context["positon"]
+    with pytest.raises(DefinitionError, match="after the memory was allocated"):
+        context.declare("late", (), np.int32)
+    fresh = DeviceContext("cpu", 1)
+    with pytest.raises(DefinitionError, match="array 'text' has dtype"):
+        fresh.declare("text", (), np.dtype("U3"))
+    with pytest.raises(DefinitionError, match="num_envs is 0"):
+        DeviceContext("cpu", 0)
+
+
+def test_leaving_the_context_frees_its_arrays() -> None:
+    with filled() as context:
+        assert "position" in context
+    assert "position" not in context

@@ -1,0 +1,344 @@
+"""Replicas of an environment: the order of a step, episodes and their ends, and the same results however it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.errors import ActionError, DefinitionError
+
+
+class Reference:
+    """The small environment of the tests in plain Python, with the library's part of a step, one replica."""
+
+    def __init__(self, start: np.ndarray, ring_length: int, episode_length: int, bonus: float) -> None:
+        self.start, self.ring_length, self.episode_length, self.bonus = start, ring_length, episode_length, bonus
+        self.restart()
+
+    def restart(self) -> None:
+        self.position, self.visits = self.start.copy(), np.zeros(3, int)
+        self.active, self.timestep, self.total = np.ones(3, bool), 0, np.zeros(3)
+
+    def observe(self) -> np.ndarray:
+        return np.array([[*(self.position / self.ring_length), self.timestep]] * 3, np.float32)
+
+    def step(self, actions: np.ndarray) -> dict[str, Any]:
+        self.timestep += 1
+        self.position = (self.position + actions - 1) % self.ring_length
+        self.visits += 1
+        rewards = self.position + self.bonus
+        self.active &= self.position != 0
+        self.total += rewards
+        terminated = bool(self.position[0] == self.position[1])
+        truncated = self.timestep >= self.episode_length
+        result = {"rewards": rewards, "terminated": terminated, "truncated": truncated, "final": None}
+        if terminated or truncated:
+            result |= {"final": self.observe(), "return": self.total, "length": self.timestep}
+            self.restart()
+        return result | {"observations": self.observe(), "visits": self.visits.copy(), "active": self.active.copy()}
+
+
+def test_steps_agree_with_a_reference(walkers: Callable[..., Any], random_actions: Any, backend: str) -> None:
+    env = EnvWrapper(walkers(), num_envs=20, env_backend=backend, seed=3)
+    observations = env.reset()
+    starts = env.ctx["position"].numpy().copy()
+    assert (starts == starts[0]).all()  # a pool of one: every replica starts the same way
+    references = [Reference(starts[0], 7, 5, 0.5) for _ in range(20)]
+    np.testing.assert_array_equal(observations.numpy(), [reference.observe() for reference in references])
+    rng = np.random.default_rng(0)
+    seen = {"terminated": 0, "truncated": 0}
+    for _ in range(40):
+        actions = random_actions(rng, 20)
+        observations, rewards, terminated, truncated, info = env.step(actions)
+        for i, reference in enumerate(references):
+            expected = reference.step(actions[i])
+            np.testing.assert_array_equal(observations[i].numpy(), expected["observations"])
+            np.testing.assert_array_equal(rewards[i].numpy(), expected["rewards"])
+            np.testing.assert_array_equal(env.ctx["active"][i].numpy(), expected["active"])
+            np.testing.assert_array_equal(env.ctx["visits"][i].numpy(), expected["visits"])
+            assert (bool(terminated[i]), bool(truncated[i])) == (expected["terminated"], expected["truncated"])
+            if expected["final"] is not None:
+                np.testing.assert_array_equal(info["final_observations"][i].numpy(), expected["final"])
+                np.testing.assert_allclose(info["episode_return"][i].numpy(), expected["return"])
+                assert int(info["episode_length"][i]) == expected["length"]
+            seen["terminated"] += expected["terminated"]
+            seen["truncated"] += expected["truncated"]
+    assert min(seen.values()) > 20
+
+
+def test_without_auto_reset_an_episode_goes_on(walkers: Callable[..., Any], backend: str) -> None:
+    env = EnvWrapper(walkers(episode_length=2), num_envs=1, env_backend=backend, auto_reset=False)
+    for expected in (False, True, True):
+        _, _, _, truncated, _ = env.step(np.ones((1, 3), np.int32))
+        assert bool(truncated[0]) is expected
+    assert int(env.ctx["timestep"][0]) == 3
+
+
+def trajectory(env: EnvWrapper, num_steps: int, rows: int) -> list[torch.Tensor]:
+    rollout = env.allocate_rollout(num_steps)
+    for _ in range(num_steps):
+        env.step_rollout(rollout)
+    tensors = [rollout.observations, rollout.actions, rollout.log_probabilities, rollout.rewards, rollout.terminated]
+    return [tensor[:, :rows].clone() for tensor in tensors]  # type: ignore[union-attr]
+
+
+def test_replicas_do_not_depend_on_how_many_there_are(walkers: Callable[..., Any], backend: str) -> None:
+    few = trajectory(EnvWrapper(walkers(), 10, backend, seed=5, reset_pool_size=50), 30, 10)
+    many = trajectory(EnvWrapper(walkers(), 1000, backend, seed=5, reset_pool_size=50), 30, 10)
+    for left, right in zip(few, many, strict=True):
+        assert torch.equal(left, right)
+
+
+def test_replicas_do_not_depend_on_how_they_are_split(walkers: Callable[..., Any], backend: str) -> None:
+    whole = trajectory(EnvWrapper(walkers(), 6, backend, seed=5, reset_pool_size=9), 20, 6)
+    part = trajectory(EnvWrapper(walkers(), 2, backend, seed=5, reset_pool_size=9, first_env=4), 20, 2)
+    for left, right in zip(whole, part, strict=True):
+        assert torch.equal(left[:, 4:], right)
+
+
+def test_results_do_not_depend_on_the_number_of_cores(walkers: Callable[..., Any], backend: str) -> None:
+    available = numba.get_num_threads()
+    try:
+        results = []
+        for cores in {1, available}:
+            numba.set_num_threads(cores)
+            results.append(trajectory(EnvWrapper(walkers(), 37, backend, seed=1, reset_pool_size=5), 20, 37))
+    finally:
+        numba.set_num_threads(available)
+    for left, right in zip(results[0], results[-1], strict=True):
+        assert torch.equal(left, right)
+
+
+def test_another_seed_gives_other_results(walkers: Callable[..., Any], backend: str) -> None:
+    first, second = (trajectory(EnvWrapper(walkers(), 10, backend, seed=seed), 20, 10)[1] for seed in (1, 2))
+    assert not torch.equal(first, second)
+
+
+def test_start_states_of_a_pool_are_all_used_and_kept_whole(walkers: Callable[..., Any], backend: str) -> None:
+    """Each of 20 start states is missed by 2000 draws with probability 0.95**2000 < 1e-44."""
+    env = EnvWrapper(walkers(), 2000, backend, reset_pool_size=20)
+    env.reset()
+    pool = {tuple(row) for row in env.ctx["pool.position"].numpy()}
+    assert {tuple(row) for row in env.ctx["position"].numpy()} == pool
+
+
+def test_two_environments_in_one_process_keep_their_own_kernels(walkers: Callable[..., Any], backend: str) -> None:
+    short = EnvWrapper(walkers(ring_length=5, bonus=1.0), 2, backend)
+    long = EnvWrapper(walkers(ring_length=50, bonus=0.0), 2, backend)
+    for env, bonus in ((short, 1.0), (long, 0.0), (short, 1.0)):
+        _, rewards, *_ = env.step(np.ones((2, 3), np.int32))
+        np.testing.assert_array_equal(rewards.numpy(), env.ctx["position"].numpy() + bonus)
+
+
+def test_saved_simulations_go_on_as_they_were(walkers: Callable[..., Any], random_actions: Any, backend: str) -> None:
+    env = EnvWrapper(walkers(), 8, backend, seed=2, reset_pool_size=4)
+    rng = np.random.default_rng(1)
+    actions = [random_actions(rng, 8) for _ in range(20)]
+    for action in actions[:7]:
+        env.step(action)
+    state = env.ctx.save_state()
+    first = [env.step(action)[0].clone() for action in actions[7:]]
+    env.ctx.load_state(state)
+    second = [env.step(action)[0].clone() for action in actions[7:]]
+    assert all(torch.equal(left, right) for left, right in zip(first, second, strict=True))
+
+
+@wd.kernel
+def random_start(position, rng, ring_length):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    position[env, agent] = wd.random.integer(rng, env, agent, ring_length)
+
+
+def test_a_reset_kernel_draws_starts_on_the_device(walkers: Callable[..., Any], backend: str) -> None:
+    """Fixed seed; a share of 3000 draws is over 6 standard deviations off with p < 1e-8."""
+    environment = walkers()
+    environment.reset = random_start
+    env = EnvWrapper(environment, 1000, backend)
+    position = env.ctx["position"].numpy()
+    shares = np.bincount(position.ravel(), minlength=7) / position.size
+    assert np.abs(shares - 1 / 7).max() < 6 * np.sqrt(1 / 7 * 6 / 7 / position.size)
+    np.testing.assert_array_equal(
+        env.ctx["observations"].numpy()[:, 0, :3], position.astype(np.float32) / np.float32(7)
+    )
+    before = position.copy()
+    env.reset()
+    assert (before != env.ctx["position"].numpy()).any()
+
+
+def test_statistics_add_up(walkers: Callable[..., Any], random_actions: Any, backend: str) -> None:
+    env = EnvWrapper(walkers(), 16, backend)
+    rng = np.random.default_rng(4)
+    episodes, terminations, lengths, returns = 0, 0, 0, np.zeros(3)
+    for _ in range(30):
+        _, _, terminated, truncated, info = env.step(random_actions(rng, 16))
+        done = (terminated | truncated).numpy()
+        episodes += int(done.sum())
+        terminations += int(terminated.sum())
+        lengths += int(info["episode_length"].numpy()[done].sum())
+        returns += info["episode_return"].numpy()[done].sum(axis=0)
+    statistics = env.episode_statistics()
+    assert (int(statistics["episodes"]), int(statistics["terminated"])) == (episodes, terminations)
+    assert int(statistics["length"]) == lengths
+    np.testing.assert_allclose(statistics["return"].numpy(), returns, rtol=1e-5)
+    assert int(env.episode_statistics()["episodes"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        (np.zeros((4, 2), np.int32), r"actions has the shape \(4, 2\), expected \(4, 3\)"),
+        (np.zeros((4, 3), np.float32), "actions has the dtype torch.float32, expected integers"),
+        (np.full((4, 3), 3, np.int32), "actions has the value 3, expected 0 to 2"),
+        (np.full((4, 3), -1, np.int32), "actions has the value -1, expected 0 to 2"),
+        ([[0, 0, 0]] * 4, "actions is a list"),
+        ({"odd": 1}, "actions is a dict"),
+    ],
+)
+def test_bad_actions_are_refused(walkers: Callable[..., Any], backend: str, actions: Any, message: str) -> None:
+    env = EnvWrapper(walkers(), 4, backend)
+    with pytest.raises(ActionError, match=message):
+        env.step(actions)
+    env.step(np.ones((4, 3), np.int64))  # and the environment goes on
+
+
+@wd.kernel
+def step_by_tag(level, actions_pusher, actions_turner, observations_pusher, observations_turner, rewards):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if agent < 2:
+        level[env, agent] += actions_pusher[env, agent]
+        observations_pusher[env, agent, 0] = level[env, agent]
+    else:
+        level[env, agent] += 10 * actions_turner[env, agent - 2, 0] + actions_turner[env, agent - 2, 1]
+        for k in range(3):
+            observations_turner[env, agent - 2, k] = level[env, k]
+    rewards[env, agent] = level[env, agent]
+
+
+class ByTag(wd.Environment):
+    """Two tags with observation and action spaces of their own."""
+
+    name = "by_tag"
+    step = step_by_tag
+    num_agents, episode_length = 3, 100
+
+    def __init__(self) -> None:
+        self.policy_tags = {"pusher": [0, 1], "turner": [2]}
+        self.observation_space = {
+            "pusher": spaces.Box(-np.inf, np.inf, (1,), np.float32),
+            "turner": spaces.Box(-np.inf, np.inf, (3,), np.float32),
+        }
+        self.action_space = {"pusher": spaces.Discrete(4), "turner": spaces.MultiDiscrete([3, 2])}
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, Any]:
+        return {"level": np.zeros(3, np.int32)}
+
+
+def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
+    env = EnvWrapper(ByTag(), 2, backend)
+    actions = {"pusher": np.array([[1, 2], [3, 0]], np.int32), "turner": np.array([[[2, 1]], [[0, 1]]], np.int32)}
+    observations, rewards, *_ = env.step(actions)
+    np.testing.assert_array_equal(rewards.numpy(), [[1, 2, 21], [3, 0, 1]])
+    np.testing.assert_array_equal(observations["pusher"].numpy(), [[[1], [2]], [[3], [0]]])
+    with pytest.raises(ActionError, match="'turnr', which does not exist. Did you mean 'turner'"):
+        env.step({"pusher": actions["pusher"], "turnr": actions["turner"]})
+    with pytest.raises(ActionError, match="actions_turner has the value 2 in component 1, expected 0 to 1"):
+        env.step(actions | {"turner": np.full((2, 1, 2), 2, np.int32)})
+    rollout = env.allocate_rollout(4)
+    for _ in range(4):
+        env.step_rollout(rollout)
+    assert rollout.of("observations", "turner").shape == (5, 2, 1, 3)
+    assert rollout.of("actions", "turner").shape == (4, 2, 1, 2)
+    assert rollout.of("rewards", "turner").shape == (4, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_agents": 0}, "num_agents is 0, expected a positive integer"),
+        ({"episode_length": 2.5}, "episode_length is 2.5, expected a positive integer"),
+        ({"policy_tags": {"odd": [0, 2]}}, "agent 1 is left out"),
+        ({"policy_tags": {"odd": [0, 1, 2], "even": [1]}}, "agent 1 has two policy tags, 'odd' and 'even'"),
+        ({"policy_tags": {"odd": [0, 1, 2, 3]}}, "agent 3 is no agent"),
+        ({"observe": print}, "expected a function marked with @wd.kernel"),
+        ({"action_space": spaces.Text(3)}, "expected a Box, Discrete or MultiDiscrete"),
+        ({"action_space": {"odd": spaces.Discrete(3)}}, r"action_space has the tags \['odd'\]"),
+        ({"bonus": "high"}, "parameter 'bonus' of kernel function 'walk' is bound to nothing"),
+        ({"bonus": 1 << 40}, "does not fit into int32"),
+    ],
+)
+def test_definitions_that_cannot_work(
+    walkers: Callable[..., Any], backend: str, change: dict[str, Any], message: str
+) -> None:
+    environment = walkers()
+    for name, value in change.items():
+        setattr(environment, name, value)
+    with pytest.raises(wd.WarpDriveError, match=message):
+        EnvWrapper(environment, 2, backend).step(np.ones((2, 3), np.int32))
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"position": np.zeros(3, "U2")}, "array 'position' of initial_state of Walkers has dtype <U2"),
+        ({"rewards": np.zeros(3, np.float32)}, "returned 'rewards', which the library writes itself"),
+        ({"active": np.zeros(2, bool)}, r"array 'active' is bool \(2,\), expected bool \(3,\)"),
+        ({"observations": np.zeros((3, 4))}, r"'observations' is float64 \(3, 4\), expected float32 \(3, 4\)"),
+    ],
+)
+def test_start_states_that_cannot_work(
+    walkers: Callable[..., Any], backend: str, state: dict[str, Any], message: str
+) -> None:
+    environment = walkers()
+    start = environment.initial_state(np.random.default_rng(0))
+    environment.initial_state = lambda rng: start | state
+    with pytest.raises(DefinitionError, match=message):
+        EnvWrapper(environment, 2, backend)
+
+
+@wd.kernel
+def assigns_to_constant(position, actions, rewards, table):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    table[agent] = position[env, agent]
+
+
+@wd.kernel
+def misnames_a_parameter(positon, actions, rewards):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    positon[env, agent] = 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "line", "message"),
+    [
+        (assigns_to_constant, 3, "assigns to 'table', a constant of the environment"),
+        (misnames_a_parameter, 1, "parameter 'positon' of kernel function .* Did you mean 'position'"),
+    ],
+)
+def test_kernel_functions_that_cannot_be_bound(
+    walkers: Callable[..., Any], backend: str, kernel: wd.Kernel, line: int, message: str
+) -> None:
+    environment = walkers()
+    environment.step = kernel
+    with pytest.raises(wd.KernelError, match=message) as caught:
+        EnvWrapper(environment, 2, backend)
+    place = f"{__file__}:{kernel.source.tree.lineno + line - 1}"
+    assert str(caught.value).startswith(place)
+
+
+def test_numbers_that_cannot_work(walkers: Callable[..., Any]) -> None:
+    for name in ("num_envs", "reset_pool_size"):
+        with pytest.raises(DefinitionError, match=f"{name} is 0, expected a positive integer"):
+            EnvWrapper(walkers(), **{name: 0})
+    with pytest.raises(wd.WarpDriveError, match="env_backend is 'cqu'.* Did you mean 'cpu'"):
+        EnvWrapper(walkers(), env_backend="cqu")
+    with pytest.raises(DefinitionError, match="replica 1 does not exist"):
+        EnvWrapper(walkers()).state(1)

@@ -1,0 +1,166 @@
+"""Rollouts: what the fused step samples and records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.errors import DefinitionError
+
+
+def run(env: EnvWrapper, num_steps: int) -> wd.Rollout:
+    rollout = env.allocate_rollout(num_steps)
+    for _ in range(num_steps):
+        env.step_rollout(rollout)
+    return rollout
+
+
+def test_a_rollout_holds_what_steps_with_its_actions_return(walkers: Callable[..., Any], backend: str) -> None:
+    sampled = EnvWrapper(walkers(), 9, backend, seed=8, reset_pool_size=6)
+    stepped = EnvWrapper(walkers(), 9, backend, seed=8, reset_pool_size=6)
+    rollout = run(sampled, 12)
+    assert rollout.active is not None and rollout.action_mask is None
+    assert torch.equal(rollout.observations[0], stepped.ctx["observations"])
+    truncations = 0
+    for t in range(12):
+        assert torch.equal(rollout.active[t], stepped.ctx["active"])
+        observations, rewards, terminated, truncated, info = stepped.step(rollout.actions[t])
+        assert torch.equal(rollout.observations[t + 1], observations)
+        assert torch.equal(rollout.rewards[t], rewards)
+        assert torch.equal(rollout.terminated[t], terminated)
+        assert torch.equal(rollout.truncated[t], truncated)
+        bootstrapped = truncated & ~terminated
+        assert torch.equal(rollout.final_slot[t] >= 0, bootstrapped)
+        for i in bootstrapped.nonzero().flatten().tolist():
+            final = rollout.final_observations[rollout.final_slot[t, i], i]
+            assert torch.equal(final, info["final_observations"][i])
+            truncations += 1
+    assert truncations > 5
+
+
+def test_a_rollout_begins_where_the_one_before_ended(walkers: Callable[..., Any], backend: str) -> None:
+    env = EnvWrapper(walkers(), 4, backend)
+    rollout = run(env, 6)
+    last = rollout.observations[6].clone()
+    rollout.begin()
+    assert torch.equal(rollout.observations[0], last)
+    env.step_rollout(rollout)
+    assert int(rollout.step) == 1
+    assert torch.equal(rollout.observations[1], env.ctx["observations"])
+
+
+def test_tags_see_their_own_agents_in_the_order_of_their_ids(walkers: Callable[..., Any], backend: str) -> None:
+    rollout = run(EnvWrapper(walkers(), 3, backend), 4)
+    assert torch.equal(rollout.of("actions", "odd"), rollout.actions[:, :, [0, 2]])
+    assert torch.equal(rollout.of("observations", "even"), rollout.observations[:, :, [1]])
+    assert rollout.of("rewards", "even").data_ptr() == rollout.rewards[:, :, 1:].data_ptr()  # a view
+
+
+def test_log_probabilities_are_those_of_the_softmax(walkers: Callable[..., Any], backend: str) -> None:
+    env = EnvWrapper(walkers(), 50, backend)
+    generator = torch.Generator().manual_seed(0)
+    for tag in ("odd", "even"):
+        env.logits(tag).copy_(torch.randn(env.logits(tag).shape, generator=generator) * 3)
+    rollout = run(env, 1)
+    for tag in ("odd", "even"):
+        expected = torch.log_softmax(env.logits(tag), dim=-1).gather(
+            -1, rollout.of("actions", tag)[0, ..., None].long()
+        )
+        torch.testing.assert_close(rollout.of("log_probabilities", tag)[0], expected[..., 0], rtol=1e-5, atol=1e-6)
+
+
+def test_actions_are_drawn_with_the_probabilities_of_the_softmax(walkers: Callable[..., Any], backend: str) -> None:
+    """Fixed seed; each of 9 shares of over 10,000 draws is 6 standard deviations off with p < 2e-9."""
+    env = EnvWrapper(walkers(), 5000, backend, seed=1)
+    logits = torch.tensor([[0.0, 1.0, -2.0], [math.log(0.2), math.log(0.3), math.log(0.5)], [-80.0, 0.0, 80.0]])
+    env.logits("odd").copy_(logits[[0, 2]])
+    env.logits("even").copy_(logits[[1]])
+    rollout = run(env, 4)
+    shares = torch.stack([(rollout.actions == k).float().mean(dim=(0, 1)) for k in range(3)], dim=1)
+    expected = torch.softmax(logits, dim=1)
+    spread = (expected * (1 - expected) / 20_000).sqrt()
+    assert ((shares - expected).abs() <= 6 * spread + 1e-12).all()
+
+
+def test_sampled_actions_do_not_repeat_from_step_to_step(walkers: Callable[..., Any], backend: str) -> None:
+    """Two steps of 3000 uniform choices agree in all with probability 3**-3000."""
+    rollout = run(EnvWrapper(walkers(), 1000, backend), 3)
+    assert not torch.equal(rollout.actions[0], rollout.actions[1])
+    assert not torch.equal(rollout.actions[1], rollout.actions[2])
+
+
+def test_greedy_takes_the_first_of_the_most_probable(walkers: Callable[..., Any], backend: str) -> None:
+    env = EnvWrapper(walkers(), 6, backend)
+    env.greedy = True
+    env.logits("odd").copy_(torch.tensor([1.0, 5.0, 2.0]))
+    env.logits("even").copy_(torch.tensor([3.0, 3.0, 1.0]))
+    rollout = run(env, 2)
+    assert (rollout.of("actions", "odd") == 1).all()
+    assert (rollout.of("actions", "even") == 0).all()
+    env.greedy = False
+    assert not env.greedy
+
+
+@wd.kernel
+def masked_step(level, actions, rewards, action_mask, timestep):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    level[env, agent] = actions[env, agent, 0]
+    for choice in range(5):
+        action_mask[env, agent, choice] = choice == timestep[env] % 3 or choice == 3 + timestep[env] % 2
+    rewards[env, agent] = 0
+
+
+class Masked(wd.Environment):
+    """Only one choice of each of two components is allowed after the first step."""
+
+    name = "masked"
+    step = masked_step
+    num_agents, episode_length = 2, 100
+
+    def __init__(self) -> None:
+        self.policy_tags = {"all": [0, 1]}
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = spaces.MultiDiscrete([3, 2])
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, Any]:
+        return {"level": np.zeros(2, np.int32)}
+
+
+def test_masks_of_each_step_apply_to_that_step(backend: str) -> None:
+    env = EnvWrapper(Masked(), 30, backend)
+    rollout = run(env, 8)
+    assert rollout.action_mask is not None and rollout.action_mask[0].all()
+    assert len(rollout.actions[0, ..., 0].unique()) == 3  # missed with probability below 3 * (2/3)**60
+    for t in range(1, 8):
+        assert (rollout.actions[t, ..., 0] == t % 3).all()
+        assert (rollout.actions[t, ..., 1] == t % 2).all()
+        assert torch.equal(rollout.action_mask[t, 0, 0], torch.tensor([k == t % 3 or k == 3 + t % 2 for k in range(5)]))
+        assert (rollout.log_probabilities[t].abs() < 1e-6).all()
+    assert (env.logits("all") == 0).all()  # what the policy wrote is left alone
+
+
+def test_multi_discrete_log_probabilities_add_up(backend: str) -> None:
+    env = EnvWrapper(Masked(), 30, backend)
+    env.logits("all").copy_(torch.tensor([0.0, 1.0, 2.0, -1.0, 1.0]))
+    rollout = run(env, 1)
+    first = torch.log_softmax(torch.tensor([0.0, 1.0, 2.0]), 0)[rollout.actions[0, ..., 0].long()]
+    second = torch.log_softmax(torch.tensor([-1.0, 1.0]), 0)[rollout.actions[0, ..., 1].long()]
+    torch.testing.assert_close(rollout.log_probabilities[0], first + second, rtol=1e-5, atol=1e-6)
+
+
+def test_continuous_actions_cannot_be_sampled_yet(walkers: Callable[..., Any], backend: str) -> None:
+    environment = walkers()
+    environment.action_space = spaces.Box(-1, 1, (1,), np.float32)
+    with pytest.raises(wd.WarpDriveError):
+        EnvWrapper(environment, 2, backend).allocate_rollout(3)
+    with pytest.raises(DefinitionError, match="num_steps is 0"):
+        EnvWrapper(walkers(), 2, backend).allocate_rollout(0)
