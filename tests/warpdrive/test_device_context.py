@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -27,7 +29,7 @@ def test_arrays_share_one_piece_of_memory_and_do_not_overlap() -> None:
     arrays = [context[name] for name in context.state_names]
     assert len({array.untyped_storage().data_ptr() for array in arrays}) == 1
     ends = sorted((array.data_ptr(), array.data_ptr() + array.nbytes) for array in arrays)
-    assert all(end <= start for (_, end), (start, _) in zip(ends, ends[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in pairwise(ends))
     assert all(array.is_contiguous() for array in arrays)
 
 

@@ -248,7 +248,7 @@ def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
     observations, rewards, *_ = env.step(actions)
     np.testing.assert_array_equal(rewards.numpy(), [[1, 2, 21], [3, 0, 1]])
     np.testing.assert_array_equal(observations["pusher"].numpy(), [[[1], [2]], [[3], [0]]])
-    with pytest.raises(ActionError, match="'turnr', which does not exist. Did you mean 'turner'"):
+    with pytest.raises(ActionError, match=r"'turnr', which does not exist. Did you mean 'turner'"):
         env.step({"pusher": actions["pusher"], "turnr": actions["turner"]})
     with pytest.raises(ActionError, match="actions_turner has the value 2 in component 1, expected 0 to 1"):
         env.step(actions | {"turner": np.full((2, 1, 2), 2, np.int32)})
@@ -338,7 +338,7 @@ def test_numbers_that_cannot_work(walkers: Callable[..., Any]) -> None:
     for name in ("num_envs", "reset_pool_size"):
         with pytest.raises(DefinitionError, match=f"{name} is 0, expected a positive integer"):
             EnvWrapper(walkers(), **{name: 0})
-    with pytest.raises(wd.WarpDriveError, match="env_backend is 'cqu'.* Did you mean 'cpu'"):
+    with pytest.raises(wd.WarpDriveError, match=r"env_backend is 'cqu'.* Did you mean 'cpu'"):
         EnvWrapper(walkers(), env_backend="cqu")
     with pytest.raises(DefinitionError, match="replica 1 does not exist"):
         EnvWrapper(walkers()).state(1)

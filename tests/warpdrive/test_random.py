@@ -91,7 +91,7 @@ def test_distributions() -> None:
     """Fixed seed; for another, each bound below is over 6 standard errors: together they fail with p < 1e-8."""
     uniforms, normals, integers = (values.ravel() for values in draws(0, 0, 100, 10, 200))
     count = len(uniforms)
-    assert 0 <= uniforms.min() and uniforms.max() < 1
+    assert uniforms.min() >= 0 and uniforms.max() < 1
     assert abs(uniforms.mean() - 0.5) < 6 * math.sqrt(1 / 12 / count)
     assert abs(normals.mean()) < 6 / math.sqrt(count)
     assert abs(normals.var() - 1) < 6 * math.sqrt(2 / count)
