@@ -147,12 +147,13 @@ class EnvWrapper:
         names = self._allocate_record(num_steps)
         fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=self.auto_reset)
         ctx = self.ctx
+        optional: dict[str, Any] = {name: ctx[f"rollout.{name}"] for name, source in _OPTIONAL.items() if source in ctx}
         rollout = Rollout(
             observations=self._by_tag(self._observation_arrays, "rollout."),
             actions=self._by_tag(self._action_arrays, "rollout."),
             final_observations=self._by_tag(self._observation_arrays, "rollout.final_"),
             **{name: ctx[f"rollout.{name}"] for name in RECORDED},
-            **{name: ctx[f"rollout.{name}"] if source in ctx else None for name, source in _OPTIONAL.items()},
+            **{**dict.fromkeys(_OPTIONAL), **optional},
             **{name: ctx[f"rollout.{name}"] for name in ("final_slot", "final_count", "step")},
             context=ctx,
             agents={tag: _index(ids, self.device) for tag, ids in self.policy_tags.items()},

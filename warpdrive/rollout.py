@@ -72,7 +72,7 @@ class Rollout:
             return tensor[tag] if step is None else tensor[tag][step]  # type: ignore[no-any-return]
         steps = tensor if step is None else tensor[step : step + 1]
         agents = self.agents[tag]
-        part = steps[:, :, agents] if isinstance(agents, slice) else steps.index_select(2, agents)
+        part: torch.Tensor = steps[:, :, agents] if isinstance(agents, slice) else steps.index_select(2, agents)
         return part if step is None else part[0]
 
     def _observation_tensors(self) -> list[tuple[str, torch.Tensor]]:
