@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,7 +41,8 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The rows of ``index`` (int64), in its order."""
-        return Batch(**{name: None if rows is None else rows[index] for name, rows in vars(self).items()})
+        taken: dict[str, Any] = {name: None if rows is None else rows[index] for name, rows in vars(self).items()}
+        return Batch(**taken)
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean of ``values [rows]`` over the rows that count, a scalar on the device."""

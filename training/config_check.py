@@ -23,13 +23,16 @@ Problem = tuple[str, str]
 _KIND = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list", dict: "a section"}
 
 
+_MISSING = "missing, and it has no default"
+
+
 def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) -> list[Problem]:
     """Check the sections, the environment's parameters, and the policy tags against the environment."""
     section_problems: list[Problem] = []
     try:
         sections.RunConfig.model_validate(raw)
     except ValidationError as error:
-        section_problems = [_problem(details, raw) for details in error.errors()]
+        section_problems = _without_consequences([_problem(details, raw) for details in error.errors()])
     env_problems, made = _environment_problems(raw.get("env"))
     env = environment or made
     policies = raw.get("policy")
@@ -41,6 +44,18 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
         if not section_problems and not tag_problems:
             tag_problems = minibatch_problems(sections.RunConfig.model_validate(raw), env.policy_tags)
     return section_problems + env_problems + tag_problems
+
+
+def _without_consequences(problems: list[Problem]) -> list[Problem]:
+    """Leave out that a key is missing where an unknown one beside it looks like it: that is one mistake, not two."""
+
+    def is_consequence(key: str, text: str) -> bool:
+        section, _, name = key.rpartition(".")
+        return text == _MISSING and any(
+            other.rpartition(".")[0] == section and said.endswith(f"Did you mean '{name}'?") for other, said in problems
+        )
+
+    return [problem for problem in problems if not is_consequence(*problem)]
 
 
 def minibatch_problems(run: sections.RunConfig, tags: Mapping[str, typing.Sized]) -> list[Problem]:
@@ -78,7 +93,7 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     if kind == "extra_forbidden":
         return key, _unknown_key(path, raw)
     if kind == "missing":
-        return key, "missing, and it has no default"
+        return key, _MISSING
     if kind == "value_error":
         return key, f"found {_show(value)}, expected {details['ctx']['error']}"
     if kind in ("model_type", "dict_type", "model_attributes_type"):
@@ -117,7 +132,11 @@ def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
     if len(path) == 3 and path[0] == "policy" and owners:
         algorithm = raw["policy"][path[1]]["algorithm"]
         return f"unknown key for the algorithm '{algorithm}' ('{key}' belongs to {', '.join(owners)})"
-    homes = {"trainer": sections.TrainerConfig, "saving": sections.SavingConfig, "model": sections.FullyConnectedConfig}
+    homes: dict[str, type[sections.Section]] = {
+        "trainer": sections.TrainerConfig,
+        "saving": sections.SavingConfig,
+        "model": sections.FullyConnectedConfig,
+    }
     belongs = "".join(
         f" It belongs to the section '{name}'." for name, home in homes.items() if key in home.model_fields
     )

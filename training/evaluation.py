@@ -52,10 +52,7 @@ def evaluate(
     """
     rounds = -(-num_episodes // env.num_envs)
     record = _Record(env, rounds)
-    for tag in env.policy_tags:
-        env.logits(tag).zero_()
     env.greedy = deterministic
-    env.reset()
     rollout = env.allocate_rollout(_STEPS_AT_ONCE)
     while not record.complete():
         rollout.begin()

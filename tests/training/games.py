@@ -1,0 +1,114 @@
+"""Small environments whose right outcome is known. Loaded by their file's path, as users' own are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+
+
+@wd.kernel
+def echo_step(target, actions, rewards, is_odd):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if actions[env, agent] == (target[env, agent] + is_odd[agent]) % 3:
+        rewards[env, agent] += 1
+    target[env, agent] = (target[env, agent] + agent + 1) % 3
+
+
+@wd.kernel
+def echo_observe(target, observations):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for k in range(3):
+        observations[env, agent, k] = k == target[env, agent]
+
+
+class Echo(wd.Environment):
+    """Agents see a number and earn 1 by saying it (tag ``even``) or its successor (tag ``odd``), for 8 steps.
+
+    The tags are interleaved and one of them is in descending order: whoever mixes agents up earns about 1/3 a step.
+    """
+
+    name = "echo"
+    step, observe = echo_step, echo_observe
+
+    def __init__(self, episode_length: int = 8) -> None:
+        self.num_agents, self.episode_length = 4, episode_length
+        self.policy_tags = {"even": [0, 2], "odd": [3, 1]}
+        self.observation_space = spaces.Box(0, 1, (3,), np.float32)
+        self.action_space = spaces.Discrete(3)
+        self.is_odd = np.array([0, 1, 0, 1], np.int32)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {"target": rng.integers(0, 3, 4, dtype=np.int32)}
+
+
+@wd.kernel
+def fuse_step(length, timestep, rewards, terminated):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] += agent + 1
+    if agent == 0 and timestep[env] == length[env]:
+        terminated[env] = True
+
+
+@wd.kernel
+def fuse_observe(length, timestep, observations):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = length[env] - timestep[env]
+
+
+class Fuse(wd.Environment):
+    """Episodes of 1, 2 or 12 steps, the last cut at 9; agent i earns i + 1 in each step whatever it does."""
+
+    name = "fuse"
+    step, observe = fuse_step, fuse_observe
+
+    def __init__(self) -> None:
+        self.num_agents, self.episode_length = 3, 9
+        self.policy_tags = {"one": [0], "others": [1, 2]}
+        self.observation_space = spaces.Box(-20, 20, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {"length": np.array(rng.choice([1, 2, 12]), np.int32)}
+
+
+@wd.kernel
+def leave_step(actions, active, rewards, terminated, timestep):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] += 1 if active[env, agent] else 1000
+    if timestep[env] == agent + 2:
+        active[env, agent] = False
+    if agent == 0 and timestep[env] == 5 and actions[env, 0, 1] == 0:
+        terminated[env] = True
+
+
+@wd.kernel
+def leave_observe(active, action_mask, observations, timestep):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for k in range(6):
+        observations[env, agent, k] = k == timestep[env]
+        action_mask[env, agent, k] = k != timestep[env] and k != agent
+
+
+class Leave(wd.Environment):
+    """Agent i leaves in step i + 2 of at most 6; each choice is forbidden at a time of its own and to one agent.
+
+    Out of the episode an agent's reward is 1000 a step, which would be noticed if it counted.
+    """
+
+    name = "leave"
+    step, observe = leave_step, leave_observe
+
+    def __init__(self) -> None:
+        self.num_agents, self.episode_length = 3, 6
+        self.policy_tags = {"outer": [2, 0], "inner": [1]}
+        self.observation_space = spaces.Box(0, 1, (6,), np.float32)
+        self.action_space = spaces.MultiDiscrete([4, 2])
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {"active": np.ones(3, np.bool_)}
