@@ -47,7 +47,10 @@ def test_a_minimal_file_is_completed_with_defaults(run_yaml: Path) -> None:
 
 
 def test_a_saved_configuration_reads_back_equal(tmp_path: Path) -> None:
-    config = load_config(sections(), ["policy.tagger.lr=1e-5", "env.starting_location_x=[1, 2, 3, 4, 5]"])
+    config = load_config(
+        sections(),
+        ["policy.tagger.lr=1e-5", "env.starting_location_x=[1, 2, 3, 4, 5]", "env.starting_location_y=[5, 4, 3, 2, 1]"],
+    )
     save_config(config, tmp_path / "config.yaml")
     assert load_config(tmp_path / "config.yaml") == config
 
