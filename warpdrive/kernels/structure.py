@@ -62,17 +62,18 @@ class _Straightener:
             rest = statements[index + 1 :]
             if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
                 return [*done, *self.jump(statement, flags)]
-            if not _jumps(statement, flags):
+            if not _jumps(statement):
                 done += self.statement(statement, flags)
             elif isinstance(statement, ast.If) and _always_jumps(statement.body):
                 return [*done, *self.branch(statement, flags, [], rest)]
             elif isinstance(statement, ast.If) and _always_jumps(statement.orelse):
                 return [*done, *self.branch(statement, flags, rest, [])]
             else:
+                still_here = self.still_here(statement, flags)
                 done += self.statement(statement, flags)
                 remainder = self.block(rest, flags)
                 if remainder:
-                    done.append(at(statement, ast.If(self.still_here(statement, flags), remainder, [])))
+                    done.append(at(statement, ast.If(still_here, remainder, [])))
                 return done
         return done
 
@@ -84,18 +85,19 @@ class _Straightener:
         return [at(node, ast.If(node.test, body or [ast.Pass()], orelse))]
 
     def statement(self, node: ast.stmt, flags: _Flags | None) -> list[ast.stmt]:
-        if isinstance(node, ast.If) and (contains_barrier([node]) or _jumps(node, flags)):
+        if isinstance(node, ast.If) and (contains_barrier([node]) or _jumps(node)):
             return self.branch(node, flags, [], [])
         if isinstance(node, (ast.For, ast.While)):
             if contains_barrier([node]):
                 return self.loop_with_barrier(node)
-            if any(isinstance(child, ast.Return) for child in ast.walk(node)):
-                return [self.loop_without_barrier(node)]
+            if _jumps(node):
+                return [self.loop_without_barrier(node, flags)]
         return [node]
 
-    def loop_without_barrier(self, node: ast.For | ast.While) -> ast.stmt:
+    def loop_without_barrier(self, node: ast.For | ast.While, flags: _Flags | None) -> ast.stmt:
         """Let ``return`` inside a loop leave it by ``break``; the caller guards what follows."""
         node.body = self._leave_by_break(node.body)
+        node.orelse = self.block(node.orelse, flags)
         return node
 
     def _leave_by_break(self, statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -111,6 +113,7 @@ class _Straightener:
                 isinstance(child, ast.Return) for child in ast.walk(statement)
             ):
                 statement.body = self._leave_by_break(statement.body)
+                statement.orelse = self._leave_by_break(statement.orelse)
                 done.append(at(statement, ast.If(load(self.returned), [ast.Break()], [])))
         return done
 
@@ -151,7 +154,7 @@ class _Straightener:
 
     def still_here(self, statement: ast.stmt, flags: _Flags | None) -> ast.expr:
         tests = []
-        for kind in sorted(_jumps(statement, flags)):
+        for kind in sorted(_jumps(statement)):
             if kind == "return":
                 tests.append(negate(load(self.returned)))
             elif flags is not None:
@@ -167,7 +170,7 @@ def _without_assignments_to(name: str, statements: list[ast.stmt]) -> list[ast.s
     return [Remover().visit(statement) for statement in statements]
 
 
-def _jumps(node: ast.stmt, flags: _Flags | None) -> set[str]:
+def _jumps(node: ast.stmt) -> set[str]:
     """Return which jumps leave a statement: ``return``, and ``break`` or ``continue`` of a loop around it."""
     if isinstance(node, ast.Return):
         return {"return"}
@@ -175,10 +178,13 @@ def _jumps(node: ast.stmt, flags: _Flags | None) -> set[str]:
         return {"break"}
     if isinstance(node, ast.Continue):
         return {"continue"}
-    inner = {
-        jump for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt) for jump in _jumps(child, flags)
-    }
-    return inner & {"return"} if isinstance(node, (ast.For, ast.While)) else inner
+    if isinstance(node, (ast.For, ast.While)):
+        return (_jumps_among(node.body) & {"return"}) | _jumps_among(node.orelse)
+    return _jumps_among([*node.body, *node.orelse]) if isinstance(node, ast.If) else set()
+
+
+def _jumps_among(statements: list[ast.stmt]) -> set[str]:
+    return {jump for statement in statements for jump in _jumps(statement)}
 
 
 def _always_jumps(statements: list[ast.stmt]) -> bool:
