@@ -91,7 +91,8 @@ def generalised_advantages(
     """
     advantages = torch.empty_like(values[:-1])
     always = torch.ones_like(rewards, dtype=torch.bool) if active is None or still_active is None else None
-    coefficients = torch.tensor([gamma, gae_lambda], dtype=torch.float32, device=rewards.device)
+    # filled on the device: torch.tensor would copy from the host and wait for it
+    coefficients = torch.stack([values.new_full((), gamma), values.new_full((), gae_lambda)])
     arguments: list[Any] = [
         rewards,
         terminated,

@@ -55,7 +55,7 @@ class TrainerConfig(Section):
     reset_pool_size: Count = 1
     """How many start states are drawn at construction for replicas to restart from."""
     torch_threads: Count | None = None
-    """Threads that PyTorch uses while training on the CPU; None leaves PyTorch's own choice."""
+    """Threads that PyTorch uses on the CPU in training and evaluation; None leaves PyTorch's own choice."""
     evaluation: EvaluationConfig = EvaluationConfig()
 
     @field_validator("train_batch_size")

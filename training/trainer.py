@@ -18,6 +18,7 @@ from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.policy import Policy
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.sections import RandomConfig
+from warpdrive.training.torch_threads import torch_threads
 from warpdrive.training.training_run import run_training
 
 _EVALUATION_SEED = 1_000_003  # added to the run's seed: evaluation replicas do not repeat the training ones
@@ -133,7 +134,8 @@ class Trainer:
             seed=self.config.trainer.seed + _EVALUATION_SEED if seed is None else seed,
             reset_pool_size=self.config.trainer.reset_pool_size,
         )
-        return evaluate(env, models, num_episodes, deterministic)
+        with torch_threads(self.config.trainer.torch_threads):
+            return evaluate(env, models, num_episodes, deterministic)
 
     def acting_models(self, random: Collection[str] = ()) -> dict[str, ActorCritic]:
         """The model of every policy tag that has one, but for the tags of ``random``.

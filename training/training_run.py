@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from warpdrive.training.metrics import MetricsLog, memory_gib
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.run_folder import RunFolder
 from warpdrive.training.sections import RandomConfig
+from warpdrive.training.torch_threads import torch_threads
 
 if TYPE_CHECKING:
     from warpdrive.training.trainer import Trainer
@@ -30,7 +30,7 @@ def run_training(trainer: Trainer, on_update: Callable[[UpdateReport], None] | N
     events = folder.path / "tensorboard" if trainer.config.saving.tensorboard else None
     with (
         MetricsLog(folder.metrics, events) as log,
-        _torch_threads(trainer.config.trainer.torch_threads),
+        torch_threads(trainer.config.trainer.torch_threads),
         stop_on_interrupt() as stop,
     ):
         return _TrainingRun(trainer, folder, log, stop, on_update).run()
@@ -68,6 +68,8 @@ class _TrainingRun:
                 if self.stop.requested:
                     status = "interrupted"
                     break
+            if self.saved is None:  # there was nothing left to do
+                self._save()
         except KeyboardInterrupt:  # the second Ctrl-C: the update under way is lost
             status = "interrupted"
         except Exception as error:
@@ -185,14 +187,3 @@ def _check_finite(losses: dict[str, float], saved: Path | None) -> None:
         f"policy '{tag}': {term} became {losses[broken]}; {kept}. "
         f"Try a smaller policy.{tag}.lr, and look for rewards or observations that are not finite"
     )
-
-
-@contextmanager
-def _torch_threads(threads: int | None) -> Iterator[None]:
-    former = torch.get_num_threads()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(former)

@@ -208,6 +208,36 @@ def test_policies_that_are_not_trained_stay_as_they_are(sections: Sections, trai
         assert torch.equal(before[name], after[name]) == name.startswith("odd")
 
 
+def test_a_finished_run_has_nothing_left_to_train(sections: Sections, trainer_of: TrainerOf) -> None:
+    trainer = trainer_of(sections())
+    first = trainer.train()
+    again = trainer.train()
+    assert (again.status, again.updates) == ("finished", 3) and again.run_folder != first.run_folder
+    assert Trainer.load(again.run_folder).env_steps == 600
+
+
+def test_torch_threads_are_set_for_the_run_only(sections: Sections, trainer_of: TrainerOf) -> None:
+    found: list[int] = []
+    trainer = trainer_of(sections(), "trainer.torch_threads=2")
+    trainer.train(on_update=lambda report: found.append(torch.get_num_threads()))
+    assert found == [2, 2, 2] and torch.get_num_threads() == 1
+
+
+def test_impossible_evaluations_are_refused(sections: Sections, trainer_of: TrainerOf) -> None:
+    trainer = trainer_of(sections())
+    with pytest.raises(ConfigError, match=r"unknown policy tag 'evn', expected one of even, odd\. Did you mean 'even'"):
+        trainer.evaluate(random=["evn"])
+    with pytest.raises(ConfigError, match="found num_episodes = 0, expected 1 or more"):
+        trainer.evaluate(num_episodes=0)
+
+
+def test_evaluation_does_not_disturb_training(sections: Sections, trainer_of: TrainerOf) -> None:
+    undisturbed, evaluated = trainer_of(sections()), trainer_of(sections())
+    rows = metrics_of(undisturbed.train().run_folder)
+    again = evaluated.train(on_update=lambda report: evaluated.evaluate(num_episodes=10) and None)
+    assert metrics_of(again.run_folder) == rows
+
+
 def test_an_environment_of_ones_own_needs_only_what_it_cannot_say(sections: Sections, tmp_path: Path) -> None:
     values = sections()
     env = make_env(load_config(values))
