@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +27,23 @@ class Animation:
     Args:
         frames: pictures of the same size, ``[height, width, 3]`` uint8.
         frames_per_second: how fast they are shown.
-        seconds_at_the_end: how long the last one stays before the animation starts again.
+        ends: which of them end an episode and stay for longer; the last one does in any case.
+        seconds_at_an_end: how long those stay.
     """
 
     def __init__(
-        self, frames: Sequence[Frame], frames_per_second: float = 12.0, seconds_at_the_end: float = 1.5
+        self,
+        frames: Sequence[Frame],
+        frames_per_second: float = 10.0,
+        ends: Iterable[int] = (),
+        seconds_at_an_end: float = 1.5,
     ) -> None:
         if not frames:
             raise ValueError("an animation needs at least one frame")
         self.frames = list(frames)
         self.frames_per_second = frames_per_second
-        self.seconds_at_the_end = seconds_at_the_end
+        self.ends = {*ends, len(self.frames) - 1}
+        self.seconds_at_an_end = seconds_at_an_end
         self.path: Path | None = None
         """Where ``save`` wrote it last."""
 
@@ -58,18 +64,21 @@ class Animation:
         sample = np.concatenate([self.frames[index] for index in {0, len(self.frames) // 2, -1}])
         palette = Image.fromarray(sample).quantize(colors=128, dither=Image.Dither.NONE)
         pictures = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
-        durations = [1000.0 / self.frames_per_second] * len(pictures)
-        durations[-1] = 1000.0 * self.seconds_at_the_end
+        durations = [
+            1000.0 * (self.seconds_at_an_end if index in self.ends else 1.0 / self.frames_per_second)
+            for index in range(len(pictures))
+        ]
         first, *others = pictures
         first.save(target, format="gif", save_all=True, append_images=others, duration=durations, loop=0)
 
     def _save_mp4(self, path: Path) -> None:
         import imageio.v2 as imageio
 
-        still = [self.frames[-1]] * round(self.frames_per_second * self.seconds_at_the_end)
+        repeats = round(self.frames_per_second * self.seconds_at_an_end)
         with imageio.get_writer(path, fps=self.frames_per_second, macro_block_size=2) as writer:
-            for frame in [*self.frames, *still]:
-                writer.append_data(frame)
+            for index, frame in enumerate(self.frames):
+                for _ in range(repeats if index in self.ends else 1):
+                    writer.append_data(frame)
 
     def _repr_html_(self) -> str:
         """Return the picture itself for a notebook, so that it shows wherever the notebook is read."""

@@ -136,7 +136,7 @@ def _add(commands: _Commands, name: str, what: str, epilog: str) -> argparse.Arg
 
 
 def _add_train(commands: _Commands) -> None:
-    parser = _add(commands, "train", "train, evaluate what came out, and animate an episode of it", TRAIN_EPILOG)
+    parser = _add(commands, "train", "train, evaluate what came out, and animate episodes of it", TRAIN_EPILOG)
     parser.add_argument("source", metavar="<env or yaml>", help="a name from `warpdrive envs`, or a YAML file")
     parser.add_argument("overrides", metavar="key=value", nargs="*", help="replaces a value of the run configuration")
     parser.add_argument("--no-replay", action="store_true", help="do not write replay.gif")
@@ -150,10 +150,11 @@ def _add_evaluate(commands: _Commands) -> None:
 
 
 def _add_replay(commands: _Commands) -> None:
-    parser = _add(commands, "replay", "write one episode of a run as an animation", REPLAY_EPILOG)
+    parser = _add(commands, "replay", "write episodes of a run as an animation", REPLAY_EPILOG)
     _add_run(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help=".gif or .mp4 (default: replay.gif in the run folder)")
-    parser.add_argument("--seed", type=_seed, metavar="N", help="which episode (default: the run's seed)")
+    parser.add_argument("--episodes", type=_count, metavar="N", default=1, help="how many (default: 1)")
+    parser.add_argument("--seed", type=_seed, metavar="N", help="which episode is the first (default: the run's seed)")
     _add_acting(parser)
 
 

@@ -1,29 +1,23 @@
-"""One episode of a trained run, recorded and drawn with the environment's own ``render``."""
+"""Episodes of a trained run, recorded and drawn with the environment's own ``render``."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from rich.console import Console
 from rich.progress import track
 
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.environment import Environment
+from warpdrive.environment import Environment, State
 from warpdrive.errors import WarpDriveError
 from warpdrive.training.animation import Animation, check_output, frame_of
 from warpdrive.training.evaluation import act
 from warpdrive.training.trainer import Trainer
 
-State = dict[str, npt.NDArray[Any]]
-"""One replica's arrays by name."""
-
-MAX_FRAMES = 250
-"""Longer episodes are shown with steps left out."""
+MAX_FRAMES = 300
+"""What is longer is shown with steps left out."""
 
 
 def can_render(env: Environment) -> bool:
@@ -58,21 +52,20 @@ def record_episode(
         auto_reset=False,  # the last state is part of the picture
     )
     env.greedy = deterministic
-    env.greedy = deterministic
     rollout = env.allocate_rollout(1)
-    states = [_copy(env.state(0))]
+    states = [env.state(0)]
     for _ in range(env.env.episode_length):
         rollout.begin()
         act(env, rollout, 0, models)
         env.step_rollout(rollout)
-        states.append(_copy(env.state(0)))
+        states.append(env.state(0))
         if bool(rollout.terminated[0, 0] | rollout.truncated[0, 0]):
             break
     return states
 
 
-def render_episode(env: Environment, states: Sequence[State], console: Console | None = None) -> Animation:
-    """Draw recorded states with ``env.render``, with a progress bar on a terminal.
+def render_episodes(env: Environment, episodes: Sequence[Sequence[State]], console: Console | None = None) -> Animation:
+    """Draw recorded episodes one after the other with ``env.render``, with a progress bar on a terminal.
 
     Raises:
         WarpDriveError: the environment has no ``render``.
@@ -82,33 +75,37 @@ def render_episode(env: Environment, states: Sequence[State], console: Console |
             f"the environment '{env.name}' cannot be drawn: it has no method render(self, state, trail=()) "
             "that returns a matplotlib Figure"
         )
-    stride = -(-len(states) // MAX_FRAMES)
-    shown = list(range(0, len(states), stride))
-    if shown[-1] != len(states) - 1:
-        shown.append(len(states) - 1)
+    stride = -(-sum(len(states) for states in episodes) // MAX_FRAMES)
+    shown, ends = [], []
+    for states in episodes:
+        last = len(states) - 1
+        shown += [(states, index) for index in (*range(0, last, stride), last)]
+        ends.append(len(shown) - 1)
     silent = console is None or not console.is_terminal
     frames = [
         frame_of(env.render(states[index], states[:index]))
-        for index in track(shown, "drawing", console=console, transient=True, disable=silent)
+        for states, index in track(shown, "drawing", console=console, transient=True, disable=silent)
     ]
-    return Animation(frames)
+    return Animation(frames, ends=ends)
 
 
 def replay(
     run_or_trainer: Trainer | str | Path,
     output: str | Path | None = None,
     *,
+    episodes: int = 1,
     seed: int | None = None,
     random: Collection[str] = (),
     deterministic: bool = False,
     console: Console | None = None,
 ) -> Animation:
-    """Animate one episode of trained policies. The result shows itself in a notebook.
+    """Animate episodes of trained policies. The result shows itself in a notebook.
 
     Args:
         run_or_trainer: a Trainer, or what ``Trainer.load`` takes: a run or a checkpoint.
         output: where to write it, ``.gif`` or ``.mp4``; None: nowhere.
-        seed: which episode; None: the run's seed.
+        episodes: how many, with seeds that count up from ``seed``.
+        seed: of the first episode; None: the run's seed.
         random: policy tags whose agents act uniformly at random instead.
         deterministic: take the most probable action instead of sampling.
         console: where to show the progress of drawing, if it is a terminal.
@@ -119,12 +116,9 @@ def replay(
     if output is not None:
         check_output(Path(output))
     trainer = run_or_trainer if isinstance(run_or_trainer, Trainer) else Trainer.load(run_or_trainer)
-    states = record_episode(trainer, seed, random, deterministic)
-    animation = render_episode(trainer.env.env, states, console)
+    first = trainer.config.trainer.seed if seed is None else seed
+    recorded = [record_episode(trainer, first + i, random, deterministic) for i in range(episodes)]
+    animation = render_episodes(trainer.env.env, recorded, console)
     if output is not None:
         animation.save(output)
     return animation
-
-
-def _copy(state: State) -> State:
-    return {name: np.array(values) for name, values in state.items()}

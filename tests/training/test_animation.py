@@ -34,12 +34,17 @@ def read_gif(source):
 
 
 def test_a_gif_holds_the_frames_and_holds_the_last_one_longer(tmp_path):
-    path = Animation(plain_frames(), frames_per_second=10, seconds_at_the_end=2).save(tmp_path / "new" / "a.gif")
+    path = Animation(plain_frames(), frames_per_second=10, seconds_at_an_end=2).save(tmp_path / "new" / "a.gif")
     frames, durations, loop = read_gif(path)
     assert frames.shape == (3, 20, 30, 3)
     np.testing.assert_allclose(frames[:, 0, 0].astype(int), COLOURS.astype(int), atol=4)
     assert durations == [100, 100, 2000]
     assert loop == 0, "it starts again for ever"
+
+
+def test_other_ends_are_held_as_well(tmp_path):
+    path = Animation(plain_frames(), frames_per_second=20, ends=[0], seconds_at_an_end=1).save(tmp_path / "a.gif")
+    assert read_gif(path)[1] == [1000, 50, 1000]
 
 
 def test_a_notebook_shows_the_same_gif():

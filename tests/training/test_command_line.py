@@ -94,8 +94,11 @@ def test_train_says_where_the_run_is_and_what_to_do_next(trained):
     run, printed = trained
     folder = str(run.relative_to(run.parents[2]))
     assert folder in printed
-    assert f"warpdrive replay {folder}" in printed
-    assert f"tensorboard --logdir {folder}" in printed
+    (replay, tensorboard) = printed.splitlines()[-2:]
+    assert f"warpdrive replay {folder}" in replay
+    assert f"tensorboard --logdir {folder}" in tensorboard
+    for command in (replay, tensorboard):
+        assert shutil.which(command.split()[0], path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
 
 def test_the_written_configuration_holds_the_overrides_and_trains_again(trained, tmp_path, monkeypatch, capsys):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from pathlib import Path
+
 from rich.console import Console
 
 from warpdrive.environment import Environment
@@ -19,3 +24,12 @@ def console_for_people() -> Console:
 def in_words(env: Environment) -> str:
     """Return what it means that an episode of ``env`` terminated, or "" if the environment does not say."""
     return getattr(env, "termination_meaning", "")
+
+
+def as_typed(command: str) -> str:
+    """Return how to type a command of this installation: with its folder, if the shell would not find it there."""
+    own = Path(sys.executable).parent / command
+    found = shutil.which(command)
+    if not own.exists() or (found is not None and Path(found) == own):
+        return command
+    return min(str(own), os.path.relpath(own), key=len)

@@ -1,4 +1,4 @@
-"""``warpdrive replay``: an episode of a run as an animation."""
+"""``warpdrive replay``: episodes of a run as an animation."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def run(options: argparse.Namespace) -> int:
     animation = replay(
         trainer,
         output,
+        episodes=options.episodes,
         seed=options.seed,
         random=tuple(options.random),
         deterministic=options.deterministic,

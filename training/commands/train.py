@@ -1,4 +1,4 @@
-"""``warpdrive train``: train, measure what came out, animate an episode of it, and say where everything is."""
+"""``warpdrive train``: train, measure what came out, animate episodes of it, and say where everything is."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from pathlib import Path
 from rich.console import Console
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.training.commands.printing import INTERRUPTED, console_for_people, in_words
+from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_for_people, in_words
 from warpdrive.training.comparison import Measurement, as_plain_data, comparison_table, line_ups
 from warpdrive.training.config import load_config
 from warpdrive.training.progress import TrainingProgress, clock, short
-from warpdrive.training.replay import can_render, replay
+from warpdrive.training.replay import MAX_FRAMES, can_render, replay
 from warpdrive.training.report import TrainingSummary
 from warpdrive.training.trainer import Trainer, make_env
+
+_MOST_EPISODES_SHOWN = 3
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,8 +62,9 @@ def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
     if not can_render(trainer.env.env):
         console.print(f"no replay.gif: the environment '{trainer.env.env.name}' has no render method")
         return
+    episodes = max(1, min(_MOST_EPISODES_SHOWN, MAX_FRAMES // trainer.env.env.episode_length))
     try:
-        replay(trainer, run_folder / "replay.gif", console=console)
+        replay(trainer, run_folder / "replay.gif", episodes=episodes, console=console)
     except WarpDriveError as error:  # a picture that fails does not make the training fail
         console.print(f"no replay.gif: {error}", style="yellow")
 
@@ -72,7 +75,7 @@ _CONTENTS = {
     "checkpoints": "the policies, and all it takes to go on",
     "summary.json": "how the run ended",
     "evaluation.json": "the table above",
-    "replay.gif": "an episode to look at",
+    "replay.gif": "episodes to look at",
 }
 
 
@@ -82,7 +85,10 @@ def _print_run_folder(console: Console, folder: Path) -> None:
         if (folder / name).exists():
             console.print(f"  {name:<17}[dim]{meaning}[/dim]", highlight=False)
     console.print("\nnext:", highlight=False)
-    for command in (f"warpdrive replay {folder} --seed 1 -o another.gif", f"tensorboard --logdir {folder}"):
+    for command in (
+        f"{as_typed('warpdrive')} replay {folder} --seed 100 -o another.gif",
+        f"{as_typed('tensorboard')} --logdir {folder}",
+    ):
         console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 
@@ -90,7 +96,7 @@ def _print_interrupted(console: Console, summary: TrainingSummary) -> None:
     console.print(
         f"stopped by Ctrl-C after {short(summary.env_steps)} environment steps; "
         f"the policies so far are in {summary.checkpoint}\n"
-        f"  warpdrive evaluate {summary.run_folder}",
+        f"  {as_typed('warpdrive')} evaluate {summary.run_folder}",
         highlight=False,
         soft_wrap=True,
     )
