@@ -126,11 +126,14 @@ def test_every_row_is_evaluated_under_its_own_mask(name: str) -> None:
     """Known mistake: the last step's action mask applied to the whole batch."""
     mask = torch.tensor([[True, True, False], [True, False, True], [False, True, True]])
     model = Table([[0.0, 0.0, 0.0]] * 3, [0.0] * 3)
-    batch = batch_of_three(actions=torch.tensor([1, 2, 1], dtype=torch.int32), action_mask=mask)
+    half = torch.full((3,), 0.5).log()
+    actions = torch.tensor([0, 2, 1], dtype=torch.int32)  # the first is forbidden in the last row, the third in row 1
+    batch = batch_of_three(actions=actions, action_mask=mask, log_probabilities=half)
     _, terms = algorithm(model, (3,), name=name).loss(batch, batch.advantages)
-    assert terms["entropy"].item() == pytest.approx(math.log(2.0))  # two choices everywhere
-    if name == "a2c":  # every action has probability 1/2
-        assert terms["policy_loss"].item() == pytest.approx(math.log(2.0) * (2 - 1 + 3) / 3)
+    # everywhere two choices, so every action has probability 1/2 and every ratio is 1
+    assert terms["entropy"].item() == pytest.approx(math.log(2.0))
+    expected = math.log(2.0) * (2 - 1 + 3) / 3 if name == "a2c" else -(2 - 1 + 3) / 3
+    assert terms["policy_loss"].item() == pytest.approx(expected)
 
 
 def test_every_epoch_uses_every_row_once_with_its_own_action() -> None:
