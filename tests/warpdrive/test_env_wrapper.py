@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 import torch
@@ -13,6 +12,7 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
+from warpdrive.backends.cpu import workers
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ActionError, DefinitionError
 
@@ -106,14 +106,14 @@ def test_replicas_do_not_depend_on_how_they_are_split(walkers: Callable[..., Any
 
 
 def test_results_do_not_depend_on_the_number_of_cores(walkers: Callable[..., Any], backend: str) -> None:
-    available = numba.get_num_threads()
+    available = workers.get_num_threads()
     try:
         results = []
         for cores in {1, available}:
-            numba.set_num_threads(cores)
+            workers.set_num_threads(cores)
             results.append(trajectory(EnvWrapper(walkers(), 37, backend, seed=1, reset_pool_size=5), 20, 37))
     finally:
-        numba.set_num_threads(available)
+        workers.set_num_threads(available)
     for left, right in zip(results[0], results[-1], strict=True):
         assert torch.equal(left, right)
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.language import BARRIER
 from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.structure import straighten
 from warpdrive.kernels.syntax import (
     GENERATED,
     FunctionName,
+    IntrinsicName,
     assign,
     at,
     contains_barrier,
     copy_tree,
+    is_barrier,
     load,
+    negate,
     stored_names,
     walk,
 )
@@ -33,11 +38,19 @@ def inline(function: Function) -> list[ast.stmt]:
     return [*copies, *_Inliner().expand(function, names)]
 
 
+class _BarrierCall(ast.Call):
+    """A call of a function that contains a barrier; for type checkers alone."""
+
+    func: FunctionName
+
+
 class _Inliner:
     def __init__(self) -> None:
-        self.copies = 0
+        self.copies = self.saved = 0
 
-    def expand(self, function: Function, names: Mapping[str, ast.expr], result: str | None = None) -> list[ast.stmt]:
+    def expand(
+        self, function: Function, names: Mapping[str, ast.expr], result: ast.expr | None = None
+    ) -> list[ast.stmt]:
         """Return the body of ``function`` with its names replaced as ``names`` says."""
         body = straighten(function.body, str(self.copies), result)
         body = [_Renamer(names).visit(statement) for statement in body]
@@ -47,55 +60,132 @@ class _Inliner:
         return [new for statement in statements for new in self.statement(statement)]
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
-        if not contains_barrier([node]):
+        if not contains_barrier([node]) or is_barrier(node):
             return [node]
+        before: list[ast.stmt] = []
         if isinstance(node, ast.If):
-            before, node.test = self.expression(node.test)
+            node.test = self.expression(node.test, before)
             node.body, node.orelse = self.block(node.body), self.block(node.orelse)
             return [*before, node]
         if isinstance(node, ast.While):
-            if contains_barrier([node.test]):
-                refuse(node.test, "a function with a barrier cannot be called in the condition of a loop")
             node.body = self.block(node.body)
             return [node]
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            if isinstance(node.value.func, FunctionName) and node.value.func.function.has_barrier:
-                return self.call(node.value, None)
-            return [node]
-        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
-            before, node.value = self.expression(node.value)
+        if isinstance(node, ast.Expr) and _calls_barrier(node.value):
+            return self.call(node.value, None)
+        if isinstance(node, ast.AugAssign):
+            node = _without_augmentation(node)
+        if isinstance(node, ast.Expr) or (isinstance(node, ast.Assign) and not contains_barrier(node.targets)):
+            node.value = self.expression(node.value, before)
             return [*before, node]
         refuse(node, "a function with a barrier cannot be called here: call it in a statement of its own")
 
-    def expression(self, node: ast.expr) -> tuple[list[ast.stmt], ast.expr]:
-        """Return the statements that compute the calls with barriers inside an expression, and what is left of it."""
-        before: list[ast.stmt] = []
+    def expression(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return what is left of an expression when its calls with barriers are statements, which go to ``before``.
 
-        class Caller(ast.NodeTransformer):
-            def visit_Call(_, call: ast.Call) -> ast.expr:  # noqa: N805
-                if not (isinstance(call.func, FunctionName) and call.func.function.has_barrier):
-                    return Caller.generic_visit(_, call)  # type: ignore[return-value]
-                result = f"{GENERATED}result_{self.copies + 1}"
-                before.extend(self.call(call, result))
-                return at(call, load(result))
+        They happen in Python's order: where Python would not call, neither do they, and what Python has read by then
+        is read by then.
+        """
+        if not contains_barrier([node]):
+            return node
+        if _calls_barrier(node):
+            node.args = self.expressions(node.args, before)
+            return self.result_of(node, before)
+        if isinstance(node, ast.BoolOp):
+            return self.short_circuit(node, before)
+        if isinstance(node, ast.IfExp):
+            branch = ast.If(self.expression(node.test, before), [], [])
+            value = self.name_for_value()
+            for statements, choice in ((branch.body, node.body), (branch.orelse, node.orelse)):
+                statements.append(at(choice, assign(value, self.expression(choice, statements))))
+            before.append(at(node, branch))
+            return at(node, load(value))
+        if isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path == BARRIER:
+            refuse(node, f"cuda.{BARRIER}() is a statement: it has no value")
+        if isinstance(node, ast.Compare) and len(node.ops) > 1:
+            refuse(node, "a function with a barrier cannot be called in a chain of comparisons")
+        parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+        replaced = dict(zip(map(id, parts), self.expressions(parts, before), strict=True))
 
-        return before, Caller().visit(node)
+        class Replacer(ast.NodeTransformer):
+            def visit(self, child: ast.AST) -> ast.AST:
+                return replaced.get(id(child), child)
 
-    def call(self, node: ast.Call, result: str | None) -> list[ast.stmt]:
-        assert isinstance(node.func, FunctionName)
-        function: Function = node.func.function
+        return Replacer().generic_visit(node)  # type: ignore[return-value]
+
+    def expressions(self, nodes: list[ast.expr], before: list[ast.stmt]) -> list[ast.expr]:
+        """Do the same with expressions that are evaluated one after the other."""
+        left = []
+        for index, node in enumerate(nodes):
+            remainder = self.expression(node, before)
+            if contains_barrier(nodes[index + 1 :]) and not isinstance(remainder, (ast.Name, ast.Constant)):
+                value = self.name_for_value()
+                before.append(at(node, assign(value, remainder)))
+                remainder = at(node, load(value))
+            left.append(remainder)
+        return left
+
+    def short_circuit(self, node: ast.BoolOp, before: list[ast.stmt]) -> ast.expr:
+        value = self.name_for_value()
+        statements = before
+        for index, operand in enumerate(node.values):
+            if index > 0:
+                test = load(value) if isinstance(node.op, ast.And) else negate(load(value))
+                further = at(operand, ast.If(test, [], []))
+                statements.append(further)
+                statements = further.body
+            statements.append(at(operand, assign(value, self.expression(operand, statements))))
+        return at(node, load(value))
+
+    def name_for_value(self) -> str:
+        self.saved += 1
+        return f"{GENERATED}value_{self.saved}"
+
+    def result_of(self, node: _BarrierCall, before: list[ast.stmt]) -> ast.expr:
+        """Add the statements of a call to ``before`` and return its result."""
+        function = node.func.function
+        results = [child.value for child in walk(function.body) if isinstance(child, ast.Return) and child.value]
+        if not results:
+            refuse(node, f"'{function.source.name}' returns nothing that could be used here")
+        name = f"{GENERATED}result_{self.copies + 1}"
+        lengths = {len(value.elts) if isinstance(value, ast.Tuple) else None for value in results}
+        length = lengths.pop() if len(lengths) == 1 else None
+        # numbers can be kept across a barrier, tuples cannot
+        names = [name] if length is None else [f"{name}_{index}" for index in range(length)]
+        targets: list[ast.expr] = [ast.Name(name, ast.Store()) for name in names]
+        before.extend(self.call(node, targets[0] if length is None else ast.Tuple(targets, ast.Store())))
+        loads: list[ast.expr] = [load(name) for name in names]
+        return at(node, loads[0] if length is None else ast.Tuple(loads, ast.Load()))
+
+    def call(self, node: _BarrierCall, result: ast.expr | None) -> list[ast.stmt]:
+        """Return the statements of a call."""
+        function = node.func.function
         self.copies += 1
         own = f"{GENERATED}{self.copies}_"
         assigned = stored_names(function.body)
         names: dict[str, ast.expr] = {name: load(own + name) for name in assigned}
         before: list[ast.stmt] = []
-        for parameter, argument in zip(function.parameters, node.args, strict=True):
+        arguments = self.expressions(node.args, before)
+        for parameter, argument in zip(function.parameters, arguments, strict=True):
             if isinstance(argument, (ast.Name, ast.Constant)) and parameter not in assigned:
                 names[parameter] = argument
             else:
                 names[parameter] = load(own + parameter)
                 before.append(at(node, assign(own + parameter, argument)))
         return [*before, *self.expand(function, names, result)]
+
+
+def _calls_barrier(node: ast.expr) -> TypeGuard[_BarrierCall]:
+    return isinstance(node, ast.Call) and isinstance(node.func, FunctionName) and node.func.function.has_barrier
+
+
+def _without_augmentation(node: ast.AugAssign) -> ast.Assign:
+    """Turn ``x += f()`` into ``x = x + f()``, which reads ``x`` before the call, too."""
+    target = node.target
+    if any(isinstance(child, ast.Call) for child in ast.walk(target)):
+        refuse(node, "a function with a barrier cannot be called here: call it in a statement of its own")
+    value = copy_tree(target)
+    value.ctx = ast.Load()
+    return at(node, ast.Assign([target], at(node, ast.BinOp(value, node.op, node.value))))
 
 
 class _Renamer(ast.NodeTransformer):

@@ -74,7 +74,7 @@ def _shape_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[s
     if source.tree in callers:
         return needed
     local_names = _local_names(source)
-    for node in ast.walk(source.tree):
+    for node in walk(source.tree.body):
         if not isinstance(node, ast.Call):
             continue
         value = _look_up(node.func, source, local_names)
@@ -177,8 +177,6 @@ class _Resolver(ast.NodeTransformer):
             return self._constant(node, value)
         imported = _importable(value)
         if imported is not None:
-            if imported[0] == "builtins":
-                return at(node, ast.Name(imported[1], ast.Load()))
             alias = f"{GENERATED}{imported[0].replace('.', '_')}_{imported[1]}"
             self.table.imports[alias] = imported
             return at(node, ast.Name(alias, ast.Load()))
@@ -357,7 +355,7 @@ def _importable(value: Any) -> tuple[str, str] | None:
     if isinstance(value, numba.types.Type) and hasattr(numba.types, str(value)):
         return "numba.types", str(value)
     name = getattr(value, "__name__", None)
-    module = "numpy" if isinstance(value, (np.ufunc, type)) and hasattr(np, name or "") else None
+    module = "numpy" if isinstance(value, np.ufunc) and hasattr(np, name or "") else None
     module = module or getattr(value, "__module__", None)
     if name is None or module is None or module.split(".")[0] not in ("numpy", "math", "builtins"):
         return None

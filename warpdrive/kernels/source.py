@@ -76,6 +76,7 @@ def parse_function(
             f"{file}:{tree.lineno}: '{tree.name}' has starred, positional-only or keyword-only parameters; "
             "a kernel function has plain named ones"
         )
+    tree.decorator_list = []
     return FunctionSource(tree, file, namespace, dict(defaults or {}))
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.syntax import (
     GENERATED,
+    RANGE,
     assign,
     at,
     both,
@@ -27,10 +28,10 @@ from warpdrive.kernels.syntax import (
 )
 
 
-def straighten(body: list[ast.stmt], unique: str, result: str | None = None) -> list[ast.stmt]:
+def straighten(body: list[ast.stmt], unique: str, result: ast.expr | None = None) -> list[ast.stmt]:
     """Return the body of a function with barriers, straightened.
 
-    ``unique`` ends the names of the flags; ``result`` names the variable that a ``return`` assigns its value to.
+    ``unique`` ends the names of the flags; ``result`` is the target that a ``return`` assigns its value to.
     The statements given are left as they are.
     """
     return _Straightener(unique, result).run(copy_tree(body))
@@ -45,7 +46,7 @@ class _Flags:
 
 
 class _Straightener:
-    def __init__(self, unique: str, result: str | None) -> None:
+    def __init__(self, unique: str, result: ast.expr | None) -> None:
         self.unique, self.result = unique, result
         self.returned = f"{GENERATED}returned_{unique}"
         self.loops = 0
@@ -120,6 +121,9 @@ class _Straightener:
     def loop_with_barrier(self, node: ast.For | ast.While) -> list[ast.stmt]:
         if node.orelse:
             refuse(node, "'else' of a loop with a barrier inside is not part of the kernel language")
+        if isinstance(node, ast.While) and contains_barrier([node.test]):
+            leave = at(node.test, ast.If(negate(node.test), [ast.Break()], []))
+            node = at(node, ast.While(ast.Constant(True), [leave, *node.body], []))
         self.loops += 1
         unique = f"{self.unique}_{self.loops}"
         flags = _Flags(f"{GENERATED}broken_{unique}", f"{GENERATED}continued_{unique}")
@@ -146,7 +150,7 @@ class _Straightener:
         if isinstance(node, ast.Return):
             statements: list[ast.stmt] = []
             if node.value is not None and self.result is not None:
-                statements.append(at(node, assign(self.result, node.value)))
+                statements.append(at(node, ast.Assign([copy_tree(self.result)], node.value)))
             return [*statements, at(node, assign(self.returned, ast.Constant(True)))]
         assert flags is not None
         flag = flags.broken if isinstance(node, ast.Break) else flags.continued
@@ -199,7 +203,7 @@ def _always_jumps(statements: list[ast.stmt]) -> bool:
 def _counting(node: ast.For, unique: str) -> tuple[list[ast.stmt], ast.expr, list[ast.stmt]]:
     """Return what stands before, the test, and what stands first in the body, of a counting loop as ``while``."""
     call = node.iter
-    if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "range" and 1 <= len(call.args) <= 3):
+    if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == RANGE and 1 <= len(call.args) <= 3):
         refuse(node, "a loop with a barrier inside goes over a range(...)")
     if not isinstance(node.target, ast.Name):
         refuse(node, "a loop with a barrier inside has one loop variable")

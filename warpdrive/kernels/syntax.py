@@ -13,6 +13,9 @@ Node = TypeVar("Node")
 GENERATED = "wd__"
 """What every name begins with that the library adds to a kernel; no author's name may."""
 
+RANGE = f"{GENERATED}builtins_range"
+"""The name of Python's ``range``, which an author's variable may hide under its own name."""
+
 
 class Callee(Protocol):
     """What a :class:`FunctionName` stands for."""

@@ -96,12 +96,7 @@ def _constant_names(
     regions: list[Region], parameters: Collection[str], arrays: Collection[str], table: Table
 ) -> set[str]:
     assigned = stored_names(statement for region in regions for statement in region.statements)
-    return (
-        (set(parameters) - set(arrays) - assigned)
-        | set(table.constants)
-        | set(table.imports)
-        | {"int", "float", "bool"}
-    )
+    return (set(parameters) - set(arrays) - assigned) | set(table.constants) | set(table.imports)
 
 
 def _recomputed(assignments: dict[str, ast.Assign], constant: set[str]) -> dict[str, ast.Assign]:

@@ -32,8 +32,8 @@ from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
 class CompiledKernel:
     """Machine code of a kernel for one kind of arguments.
 
-    ``address`` is that of a C function ``void(table, worker, workers)``. The table holds the grid's and a block's
-    three dimensions, the kernel's arguments, and an array ``[workers, threads, *shape]`` for each slot.
+    ``address`` is that of a C function ``void(table, part, parts)``. The table holds the grid's and a block's
+    three dimensions, the kernel's arguments, and an array ``[parts, threads, *shape]`` for each slot.
     """
 
     address: int

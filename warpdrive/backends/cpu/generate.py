@@ -1,7 +1,7 @@
 """Generate the Python module that numba compiles for the CPU: loops over threads, and blocks in parallel.
 
 One module holds the device functions; another holds ``wd__run_block`` (one loop over the threads of a block for each
-region between barriers) and ``entry`` (one worker's share of the blocks), which finds its arguments in a table.
+region between barriers) and ``entry`` (one part of the blocks), which finds its arguments in a table.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from warpdrive.kernels.regions import Loop, Region
 from warpdrive.kernels.resolve import Function, Table
 from warpdrive.kernels.syntax import (
     GENERATED,
+    RANGE,
     FunctionName,
     IntrinsicName,
     assign,
@@ -204,9 +205,9 @@ class _Block:
         x, y, z = (index_name(f"threadIdx.{axis}") for axis in AXES)
         width, height, depth = (index_name(f"blockDim.{axis}") for axis in AXES)
         used = loaded_names(body)
-        text = [f"for {THREAD} in range({width} * {height} * {depth}):"]
+        text = [f"for {THREAD} in {RANGE}({width} * {height} * {depth}):"]
         if self.block_rank == 1:
-            text = [f"for {THREAD} in range({width}):"]
+            text = [f"for {THREAD} in {RANGE}({width}):"]
             decoded = {x: THREAD, y: "0", z: "0"}
         else:
             decoded = {
@@ -328,7 +329,7 @@ def _statements(nodes: Sequence[ast.AST]) -> list[ast.stmt]:
 
 
 def _header_text(table: Table) -> str:
-    lines = ["import numpy as np", "from numba import cfunc, njit"]
+    lines = ["import numpy as np", "from numba import cfunc, njit", f"from builtins import range as {RANGE}"]
     lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, stack_array")
     for alias, (module, name) in table.imports.items():
         lines.append(f"from {module} import {name} as {alias}")
@@ -354,12 +355,10 @@ def _constant_text(value: Any) -> str:
 
 
 def _entry_text(parameters: Sequence[str], kinds: Sequence[ArgumentKind], slots: Sequence[Slot]) -> str:
-    """Return the function that runs one worker's share of the blocks, and how it loads its arguments."""
+    """Return the function that runs one part of the blocks, and how it loads its arguments."""
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
-    worker, workers, blocks, index, table = (
-        GENERATED + name for name in ("worker", "workers", "blocks", "index", "table")
-    )
+    part, parts, blocks, index, table = (GENERATED + name for name in ("part", "parts", "blocks", "index", "table"))
     whole = ArgumentKind("int64", None)
     room_kinds = [ArgumentKind(slot.dtype, 2 + len(slot.shape)) for slot in slots]
     names = [*grid, *block, *parameters, *(slot.array for slot in slots)]
@@ -369,16 +368,16 @@ def _entry_text(parameters: Sequence[str], kinds: Sequence[ArgumentKind], slots:
         loads.append(f"    {name} = {GENERATED}load_{number}({table} + {8 * place})" + "[0]" * (kind.rank is None))
         place += kind.words
     position = [f"{index} % {grid[0]}", f"{index} // {grid[0]} % {grid[1]}", f"{index} // ({grid[0]} * {grid[1]})"]
-    rooms = [f"{slot.array}[{worker}]" for slot in slots]
+    rooms = [f"{slot.array}[{part}]" for slot in slots]
     return "\n".join(
         [
             *loaders,
             "",
             ENTRY_DECORATOR,
-            f"def entry({table}, {worker}, {workers}):",
+            f"def entry({table}, {part}, {parts}):",
             *loads,
             f"    {blocks} = {' * '.join(grid)}",
-            f"    for {index} in range({worker} * {blocks} // {workers}, ({worker} + 1) * {blocks} // {workers}):",
+            f"    for {index} in {RANGE}({part} * {blocks} // {parts}, ({part} + 1) * {blocks} // {parts}):",
             f"        {RUN_BLOCK}({', '.join([*parameters, *position, *block, *grid, *rooms])})",
             "",
         ]

@@ -84,8 +84,8 @@ def argument_loader(dtype: str, rank: int, layout: str, readonly: bool) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def call_entry(typingctx: Any, function: Any, table: Any, worker: Any, workers: Any) -> Any:
-    """Call the machine code at an address with the address of a table of arguments and which worker this is."""
+def call_entry(typingctx: Any, function: Any, table: Any, part: Any, parts: Any) -> Any:
+    """Call the machine code at an address with the address of a table of arguments and which part of the launch to run."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = ir.IntType(64)
@@ -94,6 +94,41 @@ def call_entry(typingctx: Any, function: Any, table: Any, worker: Any, workers: 
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp, types.intp, types.intp), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fetch_add(typingctx: Any, address: Any, value: Any) -> Any:
+    """Add to the word at an address, seen by all threads in one order; return what it was."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.atomic_rmw("add", _word_at(builder, args[0]), args[1], "seq_cst")
+
+    return types.intp(types.intp, types.intp), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def atomic_load(typingctx: Any, address: Any) -> Any:
+    """Return the word at an address, seen by all threads in one order."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load_atomic(_word_at(builder, args[0]), "seq_cst", 8)
+
+    return types.intp(types.intp), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def atomic_store(typingctx: Any, address: Any, value: Any) -> Any:
+    """Store a word at an address, seen by all threads in one order."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store_atomic(args[1], _word_at(builder, args[0]), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp), codegen
+
+
+def _word_at(builder: Any, address: Any) -> Any:
+    return builder.inttoptr(address, ir.IntType(64).as_pointer())
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, index_type: Any, array: Any, index: Any) -> Any:

@@ -14,7 +14,7 @@ import torch
 
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.generate import ArgumentKind
-from warpdrive.backends.cpu.workers import number_of_workers, run_workers
+from warpdrive.backends.cpu.workers import launch_on_all_cores, parts_of
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.lowering import resolve_kernel
@@ -57,12 +57,12 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
     if key not in known.compiled:
         known.compiled[key] = compile_kernel(resolve_kernel(kernel.source, baked), kinds, block_rank)
     compiled = known.compiled[key]
-    workers = number_of_workers(grid[0] * grid[1] * grid[2])
-    table, kept = _table([*map(_number, (*grid, *block)), *arrays.values(), *_rooms(compiled, workers, block)])
-    run, address, place = run_workers(), compiled.address, table.ctypes.data
+    parts = parts_of(grid[0] * grid[1] * grid[2])
+    table, kept = _table([*map(_number, (*grid, *block)), *arrays.values(), *_rooms(compiled, parts, block)])
+    run = launch_on_all_cores(compiled.address, table.ctypes.data, parts)
 
     def launch() -> None:
-        run(address, place, workers)
+        run()
 
     launch.keeps = (compiled, table, kept)  # type: ignore[attr-defined]
     return launch
@@ -147,6 +147,6 @@ def _table(arrays: Sequence[Array]) -> tuple[npt.NDArray[np.int64], Sequence[Arr
     return np.array(words, np.int64), arrays
 
 
-def _rooms(compiled: CompiledKernel, workers: int, block: Dimensions) -> list[Array]:
+def _rooms(compiled: CompiledKernel, parts: int, block: Dimensions) -> list[Array]:
     threads = block[0] * block[1] * block[2]
-    return [np.zeros((workers, threads, *slot.shape), np.dtype(slot.dtype)) for slot in compiled.slots]
+    return [np.zeros((parts, threads, *slot.shape), np.dtype(slot.dtype)) for slot in compiled.slots]
