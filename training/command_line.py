@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\nwarpdrive {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at its end
         return SUCCESS
     return code
 

@@ -52,7 +52,7 @@ class _Bar:
             TextColumn("{task.fields[left]}"),
             expand=True,
         )
-        self._task = self._progress.add_task(name, total=None, left="compiling")
+        self._task = self._progress.add_task(name, total=None, left="starting")
         self._numbers = Text()
         self._live = Live(Group(self._progress, self._numbers), console=console, refresh_per_second=8)
 

@@ -25,7 +25,10 @@ def run(options: argparse.Namespace) -> int:
     """Train as the run configuration says, and leave a run folder."""
     console = console_for_people()
     config = load_config(options.source, options.overrides)
-    trainer = Trainer(make_env(config), config)
+    with console.status("compiling kernels (kept for the next time)"):
+        trainer = Trainer(make_env(config), config)
+    env = trainer.env
+    print(f"{env.num_envs} replicas of {env.num_agents} agents, stepped by the {env.backend.name} backend", flush=True)
     with TrainingProgress(config.name, console) as progress:
         summary = trainer.train(on_update=progress)
     if summary.status == "interrupted":
@@ -33,11 +36,11 @@ def run(options: argparse.Namespace) -> int:
         return INTERRUPTED
     console.print(
         f"trained for {short(summary.env_steps)} environment steps "
-        f"({short(summary.env_steps * trainer.env.num_agents)} agent steps) in {clock(summary.seconds)}\n",
+        f"({short(summary.env_steps * env.num_agents)} agent steps) in {clock(summary.seconds)}\n",
         highlight=False,
     )
     measurements = measure(trainer, console)
-    console.print(comparison_table(measurements, in_words(trainer.env.env)))
+    console.print(comparison_table(measurements, in_words(env.env)))
     (summary.run_folder / "evaluation.json").write_text(json.dumps(as_plain_data(measurements), indent=2) + "\n")
     if not options.no_replay:
         _write_replay(console, trainer, summary.run_folder)
