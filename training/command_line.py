@@ -17,7 +17,7 @@ from warpdrive import __version__
 from warpdrive.errors import WarpDriveError, nearest
 
 COMMANDS = ("train", "evaluate", "replay", "envs")
-SUCCESS, MISTAKE, INTERRUPTED = 0, 2, 130
+MISTAKE, INTERRUPTED = 2, 130
 
 DESCRIPTION = """\
 Simulate many replicas of a multi-agent environment and train its agents, all on one device."""
@@ -86,14 +86,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"warpdrive {options.command}: {error}", file=sys.stderr)
         return MISTAKE
+    except OSError as error:  # no such folder, no permission, no space
+        if options.debug or error.filename is None:
+            raise
+        print(f"warpdrive {options.command}: {error.filename}: {error.strerror}", file=sys.stderr)
+        return MISTAKE
     except KeyboardInterrupt:
         if options.debug:
             raise
         print(f"\nwarpdrive {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at its end
-        return SUCCESS
     return code
 
 

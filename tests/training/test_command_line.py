@@ -233,6 +233,13 @@ def test_a_damaged_checkpoint_is_named(run, capsys):
         assert str(model) in mistake(capsys, command, run)
 
 
+def test_a_folder_that_cannot_be_written_is_named(trained, tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("in the way")
+    assert str(file) in mistake(capsys, "train", "tag_gridworld", *TINY, f"saving.folder={file}")
+    assert str(file) in mistake(capsys, "replay", trained[0], "-o", file / "tag.gif")
+
+
 def test_a_run_without_a_checkpoint_is_named(run, capsys):
     shutil.rmtree(run / "checkpoints")
     assert str(run) in mistake(capsys, "evaluate", run)
