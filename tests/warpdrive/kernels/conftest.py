@@ -24,16 +24,19 @@ import warpdrive as wd
 from warpdrive.kernels.kernel import DeviceFunction
 
 Check = Callable[..., list[Any]]
+Place = Any  # (line, column, function), or a tuple of them: of a call, and of what is called there
 
 
 @pytest.fixture(scope="session")
 def check() -> Check:
     """Give a function that runs a kernel both ways on copies of its arguments, compares, and returns them after."""
 
-    def run(kernel: Any, blocks: Any, threads: Any, *arguments: Any, rtol: float = 1e-5) -> list[Any]:
+    def run(
+        kernel: Any, blocks: Any, threads: Any, *arguments: Any, rtol: float = 1e-5, uniform: bool = True
+    ) -> list[Any]:
         lowered, interpreted = _copies(arguments), _copies(arguments)
         wd.kernel(kernel)[blocks, threads](*lowered)
-        Interpreter(blocks, threads).run(kernel, interpreted)
+        Interpreter(blocks, threads, uniform).run(kernel, interpreted)
         for number, (found, expected) in enumerate(zip(lowered, interpreted, strict=True)):
             if isinstance(found, np.ndarray):
                 message = f"argument {number} of the kernel"
@@ -51,9 +54,14 @@ def _copies(arguments: tuple[Any, ...]) -> list[Any]:
 
 
 class Interpreter:
-    """Runs a kernel's Python on a grid of threads."""
+    """Runs a kernel's Python on a grid of threads.
 
-    def __init__(self, blocks: Any, threads: Any) -> None:
+    Threads must meet at the same barrier if the kernel is ``uniform``. If not, those that wait at the barrier that
+    comes first in the text go on before the others.
+    """
+
+    def __init__(self, blocks: Any, threads: Any, uniform: bool = True) -> None:
+        self.uniform = uniform
         self.grid, self.block = _three(blocks), _three(threads)
         self.shared: dict[Any, Any] = {}
         self.functions: dict[FunctionType, Any] = {}
@@ -88,22 +96,26 @@ class Interpreter:
         function = self.generator_of(kernel)
         for block in reversed(_positions(self.grid)):
             self.shared.clear()
-            threads = [(place, function(*arguments)) for place in reversed(_positions(self.block))]
+            threads = [(place, function(*arguments), ()) for place in reversed(_positions(self.block))]
             vars(self.cuda.blockIdx).update(zip("xyz", block, strict=True))
             with np.errstate(all="ignore"):
                 while threads:
                     threads = self.until_barrier(threads)
 
     def until_barrier(self, threads: list[Any]) -> list[Any]:
-        waiting, barriers = [], set()
-        for place, thread in threads:
+        waiting = []
+        first = min(barrier for _, _, barrier in threads)
+        for place, thread, barrier in threads:
+            if barrier != first:
+                waiting.append((place, thread, barrier))
+                continue
             vars(self.cuda.threadIdx).update(zip("xyz", place, strict=True))
             try:
-                barriers.add(next(thread))
+                waiting.append((place, thread, next(thread)))
             except StopIteration:
                 continue
-            waiting.append((place, thread))
-        assert len(barriers) <= 1, f"threads wait at different barriers: {barriers}"
+        barriers = {barrier for _, _, barrier in waiting}
+        assert not self.uniform or len(barriers) <= 1, f"threads wait at different barriers, in lines {barriers}"
         return waiting
 
     def generator_of(self, value: Any) -> Any:
@@ -118,16 +130,16 @@ class Interpreter:
             self.functions[function] = made
         return self.functions[function]
 
-    def call(self, place: str, function: Any, *args: Any, **kwargs: Any) -> Generator[str, None, Any]:
-        """Call what an author's function calls; a barrier and what contains one yield."""
+    def call(self, place: Place, function: Any, *args: Any, **kwargs: Any) -> Generator[Place, None, Any]:
+        """Call what an author's function calls; a barrier, and what contains one, yields where it stands."""
         if function is cuda.syncthreads:
-            yield place
+            yield (place,)
             return None
         if function == self.shared_array:
             return function(place, *args, **kwargs)
         is_kernel_code = isinstance(function, (DeviceFunction, FunctionType)) or hasattr(function, "py_func")
         if is_kernel_code and getattr(function, "__module__", None) != __name__:
-            return (yield from self.generator_of(function)(*args, **kwargs))
+            return (yield from _below(place, self.generator_of(function)(*args, **kwargs)))
         return function(*args, **kwargs)
 
     def position(self, rank: int, formula: Callable[..., int]) -> Any:
@@ -135,15 +147,25 @@ class Interpreter:
         axes = [formula(*(getattr(dimension, axis) for dimension in dimensions)) for axis in "xyz"[:rank]]
         return axes[0] if rank == 1 else tuple(axes)
 
-    def shared_array(self, place: str, shape: Any, dtype: Any) -> Any:
+    def shared_array(self, place: Place, shape: Any, dtype: Any) -> Any:
         """One array for a block at one place of the source."""
         return self.shared.setdefault(place, _array(shape, dtype))
+
+
+def _below(place: Place, thread: Generator[Any, None, Any]) -> Generator[Any, None, Any]:
+    """Let a function's barriers be told together with the place the function is called from."""
+    while True:
+        try:
+            inner = next(thread)
+        except StopIteration as end:
+            return end.value
+        yield (place, *inner)
 
 
 class _Generator(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        place = ast.Constant(f"line {node.lineno}, column {node.col_offset} of {self.name}")
+        place = ast.Constant((node.lineno, node.col_offset, self.name))
         call = ast.Call(ast.Name("interpreter_call", ast.Load()), [place, node.func, *node.args], node.keywords)
         return ast.YieldFrom(call)
 
