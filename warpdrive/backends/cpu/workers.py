@@ -1,10 +1,9 @@
 """Spread the blocks of a launch over the cores.
 
-A launch is cut into parts, which the calling thread and its helpers take from a common counter, one after the other.
-Nobody waits for a helper that got no part: where another program, or PyTorch's own threads, have the other cores, the
-calling thread does the work alone instead of waiting for its turn there. (OpenMP's threads, which numba's
-``parallel=True`` uses, must all arrive at the end of every launch: with one busy neighbour on two cores, small launches
-took ten times as long so.)
+A launch is cut into parts, which the calling thread and its helpers take one after the other. Nobody waits for a helper
+that got no part: where another program, or PyTorch's own threads, have the other cores, the calling thread does the work
+alone instead of waiting for its turn there. (OpenMP's threads, which numba's ``parallel=True`` uses, must all arrive at
+the end of every launch: with one busy neighbour on two cores, small launches took ten times as long so.)
 """
 
 from __future__ import annotations
@@ -23,31 +22,58 @@ from warpdrive.backends.cpu import cache
 PARTS_PER_THREAD = 4
 """How finely a launch is cut: enough that threads of unequal speed end together."""
 
-# The word that parts are taken from holds how many there are and, below it, which comes next: one atomic addition
-# tells a thread both, so that it can never mistake a part of one launch for a part of another.
+PATIENCE = 200_000
+"""How often a helper looks for the next launch before it sleeps, which takes about 100 microseconds: to be woken takes
+about as long, and steps of small environments follow each other within that time."""
+
+MAX_THREADS = 256
+
+# A job's words, each in a cache line of its own: what is done, the machine code and its table, into how many parts the
+# launch is cut, how many queues there are, and the queues. A queue's word holds where its parts end and, below it,
+# which comes next: one atomic addition tells a thread both, so that it can never mistake a part of one launch for a
+# part of another. Each thread begins with its own queue, which holds the same part of the blocks in every launch, so
+# that their memory stays in its core's cache; then it helps with the others.
 _TEXT = """
 from numba import njit
 from warpdrive.backends.cpu.intrinsics import atomic_load, atomic_store, call_entry, fetch_add
 
-TAKEN, DONE, FUNCTION, TABLE = 0, 8, 16, 24
+LINE = 64
+DONE, FUNCTION, TABLE, PARTS, QUEUES, FIRST_QUEUE = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
 BITS, MASK = 24, (1 << 24) - 1
 
-@njit("void(intp)", nogil=True, cache=True, _nrt=False)
-def take_parts(job):
-    while True:
-        word = fetch_add(job + TAKEN, 1)
-        part, parts = word & MASK, word >> BITS
-        if part >= parts:
-            return
-        call_entry(atomic_load(job + FUNCTION), atomic_load(job + TABLE), part, parts)
-        fetch_add(job + DONE, 1)
+@njit("void(intp, intp)", nogil=True, cache=True, _nrt=False)
+def take_parts(job, thread):
+    queues = atomic_load(job + QUEUES)
+    for turn in range(queues):
+        queue = job + FIRST_QUEUE + LINE * ((thread + turn) % queues)
+        while True:
+            word = fetch_add(queue, 1)
+            part = word & MASK
+            if part >= word >> BITS:
+                break
+            call_entry(atomic_load(job + FUNCTION), atomic_load(job + TABLE), part, atomic_load(job + PARTS))
+            fetch_add(job + DONE, 1)
 
-@njit("void(intp, intp, intp, intp)", nogil=True, cache=True, _nrt=False)
-def open_job(job, function, table, parts):
+@njit("void(intp, intp, intp)", nogil=True, cache=True, _nrt=False)
+def help_out(job, thread, patience):
+    idle = 0
+    while idle < patience:
+        word = atomic_load(job + FIRST_QUEUE + LINE * thread)
+        if word & MASK < word >> BITS:
+            take_parts(job, thread)
+            idle = 0
+        idle += 1
+
+@njit("void(intp, intp, intp, intp, intp)", nogil=True, cache=True, _nrt=False)
+def open_job(job, function, table, parts, queues):
     atomic_store(job + FUNCTION, function)
     atomic_store(job + TABLE, table)
+    atomic_store(job + PARTS, parts)
+    atomic_store(job + QUEUES, queues)
     atomic_store(job + DONE, 0)
-    atomic_store(job + TAKEN, parts << BITS)
+    for queue in range(queues):
+        first, end = queue * parts // queues, (queue + 1) * parts // queues
+        atomic_store(job + FIRST_QUEUE + LINE * queue, end << BITS | first)
 
 @njit("void(intp, intp)", nogil=True, cache=True, _nrt=False)
 def run_alone(function, table):
@@ -67,7 +93,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self.module = _native_code()
-        self.job = np.zeros(4, np.int64)
+        self.job = np.zeros((5 + MAX_THREADS) * 8, np.int64)
         self.busy = threading.Lock()
         self.doors: list[_thread.LockType] = []
 
@@ -75,11 +101,11 @@ class _Pool:
         address = self.job.ctypes.data
         with self.busy:
             self._employ(helpers)
-            self.module.open_job(address, function, table, parts)
+            self.module.open_job(address, function, table, parts, helpers + 1)
             for door in self.doors[:helpers]:
                 if door.locked():  # its helper waits behind it
                     door.release()
-            self.module.take_parts(address)
+            self.module.take_parts(address, 0)
             while not self.module.is_done(address, parts):
                 time.sleep(0)
 
@@ -88,17 +114,18 @@ class _Pool:
             door = _thread.allocate_lock()
             door.acquire()
             self.doors.append(door)
-            threading.Thread(target=self._help, args=(door,), daemon=True, name="warpdrive-helper").start()
+            number = len(self.doors)
+            threading.Thread(target=self._help, args=(door, number), daemon=True, name=f"warpdrive-{number}").start()
 
-    def _help(self, door: _thread.LockType) -> None:
-        address, take_parts = self.job.ctypes.data, self.module.take_parts
+    def _help(self, door: _thread.LockType, number: int) -> None:
+        address, help_out = self.job.ctypes.data, self.module.help_out
         while True:
             door.acquire()
-            take_parts(address)
+            help_out(address, number, PATIENCE)
 
 
 _pool: _Pool | None = None
-_num_threads = int(numba.config.NUMBA_NUM_THREADS)
+_num_threads = min(int(numba.config.NUMBA_NUM_THREADS), MAX_THREADS)
 
 
 def get_num_threads() -> int:
@@ -109,8 +136,8 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Set how many threads share a launch: at first as many as there are cores, or ``NUMBA_NUM_THREADS``."""
     global _num_threads
-    if count < 1:
-        raise ValueError(f"the number of threads is {count}, expected 1 or more")
+    if not 1 <= count <= MAX_THREADS:
+        raise ValueError(f"the number of threads is {count}, expected 1 to {MAX_THREADS}")
     _num_threads = count
 
 
