@@ -10,6 +10,8 @@ FENCES = ("threadfence", "threadfence_block", "threadfence_system")
 DIMENSIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 INDICES = tuple(f"{dimension}.{axis}" for dimension in DIMENSIONS for axis in "xyz")
 ARRAYS = ("local.array", "shared.array")
+LARGEST_ARRAY = {"local.array": 512 * 1024, "shared.array": 228 * 1024}
+"""Bytes per thread and per block that a GPU has at most (CUDA programming guide, technical specifications)."""
 ATOMICS = ("atomic.add", "atomic.sub", "atomic.max", "atomic.min", "atomic.exch", "atomic.cas")
 POSITIONS = ("grid", "gridsize")
 

@@ -33,7 +33,7 @@ class ResolvedKernel:
             name: (type(value).__name__, getattr(value, "dtype", None), getattr(value, "shape", None), _bytes(value))
             for name, value in self.table.constants.items()
         }
-        return "\n".join([*parts, repr(constants), repr(self.table.imports)])
+        return "\n".join([*parts, repr(constants), repr(self.table.imports), repr(self.table.shared)])
 
 
 @dataclass(frozen=True)

@@ -20,18 +20,31 @@ import numpy as np
 from warpdrive.errors import nearest
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import DeviceFunction
-from warpdrive.kernels.language import ARRAYS, SUPPORTED, Intrinsic, intrinsic_of, is_cuda_module
+from warpdrive.kernels.language import ARRAYS, LARGEST_ARRAY, SUPPORTED, Intrinsic, intrinsic_of, is_cuda_module
 from warpdrive.kernels.source import FunctionSource, read_function
-from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, at, contains_barrier, copy_tree, walk
+from warpdrive.kernels.syntax import (
+    GENERATED,
+    FunctionName,
+    IntrinsicName,
+    SharedName,
+    at,
+    contains_barrier,
+    copy_tree,
+    walk,
+)
 
 LITERALS = (bool, int, float, complex)
 
 
 @dataclass
 class Table:
-    """What the resolved functions of one kernel share: constants and library functions, by the name used for them."""
+    """What the resolved functions of one kernel share, by the name used for it.
+
+    That is constants, library functions, and the shape and dtype of each array in shared memory.
+    """
 
     constants: dict[str, Any] = field(default_factory=dict)
+    shared: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
     _functions: dict[tuple[Any, ...], Function] = field(default_factory=dict)
     _in_progress: list[tuple[Any, ...]] = field(default_factory=list)
@@ -245,6 +258,13 @@ class _Resolver(ast.NodeTransformer):
         dtype = _dtype(_look_up(arguments["dtype"], self.source, self.local_names))
         if dtype is None:
             refuse(node, f"'{ast.unparse(arguments['dtype'])}' is no dtype that a device array can have")
+        size, largest = math.prod(shape) * dtype.itemsize, LARGEST_ARRAY[path]
+        if size > largest:
+            refuse(node, f"this cuda.{path} takes {size} bytes; no device has more than {largest} for it")
+        if path == "shared.array":
+            name = f"{GENERATED}shared_{len(self.table.shared)}"
+            self.table.shared[name] = (shape, dtype.name)
+            return at(node, SharedName(name, ast.Load()))
         return at(
             node,
             ast.Call(IntrinsicName.of(path, node), [ast.Constant(cast(Any, shape)), ast.Constant(dtype.name)], []),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from warpdrive.kernels.errors import KernelError
 
@@ -25,7 +25,7 @@ class FunctionSource:
     tree: ast.FunctionDef
     file: str
     namespace: Mapping[str, Any]
-    defaults: Mapping[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -39,7 +39,19 @@ class FunctionSource:
 
 
 def read_function(function: FunctionType) -> FunctionSource:
-    """Read a Python function. Raises :class:`KernelError` if its source cannot be found or is no plain ``def``."""
+    """Read a Python function. Raises :class:`KernelError` if its source cannot be found or is no plain ``def``.
+
+    The tree of one function is always the same object; what its free names stand for is looked up each time.
+    """
+    if function not in _read:
+        _read[function] = _read_text(function)
+    return replace(_read[function], namespace=_namespace_of(function), defaults=_defaults_of(function))
+
+
+_read: WeakKeyDictionary[FunctionType, FunctionSource] = WeakKeyDictionary()
+
+
+def _read_text(function: FunctionType) -> FunctionSource:
     file = inspect.getsourcefile(function) or function.__code__.co_filename
     try:
         lines, first_line = inspect.getsourcelines(function)
@@ -48,9 +60,7 @@ def read_function(function: FunctionType) -> FunctionSource:
             f"the source of kernel function '{function.__name__}' cannot be read ({file}): "
             "define it in a file or a notebook cell, not through exec or an interactive prompt"
         ) from None
-    return parse_function(
-        textwrap.dedent("".join(lines)), file, first_line, _namespace_of(function), _defaults_of(function)
-    )
+    return parse_function("".join(lines), file, first_line, {})
 
 
 def parse_function(
@@ -58,16 +68,18 @@ def parse_function(
     file: str,
     first_line: int,
     namespace: Mapping[str, Any],
-    defaults: Mapping[str, Any] | None = None,
 ) -> FunctionSource:
-    """Parse the text of one ``def`` statement that begins at ``first_line`` of ``file``."""
+    """Parse the text of one ``def`` statement, indented or not, that begins at ``first_line`` of ``file``."""
+    is_indented = text[:1].isspace()
     try:
-        (tree,) = ast.parse(text).body
+        (tree,) = ast.parse("if True:\n" + text if is_indented else text).body
+        if is_indented:
+            (tree,) = tree.body  # type: ignore[attr-defined]
     except (SyntaxError, ValueError):
         tree = None
     if not isinstance(tree, ast.FunctionDef):
         raise KernelError(f"{file}:{first_line}: a kernel function is a plain 'def', not a lambda or expression")
-    ast.increment_lineno(tree, first_line - 1)
+    ast.increment_lineno(tree, first_line - 1 - is_indented)
     for node in ast.walk(tree):
         node.file = file  # type: ignore[attr-defined]
     arguments = tree.args
@@ -77,7 +89,7 @@ def parse_function(
             "a kernel function has plain named ones"
         )
     tree.decorator_list = []
-    return FunctionSource(tree, file, namespace, dict(defaults or {}))
+    return FunctionSource(tree, file, namespace)
 
 
 def _namespace_of(function: FunctionType) -> dict[str, Any]:

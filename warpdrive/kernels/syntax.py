@@ -41,6 +41,10 @@ class IntrinsicName(ast.Name):
         return at(place, name)
 
 
+class SharedName(ast.Name):
+    """A name that stands for an array in shared memory: one for each place that declares one."""
+
+
 class FunctionName(ast.Name):
     """A name that stands for another resolved function."""
 

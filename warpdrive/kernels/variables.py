@@ -16,13 +16,12 @@ from warpdrive.kernels.syntax import FunctionName, IntrinsicName, loaded_names, 
 class Variables:
     """The variables of a kernel that live in more than one region.
 
-    ``recomputed`` are assigned once, from nothing that ever changes (indices, scalar arguments, constants): each
-    region that reads one computes it anew. ``shared`` are arrays in shared memory. ``kept`` are all others that a
-    region reads before it assigns them: each has a slot per thread.
+    ``recomputed`` are assigned once, from nothing that ever changes (indices, scalar arguments, constants, arrays in
+    shared memory): each region that reads one computes it anew. ``kept`` are all others that a region reads before it
+    assigns them: each has a slot per thread.
     """
 
     recomputed: dict[str, ast.Assign]
-    shared: dict[str, ast.Assign]
     kept: list[str]
 
 
@@ -32,15 +31,14 @@ def place_variables(
     """Decide where each local variable lives.
 
     ``parameters`` are the names of the kernel's parameters, ``arrays`` those among them that are arrays. Assignments
-    of variables that are recomputed or shared are taken out of the regions.
+    of variables that are recomputed are taken out of the regions.
     """
     regions = list(regions_of(parts))
     assignments = _single_assignments(regions)
-    shared = {name: node for name, node in assignments.items() if _is_array_call(node.value, "shared.array")}
     recomputed = _recomputed(assignments, _constant_names(regions, parameters, arrays, table))
     for region in regions:
-        region.statements = _without({*map(id, (*shared.values(), *recomputed.values()))}, region.statements)
-    return Variables(recomputed, shared, sorted(_kept(parts) - shared.keys()))
+        region.statements = _without({*map(id, recomputed.values())}, region.statements)
+    return Variables(recomputed, sorted(_kept(parts)))
 
 
 def exposed_names(statements: list[ast.stmt]) -> set[str]:
@@ -96,7 +94,7 @@ def _constant_names(
     regions: list[Region], parameters: Collection[str], arrays: Collection[str], table: Table
 ) -> set[str]:
     assigned = stored_names(statement for region in regions for statement in region.statements)
-    return (set(parameters) - set(arrays) - assigned) | set(table.constants) | set(table.imports)
+    return (set(parameters) - set(arrays) - assigned) | {*table.constants, *table.imports, *table.shared}
 
 
 def _recomputed(assignments: dict[str, ast.Assign], constant: set[str]) -> dict[str, ast.Assign]:
@@ -122,10 +120,6 @@ def _never_changes(node: ast.expr, constant: Collection[str]) -> bool:
     if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp)):
         return all(_never_changes(c, constant) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr))
     return False
-
-
-def _is_array_call(node: ast.expr, path: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path == path
 
 
 def _without(removed: set[int], statements: list[ast.stmt]) -> list[ast.stmt]:

@@ -23,6 +23,7 @@ from warpdrive.kernels.syntax import (
     RANGE,
     FunctionName,
     IntrinsicName,
+    SharedName,
     assign,
     at,
     copy_tree,
@@ -53,7 +54,7 @@ class Slot:
     @property
     def array(self) -> str:
         """The name of the array that holds the slots of all threads."""
-        return f"{GENERATED}slots_{self.name.removeprefix(GENERATED)}"
+        return f"{GENERATED}slots_{self.name}"
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def generate_functions(kernel: LoweredKernel) -> GeneratedModule:
         writer.function(
             FUNCTION_DECORATOR,
             function.name,
-            [*function.parameters, *indices_used(function)],
+            [*function.parameters, *hidden_parameters(function)],
             writer.adapt(function.body),
         )
     return writer.module(kernel.table, "")
@@ -129,18 +130,20 @@ def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> Genera
     """Generate a function ``twin`` with the kernel's statements, barriers left out, to infer types from."""
     writer = _Writer()
     parameters = [*kernel.parameters, *map(index_name, INDICES)]
-    writer.function("", "twin", parameters, writer.adapt(kernel.body_without_barriers()))
+    writer.function("", "twin", parameters, [*_shared_arrays(kernel, writer), *_whole_body(kernel, writer)])
     return writer.module(kernel.table, _import_text(kernel, functions_module))
 
 
-def indices_used(function: Function) -> list[str]:
-    """Return the index variables that a device function needs from its caller, in a fixed order."""
-    used = set()
+def hidden_parameters(function: Function) -> list[str]:
+    """Return what a device function needs from its caller besides its arguments: indices and shared arrays."""
+    used, shared = set(), set()
     for body in (function.body, *(callee.body for callee in function.callees())):
         for node in walk(body):
             if isinstance(node, IntrinsicName):
                 used |= _indices_behind(node)
-    return [index_name(path) for path in INDICES if path in used]
+            if isinstance(node, SharedName):
+                shared.add(node.id)
+    return [*(index_name(path) for path in INDICES if path in used), *sorted(shared)]
 
 
 def _indices_behind(node: IntrinsicName) -> set[str]:
@@ -151,6 +154,16 @@ def _indices_behind(node: IntrinsicName) -> set[str]:
     return {node.path} & set(INDICES)
 
 
+def _whole_body(kernel: LoweredKernel, writer: _Writer) -> list[ast.stmt]:
+    return writer.adapt(kernel.body_without_barriers())
+
+
+def _shared_arrays(kernel: LoweredKernel, writer: _Writer) -> list[ast.stmt]:
+    """Write the statements that make the arrays in shared memory, which all threads of a block then see."""
+    arrays = ((name, writer.stack_array(*array)) for name, array in kernel.table.shared.items())
+    return [assign(name, ast.Call(load(function), [], [])) for name, function in arrays]
+
+
 class _Block:
     """Writes the body of ``wd__run_block``."""
 
@@ -159,8 +172,7 @@ class _Block:
         self.slots = {slot.name: slot for slot in slots}
 
     def statements(self) -> list[ast.stmt]:
-        shared = self.writer.adapt(list(self.kernel.variables.shared.values()))
-        return [*shared, *self.sequence(self.kernel.parts)]
+        return [*_shared_arrays(self.kernel, self.writer), *self.sequence(self.kernel.parts)]
 
     def sequence(self, parts: Sequence[Region | Loop]) -> list[ast.stmt]:
         written: list[ast.stmt] = []
@@ -246,15 +258,18 @@ class _Adapter(ast.NodeTransformer):
     def visit_FunctionName(self, node: FunctionName) -> ast.expr:
         return load(node.id)
 
+    def visit_SharedName(self, node: SharedName) -> ast.expr:
+        return load(node.id)
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, IntrinsicName):
-            if node.func.path in ("local.array", "shared.array"):
+            if node.func.path == "local.array":
                 shape, dtype = (argument.value for argument in node.args if isinstance(argument, ast.Constant))
                 return ast.Call(load(self.writer.stack_array(shape, dtype)), [], [])
             if node.func.path in ("grid", "gridsize"):
                 return _position(node, node.func.path)
         if isinstance(node.func, FunctionName):
-            node.args = [*node.args, *map(load, indices_used(node.func.function))]
+            node.args = [*node.args, *map(load, hidden_parameters(node.func.function))]
         self.generic_visit(node)
         return node
 

@@ -1,0 +1,214 @@
+"""Locals that live across barriers, and those that do not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import warpdrive as wd
+
+
+def numbers(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-20, 20, count).astype(np.int32)
+
+
+def of_all_types(a, out, weights):
+    i = cuda.threadIdx.x
+    whole = a[i]
+    long = np.int64(3_000_000_000) + i
+    half = weights[i] * 0.5
+    single = np.float32(1.5) * weights[i]
+    small = np.int8(i)
+    positive = a[i] > 0
+    unsigned = np.uint32(4_000_000_000) + np.uint32(i)
+    turning = complex(half, whole)
+    cuda.syncthreads()
+    out[i] = whole + long + half + single + small + unsigned + turning.imag + turning.real
+    if positive:
+        cuda.syncthreads()
+        out[i] += 0.25
+    positive = not positive
+    cuda.syncthreads()
+    out[i] += 0.125 * positive
+
+
+def assigned_in_some_branches(a, out):
+    i = cuda.threadIdx.x
+    if a[i] > 0:
+        x = a[i]
+    elif a[i] < -5:
+        x = -1
+        y = i
+    cuda.syncthreads()
+    if a[i] > 0:
+        out[i] = x
+        x += 1
+    cuda.syncthreads()
+    if a[i] < -5:
+        out[i] = x + y
+    elif a[i] > 0:
+        out[i] += 10 * x
+
+
+def reassigned_parameters(a, out, count, scale):
+    i = cuda.threadIdx.x
+    count = count + i
+    cuda.syncthreads()
+    if i > 3:
+        scale = 0.5
+        count -= 1
+    cuda.syncthreads()
+    out[i] = a[i] * scale + count
+    for count in range(3):
+        cuda.syncthreads()
+        out[i] += count
+
+
+def from_int_to_float(a, out):
+    i = cuda.threadIdx.x
+    x = 1
+    cuda.syncthreads()
+    x = x + a[i] * 0.5
+    cuda.syncthreads()
+    total = 0
+    for k in range(3):
+        total += x * k
+        cuda.syncthreads()
+        if k == 1:
+            total /= 4
+    out[i] = total
+
+
+def loop_variables_after_loops(a, out):
+    i = cuda.threadIdx.x
+    k = -7
+    for k in range(a[i]):
+        if k == i:
+            break
+    cuda.syncthreads()
+    out[i] = k
+    for j in range(2, 9, 3):
+        for m in range(j):  # noqa: B007
+            cuda.syncthreads()
+    out[i] += 100 * j + 10_000 * m
+
+
+def recomputed_between_barriers(a, out, count):
+    """Some locals never change: the library may compute them anew, in loops, conditions and functions, too."""
+    i, n = cuda.threadIdx.x, cuda.blockDim.x
+    half = n // 2
+    quarter = half // 2 if half > 1 else 1
+    if i < n:
+        angle = math.cos(float(count)) + half
+        step = min(quarter, count)
+    cuda.syncthreads()
+    for _ in range(2):
+        offset = step + half
+        cuda.syncthreads()
+        out[i] += a[(i + offset) % n] * quarter + angle
+    count = 2
+    cuda.syncthreads()
+    out[i] += offset * count
+
+
+def depends_on_what_changes(a, out, count):
+    """Looks as if it never changed, but what it is computed from does."""
+    i = cuda.threadIdx.x
+    total = 0
+    for k in range(3):
+        count += k
+        twice = 2 * count
+        cuda.syncthreads()
+        total += twice
+    row = a[i]
+    a[i] = 1000
+    cuda.syncthreads()
+    out[i] = total + row
+
+
+def swapped(a, out):
+    i = cuda.threadIdx.x
+    x, y = 1, 1
+    for _ in range(6):
+        x, y = y, x + y
+        cuda.syncthreads()
+    out[i] = x + 100 * y + a[i]
+
+
+def named_like_what_the_library_adds(a, out):
+    i = cuda.threadIdx.x
+    guard_1, returned_0, result_1, own_x, value_1, thread, array_0 = i, 2 * i, 3, a[i], 5, 6, 7
+    if i < 5:
+        cuda.syncthreads()
+        guard_1 += 1
+        if i == 2:
+            return
+    for following_0_1 in range(2):
+        end_0_1 = following_0_1
+        out[i] += end_0_1
+    cuda.syncthreads()
+    out[i] += guard_1 + returned_0 + result_1 + own_x + value_1 + thread + array_0
+
+
+def stay_in_their_block(out):
+    """What a block leaves in its variables must not reach the next one."""
+    i = cuda.threadIdx.x
+    x = 0
+    cuda.syncthreads()
+    x += 1
+    done = False
+    while not done:
+        cuda.syncthreads()
+        x += 1
+        done = x > i
+    out[cuda.grid(1)] = x
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [assigned_in_some_branches, from_int_to_float, loop_variables_after_loops, swapped],
+    ids=lambda kernel: kernel.__name__,
+)
+def test_kernel_does_what_its_python_does(check, kernel):
+    for seed in range(2):
+        check(kernel, 1, 12, numbers(12, seed), np.zeros(12, np.float64))
+
+
+def test_numbers_of_all_types(check):
+    check(of_all_types, 1, 8, numbers(8), np.zeros(8), np.linspace(-1, 1, 8).astype(np.float32), uniform=False)
+
+
+def test_parameters_that_are_reassigned(check):
+    check(reassigned_parameters, 1, 8, numbers(8), np.zeros(8), 5, 2.0)
+
+
+def test_what_never_changes_and_what_only_seems_so(check):
+    check(recomputed_between_barriers, 1, 8, numbers(8), np.zeros(8), 3)
+    check(depends_on_what_changes, 1, 8, numbers(8), np.zeros(8), 3)
+
+
+def test_authors_may_use_any_name_without_the_library_s_prefix(check):
+    check(named_like_what_the_library_adds, 1, 8, numbers(8), np.zeros(8), uniform=False)
+
+
+def test_every_block_starts_afresh(check):
+    check(stay_in_their_block, 9, 5, np.zeros(45, np.int64))
+
+
+def test_a_local_array_that_changes_places_across_a_barrier_is_refused():
+    @wd.kernel
+    def kernel(out):
+        i = cuda.threadIdx.x
+        old = cuda.local.array(2, np.int32)
+        new = cuda.local.array(2, np.int32)
+        old[0], new[0] = 1, 2
+        cuda.syncthreads()
+        old, new = new, old
+        cuda.syncthreads()
+        out[i] = old[0]
+
+    with pytest.raises(wd.errors.WarpDriveError, match=r"test_variables.py:\d+.*'old'"):
+        kernel[1, 2](np.zeros(2, np.int32))
