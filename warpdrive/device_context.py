@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -79,9 +81,12 @@ class DeviceContext:
         self._declared[name] = _Declaration(tuple(shape), torch_dtype(dtype, f"array '{name}'"))
 
     def allocate(self) -> None:
-        """Allocate all declared arrays in one piece of memory, filled with zeros."""
+        """Allocate all declared arrays in one piece of memory, filled with zeros.
+
+        Raises :class:`DefinitionError` where the device has not that much.
+        """
         offsets = self._offsets()
-        self._memory = torch.zeros(self.state_bytes, dtype=torch.uint8, device=self.device)
+        self._memory = self._zeros("the state of the replicas", (self.state_bytes,), torch.uint8)
         for name, declaration in self._declared.items():
             length = declaration.bytes_per_env * self.num_envs
             part = self._memory[offsets[name] : offsets[name] + length]
@@ -96,6 +101,13 @@ class DeviceContext:
             array = torch.from_numpy(np.array(array, order="C"))
         self._arrays[name] = array.to(self.device)
         return self._arrays[name]
+
+    def zeros(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """Make an array of zeros that is no part of the per-replica state; return it.
+
+        Raises :class:`DefinitionError` where the device has not enough memory for it.
+        """
+        return self.put(name, self._zeros(f"array '{name}'", shape, dtype))
 
     def discard(self, names: Iterable[str]) -> None:
         """Forget arrays that :meth:`put` keeps; who holds their tensors keeps their memory."""
@@ -175,6 +187,19 @@ class DeviceContext:
     ) -> None:
         self.close()
 
+    def _zeros(self, what: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        needed = math.prod(shape) * dtype.itemsize
+        message = (
+            f"{what} needs {needed / 2**30:.1f} GiB for {self.num_envs} replicas, more than {self.device} has: "
+            "use fewer replicas, or shorter rollouts"
+        )
+        if self.device.type == "cpu" and needed > _host_memory():
+            raise DefinitionError(message)
+        try:
+            return torch.zeros(*shape, dtype=dtype, device=self.device)
+        except RuntimeError as error:  # what PyTorch raises when an allocation fails, on any device
+            raise DefinitionError(message) from error
+
     def _padded(self, declaration: _Declaration) -> int:
         return -(-declaration.bytes_per_env * self.num_envs // _ALIGNMENT) * _ALIGNMENT
 
@@ -187,3 +212,11 @@ class DeviceContext:
 
     def _rows(self, envs: torch.Tensor | Sequence[int] | None) -> torch.Tensor | None:
         return None if envs is None else torch.as_tensor(envs, dtype=torch.int64, device=self.device)
+
+
+def _host_memory() -> float:
+    """Return the bytes of this machine's memory, or infinity where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf

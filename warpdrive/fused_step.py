@@ -16,8 +16,6 @@ from warpdrive.environment import Environment
 from warpdrive.kernels.kernel import DeviceFunction, Kernel, kernel_from_source
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
-RECORDED = ("log_probabilities", "rewards", "terminated", "truncated")
-
 
 class FusedKernel:
     """Writes the source of a fused kernel, call by call, and binds its arguments.

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
+from warpdrive.binding import named_parameters
 from warpdrive.device_context import DeviceContext
+from warpdrive.environment import Environment
+from warpdrive.spaces import action_arrays, observation_arrays
+
+_OPTIONAL = {"active": "active", "still_active": "active", "action_mask": "action_mask"}
+"""What a rollout records only where the environment has it: its name there, and the array it is recorded from."""
 
 
 @dataclass
@@ -79,3 +85,39 @@ class Rollout:
         if isinstance(self.observations, dict):
             return [(self.observation_names[tag], tensor) for tag, tensor in self.observations.items()]
         return [("observations", self.observations)]
+
+
+def make_record(environment: Environment, context: DeviceContext, num_steps: int) -> dict[str, torch.Tensor]:
+    """Make the arrays ``rollout.<name>`` that the fused step records into, and return them by name.
+
+    Raises :class:`DefinitionError` where there is not enough memory.
+    """
+    per_env = (num_steps, context.num_envs)
+    per_agent = (*per_env, int(environment.num_agents))
+    shapes: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
+        "log_probabilities": (per_agent, torch.float32),
+        "rewards": (per_agent, torch.float32),
+        "terminated": (per_env, torch.bool),
+        "truncated": (per_env, torch.bool),
+        "final_slot": (per_env, torch.int32),
+        "final_count": (per_env[1:], torch.int32),
+        "step": ((1,), torch.int32),
+    }
+    for name, source in _OPTIONAL.items():
+        if source in context:
+            shapes[name] = ((num_steps, *context[source].shape), torch.bool)
+    for array in action_arrays(environment):
+        shapes[array.name] = ((*per_env, *array.shape), context[array.name].dtype)
+    for array in observation_arrays(environment):
+        dtype = context[array.name].dtype
+        shapes[array.name] = ((num_steps + 1, context.num_envs, *array.shape), dtype)
+        slots = _most_truncations(environment, num_steps)
+        shapes[f"final_{array.name}"] = ((slots, context.num_envs, *array.shape), dtype)
+    return {name: context.zeros(f"rollout.{name}", shape, dtype) for name, (shape, dtype) in shapes.items()}
+
+
+def _most_truncations(environment: Environment, num_steps: int) -> int:
+    """Return how often an episode of one replica can be truncated within a rollout."""
+    if "truncated" in named_parameters([environment.step, environment.observe, environment.reset]):
+        return num_steps
+    return (num_steps - 1) // int(environment.episode_length) + 1

@@ -108,3 +108,10 @@ def test_leaving_the_context_frees_its_arrays() -> None:
     with filled() as context:
         assert "position" in context
     assert "position" not in context
+
+
+def test_too_much_memory_is_refused_before_it_is_taken() -> None:
+    context = DeviceContext("cpu", 1 << 40)
+    context.declare("position", (110, 2), np.float32)
+    with pytest.raises(DefinitionError, match=r"the state of the replicas needs 901120.0 GiB .* use fewer replicas"):
+        context.allocate()

@@ -1,0 +1,161 @@
+"""Make the arrays that hold the replicas of an environment: which there are, and what they start with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from warpdrive import random
+from warpdrive.binding import Binding, named_parameters
+from warpdrive.device_context import DeviceContext, torch_dtype
+from warpdrive.environment import Environment, State
+from warpdrive.errors import DefinitionError
+from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
+
+Shapes = dict[str, tuple[tuple[int, ...], npt.DTypeLike]]
+
+_MAY_START = ("observations", "active", "action_mask")
+"""The reserved arrays that ``initial_state`` may give first values to, by the beginnings of their names."""
+
+
+def make_replica_arrays(
+    environment: Environment, context: DeviceContext, seed: int, first_env: int, pool_size: int
+) -> Binding:
+    """Declare, allocate and fill every array of a checked environment; return how kernel functions find them.
+
+    Raises :class:`DefinitionError` for start states that cannot work, and :class:`KernelError` for a parameter of a
+    kernel function that is bound to nothing.
+    """
+    starts = _draw_starts(environment, seed, pool_size)
+    reserved = _reserved(environment, starts[0])
+    _check_starts(environment, starts, reserved)
+    for name in {"active", "action_mask"} & reserved.keys():  # every agent is there, and may do anything
+        for start in starts:
+            start.setdefault(name, np.ones(reserved[name][0], np.bool_))
+    arrays = {name: (value.shape, value.dtype) for name, value in starts[0].items()} | reserved
+    for name, (shape, dtype) in (arrays | _own(environment)).items():
+        context.declare(name, shape, dtype)
+    context.allocate()
+    _fill(environment, context, starts, seed, first_env)
+    binding = Binding(environment, context, arrays)
+    for kernel in (environment.step, environment.observe, environment.reset):
+        if kernel is not None:
+            binding.check(kernel)
+    return binding
+
+
+def can_sample(environment: Environment) -> bool:
+    """Whether the library can sample the environment's actions: all are discrete."""
+    return all(array.choices for array in action_arrays(environment))
+
+
+def _draw_starts(environment: Environment, seed: int, pool_size: int) -> list[State]:
+    rng = np.random.default_rng(seed)
+    starts = []
+    for _ in range(pool_size):
+        state = environment.initial_state(rng)
+        if not isinstance(state, dict):
+            raise DefinitionError(f"initial_state of {type(environment).__name__} returned {state!r}, expected a dict")
+        starts.append({name: np.asarray(value) for name, value in state.items()})
+    return starts
+
+
+def _reserved(environment: Environment, start: State) -> Shapes:
+    """Return the reserved arrays of an environment; some exist only if a kernel function or the start names them."""
+    agents = int(environment.num_agents)
+    reserved: Shapes = {
+        "rewards": ((agents,), np.float32),
+        "terminated": ((), np.bool_),
+        "truncated": ((), np.bool_),
+        "timestep": ((), np.int32),
+    }
+    for array in (*observation_arrays(environment), *action_arrays(environment)):
+        reserved[array.name] = (array.shape, array.dtype)
+    choices = max(sum(array.choices) for array in action_arrays(environment))
+    optional: Shapes = {
+        "active": ((agents,), np.bool_),
+        "action_mask": ((agents, choices), np.bool_),
+        "rng": ((agents, 4), np.uint32),
+    }
+    named = named_parameters([environment.step, environment.observe, environment.reset])
+    return reserved | {name: kind for name, kind in optional.items() if name in named or name in start}
+
+
+def _own(environment: Environment) -> Shapes:
+    """Return the library's own arrays, whose names no kernel function of a user can have."""
+    agents = int(environment.num_agents)
+    own: Shapes = {f"final_{array.name}": (array.shape, array.dtype) for array in observation_arrays(environment)}
+    own |= {f"episode.{name}": ((agents,), np.float32) for name in ("running_return", "last_return", "return_sum")}
+    counts = ("last_length", "length_sum", "episodes", "terminations")
+    own |= {f"episode.{name}": ((), np.int32) for name in counts}
+    own |= {"reset.choice": ((), np.int32), "reset.stream": ((4,), np.uint32)}
+    if can_sample(environment):
+        own |= {"sampler.rng": ((agents, 4), np.uint32), "sampler.log_probabilities": ((agents,), np.float32)}
+    return own
+
+
+def _check_starts(environment: Environment, starts: list[State], reserved: Shapes) -> None:
+    title = f"initial_state of {type(environment).__name__}"
+    for start in starts:
+        if start.keys() != starts[0].keys():
+            raise DefinitionError(f"{title} returned the arrays {sorted(start)} and before {sorted(starts[0])}")
+        for name, value in start.items():
+            if not name.isidentifier():
+                raise DefinitionError(f"{title} returned an array named {name!r}, which no parameter can have")
+            torch_dtype(value.dtype, f"array '{name}' of {title}")
+            expected = (starts[0][name].shape, starts[0][name].dtype)
+            if name in reserved:
+                if not name.startswith(_MAY_START):
+                    raise DefinitionError(f"{title} returned '{name}', which the library writes itself")
+                expected = (reserved[name][0], np.dtype(reserved[name][1]))
+            if (value.shape, value.dtype) != expected:
+                raise DefinitionError(
+                    f"{title}: array '{name}' is {value.dtype} {value.shape}, expected {expected[1]} {expected[0]}"
+                )
+
+
+def _fill(environment: Environment, context: DeviceContext, starts: list[State], seed: int, first_env: int) -> None:
+    agents, count = int(environment.num_agents), context.num_envs
+    for name in starts[0]:
+        context.put(f"pool.{name}", np.stack([start[name].reshape(-1) for start in starts]))
+    context.put("reset.pool_size", np.array([len(starts)], np.int32))
+    context.put("constant.episode_length", np.array([environment.episode_length], np.int32))
+    _copy(context["reset.stream"], random.initial_rng(seed, first_env, count, 1)[:, 0])
+    if "rng" in context:
+        _copy(context["rng"], random.initial_rng(seed, first_env, count, agents))
+    if can_sample(environment):
+        _copy(context["sampler.rng"], random.initial_rng(seed, first_env, count, agents, random.SAMPLER_FIRST_DRAW))
+        context.put("sampler.greedy", np.zeros(1, np.int32))
+        for array in action_arrays(environment):
+            _put_sampler_arrays(context, array, environment.policy_tags, agents)
+
+
+def _put_sampler_arrays(
+    context: DeviceContext, array: SpaceArray, policy_tags: Mapping[str, Iterable[int]], num_agents: int
+) -> None:
+    context.put(f"constant.rows_of_{array.name}", _rows(array.agents, num_agents))
+    for tag, agents in policy_tags.items():
+        ids = [int(agent) for agent in agents]
+        if set(ids) <= set(array.agents):
+            shape = (context.num_envs, len(ids), sum(array.choices))
+            context.zeros(f"sampler.logits_{tag}", shape, torch.float32)
+            if "action_mask" in context:
+                context.zeros(f"sampler.masked_logits_{tag}", shape, torch.float32)
+            context.put(f"constant.rows_{tag}", _rows(ids, num_agents))
+            context.put(f"constant.num_choices_{tag}", np.array(array.choices, np.int32))
+
+
+def _copy(tensor: torch.Tensor, words: npt.NDArray[Any]) -> None:
+    tensor.copy_(torch.from_numpy(words))
+
+
+def _rows(agents: Iterable[int], num_agents: int) -> npt.NDArray[np.int32]:
+    """Return, for each agent of the replica, its place among the given ones, or -1."""
+    rows = np.full(num_agents, -1, np.int32)
+    for row, agent in enumerate(agents):
+        rows[agent] = row
+    return rows
