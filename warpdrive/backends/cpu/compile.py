@@ -18,6 +18,7 @@ from warpdrive.backends.cpu import cache
 from warpdrive.backends.cpu.generate import (
     ArgumentKind,
     GeneratedModule,
+    LaunchKind,
     Slot,
     generate_functions,
     generate_kernel,
@@ -44,23 +45,23 @@ class CompiledKernel:
 _compiled: dict[str, CompiledKernel] = {}
 
 
-def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], block_rank: int) -> CompiledKernel:
+def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], launch: LaunchKind) -> CompiledKernel:
     """Compile a kernel for arguments of the given types, or read it from the cache.
 
     Raises :class:`KernelError`, with the author's file and line, for what cannot be compiled.
     """
-    key = cache.key_of(kernel.content(), repr(list(kinds.items())), str(block_rank))
+    key = cache.key_of(kernel.content(), repr(list(kinds.items())), repr(launch))
     if key not in _compiled:
-        _compiled[key] = _compile(key, kernel, kinds, block_rank)
+        _compiled[key] = _compile(key, kernel, kinds, launch)
     return _compiled[key]
 
 
-def _compile(key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], block_rank: int) -> CompiledKernel:
+def _compile(key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], launch: LaunchKind) -> CompiledKernel:
     origins: dict[str, GeneratedModule] = {}
     with _errors_at_their_origin(kernel, origins):
         if not cache.is_stored(key):
             arrays = [name for name, kind in kinds.items() if kind.rank is not None]
-            _generate(key, lower(kernel, arrays), kinds, block_rank, origins)
+            _generate(key, lower(kernel, arrays), kinds, launch, origins)
         cache.load(key, "functions")
         module = cache.load(key, "kernel")
         return CompiledKernel(module.entry.address, tuple(Slot(*slot) for slot in module.SLOTS), module)
@@ -70,13 +71,15 @@ def _generate(
     key: str,
     kernel: LoweredKernel,
     kinds: Mapping[str, ArgumentKind],
-    block_rank: int,
+    launch: LaunchKind,
     origins: dict[str, GeneratedModule],
 ) -> None:
     functions_module = cache.module_name(key, "functions")
     functions = generate_functions(kernel)
     origins["functions"] = functions
-    if set(known_slots(kernel)) == set(kernel.variables.kept):
+    if launch.block_rank == 0:
+        slots = []
+    elif set(known_slots(kernel)) == set(kernel.variables.kept):
         slots = list(known_slots(kernel).values())
     else:
         twin = generate_typing_twin(kernel, functions_module)
@@ -84,7 +87,7 @@ def _generate(
         cache.store(f"{key}-types", {"functions": functions.text})
         cache.import_file(functions_module, cache.path(f"{key}-types", "functions"))
         slots = infer_slots(kernel, _twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
-    generated = generate_kernel(kernel, list(kinds.values()), slots, functions_module, block_rank)
+    generated = generate_kernel(kernel, list(kinds.values()), slots, functions_module, launch)
     origins["kernel"] = generated
     cache.store(key, {"functions": functions.text, "kernel": generated.text})
 

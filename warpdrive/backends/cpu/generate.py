@@ -58,6 +58,24 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class LaunchKind:
+    """What the machine code depends on of a launch's dimensions.
+
+    ``grid_rank`` is 1 where the grid has one dimension and 3 otherwise; ``block_rank`` is 0 where a block is one
+    thread, which needs no loops over threads at all, and else likewise. Fewer make for simpler loops.
+    """
+
+    grid_rank: int
+    block_rank: int
+
+    @staticmethod
+    def of(grid: tuple[int, int, int], block: tuple[int, int, int]) -> LaunchKind:
+        """Return the kind of a launch with these dimensions."""
+        grid_rank, block_rank = (1 if dimensions[1:] == (1, 1) else 3 for dimensions in (grid, block))
+        return LaunchKind(grid_rank, 0 if block == (1, 1, 1) else block_rank)
+
+
+@dataclass(frozen=True)
 class ArgumentKind:
     """What the machine code depends on of an argument; ``rank`` is None for a number."""
 
@@ -111,17 +129,17 @@ def generate_kernel(
     argument_kinds: Sequence[ArgumentKind],
     slots: Sequence[Slot],
     functions_module: str,
-    block_rank: int,
+    launch: LaunchKind,
 ) -> GeneratedModule:
-    """Generate the module with ``wd__run_block`` and ``entry``.
-
-    ``block_rank`` is 1 where blocks have one dimension, which makes for simpler loops, and 3 otherwise.
-    """
+    """Generate the module with ``wd__run_block`` and ``entry``."""
     writer = _Writer()
-    body = _Block(kernel, slots, writer, block_rank).statements()
+    if launch.block_rank == 0:
+        body = _single_thread(kernel, writer)
+    else:
+        body = _Block(kernel, slots, writer, launch.block_rank).statements()
     arrays = [slot.array for slot in slots]
     writer.function(FUNCTION_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body)
-    writer.text(_entry_text(kernel.parameters, argument_kinds, slots))
+    writer.text(_entry_text(kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape) for slot in slots]!r}")
     return writer.module(kernel.table, _import_text(kernel, functions_module))
 
@@ -152,6 +170,14 @@ def _indices_behind(node: IntrinsicName) -> set[str]:
     if node.path == "gridsize":
         return {path for path in INDICES if path.startswith(("gridDim", "blockDim"))}
     return {node.path} & set(INDICES)
+
+
+def _single_thread(kernel: LoweredKernel, writer: _Writer) -> list[ast.stmt]:
+    """Write the body of ``wd__run_block`` for blocks of one thread, which waits for nobody."""
+    body = [*_shared_arrays(kernel, writer), *_whole_body(kernel, writer)]
+    used = loaded_names(body)
+    indices = (index_name(f"threadIdx.{axis}") for axis in AXES)
+    return [*(assign(name, ast.Constant(0)) for name in indices if name in used), *body]
 
 
 def _whole_body(kernel: LoweredKernel, writer: _Writer) -> list[ast.stmt]:
@@ -345,7 +371,7 @@ def _statements(nodes: Sequence[ast.AST]) -> list[ast.stmt]:
 
 def _header_text(table: Table) -> str:
     lines = ["import numpy as np", "from numba import cfunc, njit", f"from builtins import range as {RANGE}"]
-    lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, stack_array")
+    lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, not_negative, stack_array")
     for alias, (module, name) in table.imports.items():
         lines.append(f"from {module} import {name} as {alias}")
     for name, value in table.constants.items():
@@ -369,7 +395,9 @@ def _constant_text(value: Any) -> str:
     return f"float({str(value)!r})" if isinstance(value, float) else repr(value)
 
 
-def _entry_text(parameters: Sequence[str], kinds: Sequence[ArgumentKind], slots: Sequence[Slot]) -> str:
+def _entry_text(
+    parameters: Sequence[str], kinds: Sequence[ArgumentKind], slots: Sequence[Slot], launch: LaunchKind
+) -> str:
     """Return the function that runs one part of the blocks, and how it loads its arguments."""
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
@@ -382,7 +410,10 @@ def _entry_text(parameters: Sequence[str], kinds: Sequence[ArgumentKind], slots:
         loaders.append(f"{GENERATED}load_{number} = argument_loader{kind.loader_arguments!r}")
         loads.append(f"    {name} = {GENERATED}load_{number}({table} + {8 * place})" + "[0]" * (kind.rank is None))
         place += kind.words
-    position = [f"{index} % {grid[0]}", f"{index} // {grid[0]} % {grid[1]}", f"{index} // ({grid[0]} * {grid[1]})"]
+    position = [f"not_negative({index})", "0", "0"]
+    if launch.grid_rank > 1:
+        decoded = (f"{index} % {grid[0]}", f"{index} // {grid[0]} % {grid[1]}", f"{index} // ({grid[0]} * {grid[1]})")
+        position = [f"not_negative({place})" for place in decoded]
     rooms = [f"{slot.array}[{part}]" for slot in slots]
     return "\n".join(
         [

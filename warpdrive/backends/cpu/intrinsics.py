@@ -85,7 +85,7 @@ def argument_loader(dtype: str, rank: int, layout: str, readonly: bool) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def call_entry(typingctx: Any, function: Any, table: Any, part: Any, parts: Any) -> Any:
-    """Call the machine code at an address with the address of a table of arguments and which part of the launch to run."""
+    """Call the machine code at an address with a table of arguments, to run one part of a launch."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = ir.IntType(64)
@@ -94,6 +94,17 @@ def call_entry(typingctx: Any, function: Any, table: Any, part: Any, parts: Any)
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp, types.intp, types.intp), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def not_negative(typingctx: Any, value: Any) -> Any:
+    """Return an integer, and promise that it is not negative: as an index it need not be checked for that."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.assume(builder.icmp_signed(">=", args[0], ir.Constant(args[0].type, 0)))
+        return args[0]
+
+    return types.intp(types.intp), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]

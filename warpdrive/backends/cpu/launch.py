@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
-from warpdrive.backends.cpu.generate import ArgumentKind
+from warpdrive.backends.cpu.generate import ArgumentKind, LaunchKind
 from warpdrive.backends.cpu.workers import launch_on_all_cores, parts_of
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
@@ -52,10 +52,10 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
         name: _kind(kernel, name, array, is_number=np.ndim(given[name]) == 0 and not _has_memory(given[name]))
         for name, array in arrays.items()
     }
-    block_rank = 1 if block[1] == block[2] == 1 else 3
-    key = (*baked.values(), *kinds.values(), block_rank)
+    launch_kind = LaunchKind.of(grid, block)
+    key = (*baked.values(), *kinds.values(), launch_kind)
     if key not in known.compiled:
-        known.compiled[key] = compile_kernel(resolve_kernel(kernel.source, baked), kinds, block_rank)
+        known.compiled[key] = compile_kernel(resolve_kernel(kernel.source, baked), kinds, launch_kind)
     compiled = known.compiled[key]
     parts = parts_of(grid[0] * grid[1] * grid[2])
     table, kept = _table([*map(_number, (*grid, *block)), *arrays.values(), *_rooms(compiled, parts, block)])

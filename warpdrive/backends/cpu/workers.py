@@ -1,9 +1,9 @@
 """Spread the blocks of a launch over the cores.
 
 A launch is cut into parts, which the calling thread and its helpers take one after the other. Nobody waits for a helper
-that got no part: where another program, or PyTorch's own threads, have the other cores, the calling thread does the work
-alone instead of waiting for its turn there. (OpenMP's threads, which numba's ``parallel=True`` uses, must all arrive at
-the end of every launch: with one busy neighbour on two cores, small launches took ten times as long so.)
+that got no part: where another program, or PyTorch's own threads, have the other cores, the calling thread does the
+work alone instead of waiting for its turn there. (OpenMP's threads, which numba's ``parallel=True`` uses, must all
+arrive at the end of every launch: with one busy neighbour on two cores, small launches took ten times as long so.)
 """
 
 from __future__ import annotations
