@@ -54,6 +54,11 @@ class Kernel(DeviceFunction):
     threads are integers or tuples of up to three.
     """
 
+    @cached_property
+    def memory(self) -> dict[str, Any]:
+        """What backends, by their names, remember of the kernel from one launch to the next."""
+        return {}
+
     def __getitem__(self, configuration: tuple[Any, Any]) -> Callable[..., None]:
         """Return a callable that launches the kernel with ``configuration = (blocks, threads)``."""
         from warpdrive.backends.cpu.launch import launcher

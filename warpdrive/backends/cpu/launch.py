@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numba
 import numpy as np
@@ -23,6 +24,9 @@ from warpdrive.kernels.resolve import shape_parameters
 Dimensions = tuple[int, int, int]
 Array = npt.NDArray[Any]
 
+_C_CONTIGUOUS, _F_CONTIGUOUS, _WRITEABLE = 0x1, 0x2, 0x400
+"""Bits of ``ndarray.flags.num``: NPY_ARRAY_C_CONTIGUOUS and its like in NumPy's C API."""
+
 
 @dataclass
 class _Known:
@@ -30,9 +34,14 @@ class _Known:
 
     shape_parameters: list[str]
     compiled: dict[tuple[Any, ...], CompiledKernel] = field(default_factory=dict)
+    launchers: dict[tuple[Dimensions, Dimensions], Callable[..., None]] = field(default_factory=dict)
 
 
-_known: WeakKeyDictionary[Kernel, _Known] = WeakKeyDictionary()
+def _known(kernel: Kernel) -> _Known:
+    if "cpu" not in kernel.memory:
+        kernel.memory["cpu"] = _Known(sorted(shape_parameters(kernel.source)))
+    known: _Known = kernel.memory["cpu"]
+    return known
 
 
 def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any) -> Callable[[], None]:
@@ -42,9 +51,7 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
     are as long as the function is used.
     """
     grid, block = dimensions(blocks, "blocks"), dimensions(threads, "threads")
-    if kernel not in _known:
-        _known[kernel] = _Known(sorted(shape_parameters(kernel.source)))
-    known = _known[kernel]
+    known = _known(kernel)
     baked = _baked(kernel, known.shape_parameters, arguments)
     given = {name: arguments[name] for name in kernel.parameters if name not in baked}
     arrays = {name: _as_array(kernel, name, value) for name, value in given.items()}
@@ -69,16 +76,32 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
 
 
 def launcher(kernel: Kernel, blocks: Any, threads: Any) -> Callable[..., None]:
-    """Return a function that launches the kernel with the arguments it is called with."""
+    """Return a function that launches the kernel with the arguments it is called with.
+
+    It keeps the arguments of its last launch: when they come again, which they do in a loop, it only runs.
+    """
     grid, block = dimensions(blocks, "blocks"), dimensions(threads, "threads")
+    launchers = _known(kernel).launchers
+    if (grid, block) not in launchers:
+        launchers[grid, block] = _make_launcher(kernel, grid, block)
+    return launchers[grid, block]
+
+
+def _make_launcher(kernel: Kernel, grid: Dimensions, block: Dimensions) -> Callable[..., None]:
+    last: tuple[Any, ...] = ()
+    run: Callable[[], None] | None = None
 
     def launch(*arguments: Any) -> None:
-        if len(arguments) != len(kernel.parameters):
-            raise KernelError(
-                f"{kernel.where}: kernel '{kernel.source.name}' takes {len(kernel.parameters)} arguments "
-                f"({', '.join(kernel.parameters)}), found {len(arguments)}"
-            )
-        bind(kernel, dict(zip(kernel.parameters, arguments, strict=True)), grid, block)()
+        nonlocal last, run
+        if run is None or len(arguments) != len(last) or not all(map(operator.is_, arguments, last)):
+            if len(arguments) != len(kernel.parameters):
+                raise KernelError(
+                    f"{kernel.where}: kernel '{kernel.source.name}' takes {len(kernel.parameters)} arguments "
+                    f"({', '.join(kernel.parameters)}), found {len(arguments)}"
+                )
+            run = bind(kernel, dict(zip(kernel.parameters, arguments, strict=True)), grid, block)
+            last = arguments
+        run()
 
     return launch
 
@@ -129,21 +152,34 @@ def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
 
 
 def _kind(kernel: Kernel, name: str, array: Array, is_number: bool) -> ArgumentKind:
-    try:
-        numba.from_dtype(array.dtype)
-    except numba.core.errors.NumbaError:
+    kind = _kind_of(array.dtype, None if is_number else array.ndim, array.flags.num)
+    if kind is None:
         raise KernelError(
             f"argument '{name}' of kernel '{kernel.source.name}' has dtype {array.dtype}, which no device has"
-        ) from None
-    if is_number:
-        return ArgumentKind(array.dtype.name, None)
-    layout = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else "A"
-    return ArgumentKind(array.dtype.name, array.ndim, layout, not array.flags.writeable)
+        )
+    return kind
+
+
+@cache
+def _kind_of(dtype: np.dtype[Any], rank: int | None, flags: int) -> ArgumentKind | None:
+    """Return the kind of an array with these flags (as NumPy numbers them), or None if no device has the dtype."""
+    try:
+        numba.from_dtype(dtype)
+    except numba.core.errors.NumbaError:
+        return None
+    layout = "C" if flags & _C_CONTIGUOUS else "F" if flags & _F_CONTIGUOUS else "A"
+    return (
+        ArgumentKind(dtype.name, rank, layout, not flags & _WRITEABLE)
+        if rank is not None
+        else ArgumentKind(dtype.name, None)
+    )
 
 
 def _table(arrays: Sequence[Array]) -> tuple[npt.NDArray[np.int64], Sequence[Array]]:
     """Return the words that tell machine code where the arrays are, and what must be kept alive for them."""
-    words = [word for array in arrays for word in (array.ctypes.data, *array.shape, *array.strides)]
+    words: list[int] = []
+    for array in arrays:
+        words += (array.__array_interface__["data"][0], *array.shape, *array.strides)
     return np.array(words, np.int64), arrays
 
 
