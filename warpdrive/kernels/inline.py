@@ -30,8 +30,12 @@ def inline(function: Function) -> list[ast.stmt]:
     """Return the body of a kernel with its barrier-containing callees inlined and its control flow straightened.
 
     Local variables of what is inlined are renamed, so that no two functions share one. Raises :class:`KernelError`
-    where a function with a barrier is called from a place where that means nothing.
+    where a function with a barrier is called from a place where that means nothing, and for a kernel that returns a
+    value.
     """
+    for node in walk(function.body):
+        if isinstance(node, ast.Return) and node.value is not None:
+            refuse(node, "a kernel returns nothing: it writes its results into arrays")
     changed = [name for name in function.parameters if name in stored_names(function.body)]
     names = {name: load(f"{GENERATED}own_{name}") for name in changed}
     copies = [at(function.body[0], assign(f"{GENERATED}own_{name}", load(name))) for name in changed]

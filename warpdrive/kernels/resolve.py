@@ -8,6 +8,7 @@ functions name other resolved functions, with arguments in the order of the para
 from __future__ import annotations
 
 import ast
+import enum
 import math
 import types
 from collections.abc import Mapping
@@ -20,7 +21,15 @@ import numpy as np
 from warpdrive.errors import nearest
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import DeviceFunction
-from warpdrive.kernels.language import ARRAYS, LARGEST_ARRAY, SUPPORTED, Intrinsic, intrinsic_of, is_cuda_module
+from warpdrive.kernels.language import (
+    ARRAYS,
+    INDICES,
+    LARGEST_ARRAY,
+    SUPPORTED,
+    Intrinsic,
+    intrinsic_of,
+    is_cuda_module,
+)
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -30,6 +39,7 @@ from warpdrive.kernels.syntax import (
     at,
     contains_barrier,
     copy_tree,
+    stored_names,
     walk,
 )
 
@@ -139,6 +149,9 @@ class _Resolver(ast.NodeTransformer):
         self.local_names = _local_names(source)
 
     def resolve_body(self) -> list[ast.stmt]:
+        for name in self.source.parameters:
+            if name.startswith(GENERATED):
+                refuse(self.source.tree, f"names that begin with '{GENERATED}' belong to the library")
         body = [statement for statement in self.source.tree.body if not _is_docstring(statement)]
         return [self.visit(copy_tree(statement)) for statement in body]
 
@@ -157,8 +170,17 @@ class _Resolver(ast.NodeTransformer):
             return self._call_of_device_function(node, callee)
         if isinstance(value, Intrinsic) and value.path in ARRAYS:
             return self._array(node, value.path)
-        node = self.generic_visit(node)  # type: ignore[assignment]
-        return node
+        if isinstance(value, Intrinsic) and value.path in SUPPORTED:
+            name: ast.expr = IntrinsicName.of(value.path, node.func)
+        else:
+            name = self.visit(node.func)
+        words = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
+        return at(node, ast.Call(name, [self.visit(argument) for argument in node.args], words))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if node.value is None:
+            return at(node, ast.Pass())
+        return self.visit(at(node, ast.Assign([node.target], node.value)))  # type: ignore[no-any-return]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, _REFUSED):
@@ -179,13 +201,15 @@ class _Resolver(ast.NodeTransformer):
 
     def _reference(self, node: ast.expr, value: Any) -> ast.expr:
         if isinstance(value, Intrinsic):
-            if value.path not in SUPPORTED:
+            if value.path not in INDICES:
                 refuse(node, f"{value!r} alone means nothing here")
             return IntrinsicName.of(value.path, node)
         if isinstance(value, float) and not math.isfinite(value):
             return self._constant(node, value)
         if type(value) in LITERALS:
             return at(node, ast.Constant(value))
+        if isinstance(value, enum.IntEnum):
+            return at(node, ast.Constant(int(value)))
         if isinstance(value, (np.generic, np.ndarray)) or _is_tuple_of_numbers(value):
             return self._constant(node, value)
         imported = _importable(value)
@@ -212,9 +236,14 @@ class _Resolver(ast.NodeTransformer):
         baked = {}
         for name in shape_parameters(callee):
             if name in given:
-                baked[name] = self._compile_time(given.pop(name), f"argument '{name}' of '{callee.name}'")
+                baked[name] = self._compile_time(given[name], f"argument '{name}' of '{callee.name}'")
+            else:
+                baked[name] = callee.defaults[name]
         function = resolve(callee, baked, self.table)
-        arguments = [self.visit(given[parameter]) for parameter in function.parameters]
+        arguments = [
+            self.visit(given[name]) if name in given else self._default(node, callee.defaults[name])
+            for name in function.parameters
+        ]
         return at(node, ast.Call(FunctionName.of(function, node), arguments, []))
 
     def _arguments(self, node: ast.Call, callee: FunctionSource) -> dict[str, ast.expr]:
@@ -235,10 +264,8 @@ class _Resolver(ast.NodeTransformer):
                 refuse(node, f"'{callee.name}' is given '{word.arg}' twice")
             given[word.arg] = word.value
         for name in callee.parameters:
-            if name not in given:
-                if name not in callee.defaults:
-                    refuse(node, f"'{callee.name}' needs an argument for its parameter '{name}'")
-                given[name] = self._default(node, callee.defaults[name])
+            if name not in given and name not in callee.defaults:
+                refuse(node, f"'{callee.name}' needs an argument for its parameter '{name}'")
         return given
 
     def _default(self, node: ast.expr, value: Any) -> ast.expr:
@@ -280,7 +307,10 @@ class _Resolver(ast.NodeTransformer):
             )
         # the tree holds nothing but constants
         value = eval(ast.unparse(resolved), {"__builtins__": {}}, dict(self.table.constants))
-        return tuple(int(length) for length in value) if isinstance(value, tuple) else int(value)
+        lengths = value if isinstance(value, tuple) else (value,)
+        if not all(isinstance(length, (int, np.integer)) for length in lengths):
+            refuse(node, f"{what} is {value}: it must consist of positive integers")
+        return tuple(map(int, lengths)) if isinstance(value, tuple) else int(value)
 
 
 _LOCAL = object()
@@ -290,6 +320,7 @@ _REFUSED_NAMES: dict[type[ast.AST], str] = {
     ast.ClassDef: "a class",
     ast.Try: "try",
     ast.With: "with",
+    ast.Match: "match",
     ast.Raise: "raise",
     ast.Yield: "yield",
     ast.YieldFrom: "yield",
@@ -328,7 +359,12 @@ def _look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> A
             return _LOCAL
         if isinstance(owner, Intrinsic):
             if f"{owner.path}.{node.attr}" not in SUPPORTED:
-                refuse(node, f"cuda.{owner.path}.{node.attr} is not part of the kernel language on this backend")
+                known = [path.removeprefix(f"{owner.path}.") for path in SUPPORTED if path.startswith(f"{owner.path}.")]
+                refuse(
+                    node,
+                    f"cuda.{owner.path}.{node.attr} is not part of the kernel language on this backend."
+                    f"{nearest(node.attr, known)}",
+                )
             return Intrinsic(f"{owner.path}.{node.attr}")
         if not hasattr(owner, node.attr):
             refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")
@@ -341,9 +377,9 @@ def _look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> A
 
 
 def _local_names(source: FunctionSource) -> set[str]:
-    return set(source.parameters) | {
-        node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
+    body = source.tree.body
+    functions = {node.name for node in walk(body) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    return {*source.parameters, *functions, *stored_names(body)}
 
 
 def _names(node: ast.AST) -> set[str]:

@@ -56,6 +56,13 @@ def store(key: str, texts: dict[str, str]) -> None:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def discard(key: str) -> None:
+    """Forget the modules stored under the key, which are damaged or cannot be compiled."""
+    shutil.rmtree(_folder(key), ignore_errors=True)
+    for name in [name for name in sys.modules if name.startswith(module_name(key, ""))]:
+        del sys.modules[name]
+
+
 def load(key: str, name: str) -> ModuleType:
     """Import a stored module."""
     return import_file(module_name(key, name), path(key, name))

@@ -27,6 +27,7 @@ from warpdrive.backends.cpu.generate import (
 from warpdrive.backends.cpu.slot_types import infer_slots, known_slots
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
+from warpdrive.kernels.syntax import GENERATED
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,19 @@ def _compile(key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind]
         if not cache.is_stored(key):
             arrays = [name for name, kind in kinds.items() if kind.rank is not None]
             _generate(key, lower(kernel, arrays), kinds, launch, origins)
-        cache.load(key, "functions")
-        module = cache.load(key, "kernel")
-        return CompiledKernel(module.entry.address, tuple(Slot(*slot) for slot in module.SLOTS), module)
+        try:
+            return _load(key)
+        except Exception:
+            cache.discard(key)
+            if origins or cache.is_stored(key):
+                raise
+    return _compile(key, kernel, kinds, launch)  # what was stored is damaged
+
+
+def _load(key: str) -> CompiledKernel:
+    cache.load(key, "functions")
+    module = cache.load(key, "kernel")
+    return CompiledKernel(module.entry.address, tuple(Slot(*slot) for slot in module.SLOTS), module)
 
 
 def _generate(
@@ -127,7 +138,10 @@ def _origin(file: str, line: int, origins: Mapping[str, GeneratedModule]) -> tup
 
 def _first_sentence(text: str) -> str:
     """Return what numba's message says first, without its headings."""
-    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()]
+    text = re.sub(r"\x1b\[[0-9;]*m|, defined at \S+ \(\d+\)", "", text)
+    text = re.sub(rf"\b{GENERATED}(own_|\d+_|builtins_|numpy_|math_)?|(?<=\w)\.\d+(?=')", "", text)
+    text = text.replace("NRT required but not enabled", "this takes new memory, which a kernel cannot")
+    lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith("Failed in")]
     signature = next((line.removeprefix(">>> ") for line in said if line.startswith(">>> ")), "")
     return f"{said[0]} {signature}".rstrip() if said else text

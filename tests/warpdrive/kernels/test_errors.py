@@ -1,0 +1,456 @@
+"""What a kernel's author is told about a mistake: what is wrong, in which line, and what would work."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numba import cuda
+from numba.cuda import syncthreads
+
+import warpdrive as wd
+
+NAMES = {"speed": 1}
+MODE = "fast"
+COUNT = 3
+
+
+def not_a_kernel_s_business():
+    return open
+
+
+class Thing:
+    size = 2
+
+
+def undefined_name(out):
+    speed = 2
+    out[0] = sped + speed  # noqa: F821 # here
+
+
+def undefined_attribute(out):
+    out[0] = math.sqroot(2.0)  # here
+
+
+def undefined_in_function(out):
+    out[0] = 1
+    calls_undefined(out)
+
+
+def calls_undefined(out):
+    cuda.syncthreads()
+    out[0] = COUNTS  # noqa: F821 # here
+
+
+def recursive(out):
+    countdown(out, 3)
+
+
+def countdown(out, n):  # here
+    if n > 0:
+        countdown(out, n - 1)
+
+
+def mutually_recursive(out):
+    there(out)
+
+
+def there(out):  # here
+    back(out)
+
+
+def back(out):
+    there(out)
+
+
+def with_try(out):
+    try:  # here
+        out[0] = 1
+    finally:
+        out[0] = 2
+
+
+def with_list(out):
+    places = [1, 2]  # here
+    out[0] = places[0]
+
+
+def with_comprehension(out):
+    out[0] = sum(x for x in range(3))  # here
+
+
+def with_lambda(out):
+    double = lambda x: 2 * x  # noqa: E731 # here
+    out[0] = double(2)
+
+
+def with_function(out):
+    def double(x):  # here
+        return 2 * x
+
+    out[0] = double(2)
+
+
+def with_with(out):
+    with out:  # here
+        out[0] = 1
+
+
+def with_raise(out):
+    if out[0] > 1:
+        raise ValueError  # here
+
+
+def with_match(out):
+    match out[0]:  # here
+        case 1:
+            out[0] = 2
+
+
+def with_walrus(out):
+    if (x := out[0]) > 1:  # here
+        out[0] = x
+
+
+def with_global(out):
+    global COUNT  # here
+    COUNT = 2
+
+
+def with_formatted_string(out):
+    print(f"{out[0]}")  # here
+
+
+def with_shuffle(out):
+    out[0] = cuda.shfl_sync(0xFFFFFFFF, out[0], 0)  # here
+
+
+def with_vote(out):
+    if cuda.all_sync(0xFFFFFFFF, out[0] > 0):  # here
+        out[0] = 1
+
+
+def with_cooperative_groups(out):
+    cuda.cg.this_grid().sync()  # here
+
+
+def with_misspelt_atomic(out):
+    cuda.atomic.ad(out, 0, 1)  # here
+
+
+def with_w_dimension(out):
+    out[0] = cuda.threadIdx.w  # here
+
+
+def barrier_with_a_value(out):
+    x = syncthreads()  # here
+    out[0] = x
+
+
+def barrier_by_another_name(out):
+    wait = cuda.syncthreads  # here
+    wait()
+
+
+def whole_index(out):
+    index = cuda.threadIdx  # here
+    out[index.x] = 1
+
+
+def takes_two(x, speed=2):
+    return x * speed
+
+
+def too_many_arguments(out):
+    out[0] = takes_two(1, 2, 3)  # here
+
+
+def too_few_arguments(out):
+    out[0] = takes_two(speed=3)  # here
+
+
+def unknown_keyword(out):
+    out[0] = takes_two(1, sped=3)  # here
+
+
+def argument_given_twice(out):
+    out[0] = takes_two(1, x=3)  # here
+
+
+def starred_arguments(out):
+    both = (1, 2)
+    out[0] = takes_two(*both)  # here
+
+
+def dict_constant(out):
+    out[0] = NAMES["speed"]  # here
+
+
+def string_constant(out):
+    if MODE == "fast":  # here
+        out[0] = 1
+
+
+def object_constant(out):
+    out[0] = len(Thing())  # here
+
+
+def reserved_name(out):
+    wd__x = 1  # here
+    out[0] = wd__x
+
+
+def reserved_parameter(wd__out):  # here
+    wd__out[0] = 1
+
+
+def view_across_a_barrier(out, rows):
+    row = rows[cuda.threadIdx.x]  # here
+    cuda.syncthreads()
+    out[0] = row[1]
+
+
+def tuple_across_a_barrier(out):
+    pair = (1, cuda.threadIdx.x + 2.0)  # here
+    cuda.syncthreads()
+    out[0] = pair[1]
+
+
+def view_across_a_barrier_in_a_function(out, rows):
+    takes_a_view(out, rows)
+
+
+def takes_a_view(out, rows):
+    row = rows[cuda.threadIdx.x]  # here
+    cuda.syncthreads()
+    out[0] = row[1]
+
+
+def type_error(out):
+    x = 1
+    out[0] = x[0]  # here
+
+
+def type_error_with_barrier(out):
+    cuda.syncthreads()
+    x = cuda.threadIdx.x
+    cuda.syncthreads()
+    if x > 0:
+        out[0] = out < (1, 2)  # here
+
+
+def type_error_in_function(out):
+    out[0] = 1
+    adds_a_tuple(out[0])
+
+
+def adds_a_tuple(x):
+    y = x + 1
+    return y < (1, y)  # here
+
+
+def type_error_in_inlined_function(out):
+    waits_and_adds_a_tuple(out)
+
+
+def waits_and_adds_a_tuple(out):
+    y = out[0]
+    cuda.syncthreads()
+    out[0] = y[1]  # here
+
+
+def types_that_do_not_unify(out):
+    x = 1
+    if cuda.threadIdx.x > 0:
+        x = (1, 2)
+    out[0] = x  # here
+
+
+def memory_of_the_heap(out):
+    y = np.zeros(3)  # here
+    out[0] = y[0]
+
+
+def shape_known_only_at_run_time(out):
+    n = cuda.blockDim.x
+    memory = cuda.local.array(n, numba.int32)  # here
+    out[0] = memory[0]
+
+
+def shape_known_only_at_run_time_in_a_function(out):
+    n = cuda.blockDim.x + 1
+    remembers(out, n)  # here
+
+
+def remembers(out, n):
+    memory = cuda.local.array((2, n), numba.int32)
+    out[0] = memory[0, 0]
+
+
+def shape_of_zero(out):
+    memory = cuda.shared.array((2, COUNT - 3), numba.int32)  # here
+    out[0] = memory[0, 0]
+
+
+def shape_of_a_fraction(out):
+    memory = cuda.local.array(COUNT / 2, numba.int32)  # here
+    out[0] = memory[0]
+
+
+def no_dtype(out):
+    memory = cuda.shared.array(3)  # here
+    out[0] = memory[0]
+
+
+def unknown_dtype(out):
+    memory = cuda.shared.array(3, COUNT)  # here
+    out[0] = memory[0]
+
+
+def four_dimensions(out):
+    out[0] = cuda.grid(4)  # here
+
+
+def returns_a_value(out):
+    return out[0]  # here
+
+
+def waits(out):
+    cuda.syncthreads()
+    out[0] = 1
+
+
+def result_of_nothing(out):
+    out[0] = waits(out) + 1  # here
+
+
+def barrier_in_a_loop_over_rows(out):
+    for row in out:  # here
+        cuda.syncthreads()
+        out[0] = row
+
+
+def barrier_in_a_loop_with_else(out):
+    for _ in range(2):  # here
+        cuda.syncthreads()
+    else:
+        out[0] = 1
+
+
+def barrier_in_an_index(out):
+    out[exchanged(out)] = 1  # here
+
+
+def exchanged(out):
+    cuda.syncthreads()
+    return 0
+
+
+MISTAKES = [
+    (undefined_name, ["'sped' is not defined", "Did you mean 'speed'?"]),
+    (undefined_attribute, ["'math' has no 'sqroot'", "Did you mean 'sqrt'?"]),
+    (undefined_in_function, ["'COUNTS' is not defined", "Did you mean 'COUNT'?"]),
+    (recursive, ["'countdown' calls itself", "recursion"]),
+    (mutually_recursive, ["'there' calls itself"]),
+    (with_try, ["try is not part of the kernel language"]),
+    (with_list, ["a list is not part"]),
+    (with_comprehension, ["a generator is not part"]),
+    (with_lambda, ["a lambda is not part"]),
+    (with_function, ["a function inside a kernel function is not part"]),
+    (with_with, ["with is not part"]),
+    (with_raise, ["raise is not part"]),
+    (with_match, ["match is not part"]),
+    (with_walrus, ["an assignment inside an expression is not part"]),
+    (with_global, ["global is not part"]),
+    (with_formatted_string, ["an f-string is not part"]),
+    (with_shuffle, ["cuda.shfl_sync is not part"]),
+    (with_vote, ["cuda.all_sync is not part"]),
+    (with_cooperative_groups, ["cuda.cg is not part"]),
+    (with_misspelt_atomic, ["cuda.atomic.ad is not part", "Did you mean 'add'?"]),
+    (with_w_dimension, ["cuda.threadIdx.w is not part"]),
+    (barrier_with_a_value, ["cuda.syncthreads() is a statement"]),
+    (barrier_by_another_name, ["cuda.syncthreads alone means nothing"]),
+    (whole_index, ["cuda.threadIdx alone means nothing"]),
+    (too_many_arguments, ["'takes_two' takes 2 arguments, found 3"]),
+    (too_few_arguments, ["'takes_two' needs an argument for its parameter 'x'"]),
+    (unknown_keyword, ["'takes_two' has no parameter 'sped'", "Did you mean 'speed'?"]),
+    (argument_given_twice, ["'takes_two' is given 'x' twice"]),
+    (starred_arguments, ["starred arguments are not part"]),
+    (dict_constant, ["'NAMES' is a dict"]),
+    (string_constant, ["'MODE' is a str"]),
+    (object_constant, ["'Thing' is a type"]),
+    (reserved_name, ["'wd__'"]),
+    (reserved_parameter, ["'wd__'"]),
+    (view_across_a_barrier, ["'row' is used after a barrier but holds array(int32, 1d, C)", "take the view"]),
+    (tuple_across_a_barrier, ["'pair' is used after a barrier but holds"]),
+    (view_across_a_barrier_in_a_function, ["'row' is used after a barrier but holds array"]),
+    (type_error, ["type_error", "getitem"]),
+    (type_error_with_barrier, ["type_error_with_barrier", "lt"]),
+    (type_error_in_function, ["lt"]),
+    (type_error_in_inlined_function, ["getitem"]),
+    (types_that_do_not_unify, ["'x'", "unify"]),
+    (memory_of_the_heap, ["zeros"]),
+    (shape_known_only_at_run_time, ["must be known when the kernel is compiled", "'n'"]),
+    (shape_known_only_at_run_time_in_a_function, ["argument 'n' of 'remembers'", "must be known"]),
+    (shape_of_zero, ["positive integers", "(2, 0)"]),
+    (shape_of_a_fraction, ["positive integers", "1.5"]),
+    (no_dtype, ["takes a shape and a dtype"]),
+    (unknown_dtype, ["'COUNT' is no dtype"]),
+    (four_dimensions, ["1, 2 or 3"]),
+    (returns_a_value, ["a kernel returns nothing"]),
+    (result_of_nothing, ["'waits' returns nothing"]),
+    (barrier_in_a_loop_over_rows, ["goes over a range"]),
+    (barrier_in_a_loop_with_else, ["'else' of a loop"]),
+    (barrier_in_an_index, ["in a statement of its own"]),
+]
+
+
+def line_of_the_mistake(kernel):
+    """The line of this file that ends in '# here', in the kernel or in the function that it calls."""
+    source = Path(__file__).read_text().splitlines()
+    first = inspect.getsourcelines(kernel)[1]
+    return next(number for number in range(first, len(source)) if source[number - 1].endswith("# here"))
+
+
+@pytest.mark.parametrize(("kernel", "parts"), MISTAKES, ids=[kernel.__name__ for kernel, _ in MISTAKES])
+def test_a_mistake_is_told_with_its_line(kernel, parts):
+    arguments = (np.zeros(4, np.int32), np.zeros((4, 4), np.int32))[: len(inspect.signature(kernel).parameters)]
+    line = line_of_the_mistake(kernel)
+    # the second time nothing is generated any more, but the mistake is still there
+    for _ in range(2):
+        with pytest.raises(wd.errors.WarpDriveError) as found:
+            wd.kernel(kernel)[1, 2](*arguments)
+        message = str(found.value)
+        assert f"test_errors.py:{line}: " in message
+        assert not [part for part in parts if part not in message], message
+        assert "\n" not in message and "wd__" not in message.replace("'wd__'", "")
+
+
+def test_a_lambda_is_no_kernel():
+    with pytest.raises(wd.errors.WarpDriveError, match=r"test_errors.py:\d+: .*plain 'def'"):
+        wd.kernel(lambda out: None)[1, 1](np.zeros(1))
+
+
+@pytest.mark.parametrize("value", [3, "kernel", Thing])
+def test_what_is_no_function_is_no_kernel(value):
+    with pytest.raises(wd.errors.WarpDriveError, match="made of a Python function"):
+        wd.kernel(value)
+
+
+def test_a_function_without_source_is_no_kernel():
+    namespace = {}
+    exec("def kernel(out):\n    out[0] = 1\n", namespace)
+    with pytest.raises(wd.errors.WarpDriveError, match="source of kernel function 'kernel' cannot be read"):
+        wd.kernel(namespace["kernel"])[1, 1](np.zeros(1))
+
+
+def test_kernels_have_plain_parameters():
+    def kernel(out, *rest):
+        out[0] = 1
+
+    with pytest.raises(wd.errors.WarpDriveError, match="starred"):
+        wd.kernel(kernel)[1, 1](np.zeros(1))
