@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NoReturn
 from warpdrive import __version__
 from warpdrive.errors import WarpDriveError, nearest
 
-COMMANDS = ("train", "evaluate", "replay", "envs")
+COMMANDS = ("train", "evaluate", "replay", "check", "envs")
+TAKE_OVERRIDES = ("train", "check")
 MISTAKE, INTERRUPTED = 2, 130
 
 DESCRIPTION = """\
@@ -53,6 +54,16 @@ REPLAY_EPILOG = """\
 examples:
   warpdrive replay runs/tag_gridworld -o tag.gif
   warpdrive replay runs/tag_gridworld -o tag.mp4 --seed 3 --random runner"""
+
+CHECK_EPILOG = """\
+examples:
+  warpdrive check tag_gridworld num_taggers=3 grid_length=4
+  warpdrive check my_game.py:MyGame --steps 50
+  warpdrive check my_run.yaml
+
+The kernels run in an interpreter that sees every access to memory: few agents make for a quick check. It finds
+races, indices out of bounds, reads of memory that nothing wrote, barriers that not all threads reach, results that
+depend on the order of threads, and float64 without need. Exit code 1 if anything was found."""
 
 ENVS_EPILOG = """\
 examples:
@@ -104,7 +115,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options, rest = parser.parse_known_args(arguments)
     # argparse takes all overrides from one place; those that follow an option are left over.
-    overrides = [text for text in rest if options.command == "train" and not text.startswith("-")]
+    overrides = [text for text in rest if options.command in TAKE_OVERRIDES and not text.startswith("-")]
     unknown = [text for text in rest if text not in overrides]
     if unknown:
         parser.error(f"unknown argument '{unknown[0]}'")
@@ -125,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_evaluate(commands)
     _add_replay(commands)
+    _add_check(commands)
     _add_envs(commands)
     return parser
 
@@ -158,6 +170,16 @@ def _add_replay(commands: _Commands) -> None:
     parser.add_argument("--episodes", type=_count, metavar="N", default=1, help="how many (default: 1)")
     parser.add_argument("--seed", type=_seed, metavar="N", help="which episode is the first (default: the run's seed)")
     _add_acting(parser)
+
+
+def _add_check(commands: _Commands) -> None:
+    parser = _add(commands, "check", "find races and other mistakes in an environment's kernels", CHECK_EPILOG)
+    parser.add_argument("source", metavar="<env or yaml>", help="an environment, or a YAML file that names one")
+    parser.add_argument("overrides", metavar="key=value", nargs="*", help="a parameter of the environment")
+    parser.add_argument("--steps", type=_count, metavar="N", default=10, help="how many steps (default: 10)")
+    parser.add_argument("--replicas", type=_count, metavar="N", default=2, help="how many replicas (default: 2)")
+    parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="of start states and actions (default: 0)")
+    parser.add_argument("--nan", action="store_true", help="also report NaN and infinity written to arrays")
 
 
 def _add_envs(commands: _Commands) -> None:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not see through __getattr__
     from warpdrive import random as random
+    from warpdrive import testing as testing
+    from warpdrive.checks.debugger import debug as debug
+    from warpdrive.checks.launch import check_launch as check_launch
     from warpdrive.device_context import DeviceContext as DeviceContext
     from warpdrive.env_wrapper import EnvWrapper as EnvWrapper
     from warpdrive.environment import Environment as Environment
@@ -38,13 +41,15 @@ _HOME_OF = {
     "Environment": "warpdrive.environment",
     "EnvWrapper": "warpdrive.env_wrapper",
     "Rollout": "warpdrive.rollout",
+    "check_launch": "warpdrive.checks.launch",
+    "debug": "warpdrive.checks.debugger",
     "make": "warpdrive.registry",
     "register": "warpdrive.registry",
     "registered_names": "warpdrive.registry",
     "Trainer": "warpdrive.training.trainer",
     "replay": "warpdrive.training.replay",
 }
-_MODULES = ("random",)
+_MODULES = ("random", "testing")
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 

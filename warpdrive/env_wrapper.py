@@ -10,7 +10,7 @@ import torch
 
 from warpdrive import registry
 from warpdrive.actions import checked_actions
-from warpdrive.backends.interface import load_backend
+from warpdrive.backends.interface import Backend, load_backend
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, State, check_environment, spaces_by_tag
 from warpdrive.errors import DefinitionError
@@ -28,7 +28,7 @@ class EnvWrapper:
     Args:
         env: the environment; or give ``env_name`` and ``env_config``, its registered name and constructor parameters.
         num_envs: the number of replicas.
-        env_backend: where the fused step runs: ``"cpu"``, or ``"auto"`` for the best there is.
+        env_backend: where the fused step runs: ``"cpu"``, ``"auto"`` for the best there is, or a backend of your own.
         seed: the run's seed, 0 to 2**64 - 1. Same seed, same results, however many cores or replicas there are.
         reset_pool_size: how many start states are drawn; each episode starts from one of them.
         auto_reset: whether a replica whose episode has ended starts a new one in the same step.
@@ -45,7 +45,7 @@ class EnvWrapper:
         self,
         env: Environment | None = None,
         num_envs: int = 1,
-        env_backend: str = "auto",
+        env_backend: str | Backend = "auto",
         seed: int = 0,
         *,
         env_name: str | None = None,
@@ -66,7 +66,7 @@ class EnvWrapper:
         self.policy_tags = {tag: [int(agent) for agent in ids] for tag, ids in self.env.policy_tags.items()}
         self.observation_spaces = spaces_by_tag(self.env, self.env.observation_space)
         self.action_spaces = spaces_by_tag(self.env, self.env.action_space)
-        self.backend = load_backend(env_backend)
+        self.backend = load_backend(env_backend) if isinstance(env_backend, str) else env_backend
         self.device = self.backend.device
         self.ctx = DeviceContext(self.device, num_envs, seed)
         self._observation_arrays = observation_arrays(self.env)

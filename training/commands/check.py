@@ -1,0 +1,80 @@
+"""``warpdrive check``: what is wrong with the kernels of an environment."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from warpdrive import registry
+from warpdrive.checks.environment import check_environment_kernels
+from warpdrive.checks.findings import KINDS, Report
+from warpdrive.environment import Environment
+from warpdrive.errors import ConfigError
+from warpdrive.training.commands.printing import console_for_people
+from warpdrive.training.config import load_config
+from warpdrive.training.yaml_source import parse_override
+
+FOUND = 1
+"""The exit code where anything was found."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check an environment, print what was found, and return 1 if that is anything."""
+    console = console_for_people()
+    env = _environment(options.source, options.overrides)
+    with console.status(
+        f"running {options.steps} steps of {options.replicas} replicas of '{env.name}', access by access"
+    ):
+        report = check_environment_kernels(env, options.steps, options.replicas, options.seed, options.nan)
+    checked = [kind for kind in KINDS if kind != "nan" or options.nan]
+    print_report(console, report)
+    told = "clean" if report.clean else f"{sum(1 for _ in report)} findings"
+    console.print(
+        f"{env.name}: {told}, over {options.steps} steps of {options.replicas} replicas of {env.num_agents} agents "
+        f"(checked: {', '.join(checked)})",
+        highlight=False,
+    )
+    return 0 if report.clean else FOUND
+
+
+def print_report(console: Console, report: Report) -> None:
+    """Print a report as a table."""
+    if not report.clean:
+        table = Table("check", "where", "what", "times", box=None, header_style="bold", padding=(0, 2, 0, 0))
+        for finding in report:
+            where = "\n".join(_short(line) for line in dict.fromkeys(finding.lines))
+            table.add_row(finding.kind, where, finding.message, str(finding.count))
+        console.print(table, highlight=False, markup=False)
+    for note in report.notes:
+        console.print(f"note: {note}", highlight=False, markup=False)
+
+
+def _environment(source: str, overrides: Sequence[str]) -> Environment:
+    """Make the environment of a run configuration, or one that is named; ``key=value`` gives its parameters."""
+    if Path(source).suffix in (".yaml", ".yml"):
+        given = [text if "." in text.partition("=")[0] else f"env.{text}" for text in overrides]
+        config = load_config(source, given)
+        if config.env is None:
+            raise ConfigError(f"{source}: the section env is missing")
+        return registry.make(config.env.name, **config.env.parameters)
+    parameters = {}
+    for text in overrides:
+        key, value = parse_override(text)
+        own = key[1:] if key[0] == "env" and len(key) > 1 else key
+        if len(own) != 1:
+            raise ConfigError(f"command line: {'.'.join(key)}: an environment's parameters are given as key=value")
+        parameters[own[0]] = value
+    return registry.make(source, **parameters)
+
+
+def _short(line: str) -> str:
+    """Return ``file:line`` with the file as seen from here, if that is shorter."""
+    file, _, number = line.rpartition(":")
+    if not os.path.isabs(file):
+        return line
+    return f"{min(os.path.relpath(file), file, key=len)}:{number}"

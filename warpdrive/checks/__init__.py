@@ -1,0 +1,13 @@
+"""Checks of kernels on any machine: races, bounds, uninitialised memory, divergence, order, float64, NaN.
+
+A kernel is run by an interpreter, thread by thread, that sees every access to memory. ``docs/checks.md`` says what is
+reported and what is not.
+"""
+
+from __future__ import annotations
+
+from warpdrive.checks.environment import check_environment_kernels
+from warpdrive.checks.findings import Finding, Report
+from warpdrive.checks.launch import check_launch
+
+__all__ = ["Finding", "Report", "check_environment_kernels", "check_launch"]

@@ -1,0 +1,112 @@
+"""Numbers as compiled kernels have them: the operators and functions that the checks put in place of Python's.
+
+numba gives an operation on narrow integers 64 bits, wraps where Python's integers grow, and gives infinity or NaN
+where Python raises. NumPy's scalars do the same once they are wide.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+import operator
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from numba.np.numpy_support import as_dtype
+
+_NARROW = (np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32)
+_ON_BITS = (ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.BitXor)
+
+
+def _operation(kind: type[ast.operator], compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+
+    def operate(left: Any, right: Any) -> Any:
+        left, right = number(left), number(right)
+        if isinstance(left, _NARROW) and isinstance(right, np.integer):
+            unsigned = isinstance(left, np.unsignedinteger) and isinstance(right, np.unsignedinteger)
+            left = np.uint64(left) if unsigned else np.int64(left)
+        if isinstance(left, np.integer) and isinstance(right, np.integer):
+            if kind in _ON_BITS:
+                right = cast(right, left.dtype)
+            elif kind is ast.Pow and right < 0:
+                left = np.float64(left)
+        return compute(left, right)
+
+    return operate
+
+
+_OF_PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+OPERATIONS = {kind: _operation(kind, compute) for kind, compute in _OF_PYTHON.items()}
+"""By operator of a binary expression, such as ``ast.Add``: its function, with the arithmetic of compiled kernels."""
+
+
+def number(value: Any) -> Any:
+    """Return a Python number as the NumPy scalar that numba takes it for; anything else as it is."""
+    if isinstance(value, (bool, np.bool_)):
+        return np.int64(value)
+    if isinstance(value, int):  # a literal from 2**63 on is unsigned
+        return np.uint64(value) if 2**63 <= value < 2**64 else np.int64((value + 2**63) % 2**64 - 2**63)
+    return np.float64(value) if type(value) is float else value
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """Convert a number as a device does: integers wrap, and what no integer can hold becomes some integer."""
+    return np.asarray(number(value)).astype(dtype)[()]
+
+
+def stand_in(value: Any) -> Any:
+    """Return what a call of ``value`` calls instead, or None where Python's own will do."""
+    if isinstance(value, numba.types.Number | numba.types.Boolean):
+        value = as_dtype(value).type
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return lambda number=0: cast(number, value)
+    if value in (int, float):
+        return lambda number=0: cast(number, np.int64 if value is int else np.float64)
+    if getattr(value, "__module__", None) == "math":
+        return _without_exceptions(value)
+    return None
+
+
+@cache
+def _without_exceptions(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of ``math`` that gives NaN or infinity where Python raises, and float32 for float32."""
+
+    def call(*arguments: Any) -> Any:
+        arguments = tuple(map(number, arguments))
+        try:
+            result = function(*arguments)
+        except ValueError:
+            result = _at_a_pole(function, arguments)
+        except OverflowError:
+            result = math.copysign(math.inf, arguments[0]) if function in (math.sinh, math.pow) else math.inf
+        if isinstance(result, builtins.float):
+            is_single = all(isinstance(argument, np.float32) for argument in arguments)
+            return np.float32(result) if is_single else np.float64(result)
+        return result
+
+    return call
+
+
+def _at_a_pole(function: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
+    if arguments[0] == 0 and function in (math.log, math.log2, math.log10):
+        return -math.inf
+    if function is math.log1p and arguments[0] == -1:
+        return -math.inf
+    return math.nan

@@ -1,0 +1,199 @@
+"""Arrays that tell a log of every element that is read or written."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from warpdrive.checks.memory import Array, Block
+
+
+class Log(Protocol):
+    """Who is told of accesses. An address is that of an element's first byte."""
+
+    def read(self, block: Block, address: int) -> None:
+        """Note that the running thread reads an element."""
+
+    def write(self, block: Block, address: int, value: Any) -> None:
+        """Note that the running thread writes an element."""
+
+    def atomic(self, block: Block, address: int, value: Any) -> None:
+        """Note that the running thread changes an element atomically; ``value`` is the new one."""
+
+    def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
+        """Note an index outside of an array; ``wraps`` if it is one that counts from the end."""
+
+
+class CheckedArray:
+    """An array as a kernel sees it: indexed by integers, one per axis, or by fewer, or slices, for a view.
+
+    A read outside of it gives 0, a write outside of it is lost.
+    """
+
+    def __init__(self, array: Array, block: Block, log: Log) -> None:
+        self._array, self._block, self._log = array, block, log
+        self._address, self._strides = array.ctypes.data, array.strides
+        self.shape, self.ndim, self.size, self.dtype = array.shape, array.ndim, array.size, array.dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        """Read an element, or return a view."""
+        if isinstance(index, str):
+            return self._view(self._array[index])
+        place = self._place(index)
+        if place is None:
+            return self._loaded(np.zeros((), self.dtype)[()])
+        if isinstance(place, np.ndarray):
+            return self._view(place)
+        index, address = place
+        if self.dtype.names is not None:
+            return CheckedRecord(self._array[index], address, self._block, self._log)
+        self._log.read(self._block, address)
+        return self._loaded(self._array[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        place = self._place(index)
+        if place is None:
+            return
+        if isinstance(place, np.ndarray):
+            self._view(place)._fill(value)
+            return
+        index, address = place
+        if isinstance(value, CheckedRecord):
+            value = value.read_all()
+        self._array[index] = stored(value, self.dtype)
+        self._log.write(self._block, address, self._array[index])
+
+    def change(self, index: Any, new: Callable[[Any], Any]) -> Any:
+        """Change an element atomically to what ``new`` makes of it, and return what it was."""
+        place = self._place(index)
+        if place is None or isinstance(place, np.ndarray):
+            return self._loaded(np.zeros((), self.dtype)[()])
+        index, address = place
+        before = self._loaded(self._array[index])
+        self._array[index] = stored(new(before), self.dtype)
+        self._log.atomic(self._block, address, self._array[index])
+        return before
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self.dtype.names and name in self.dtype.names:
+            return self._view(self._array[name])
+        if name in ("T", "strides", "itemsize", "nbytes", "real", "imag"):
+            value = getattr(self._array, name)
+            return self._view(value) if isinstance(value, np.ndarray) else value
+        if name in ("reshape", "ravel", "view", "transpose"):
+            return lambda *arguments: self._view(getattr(self._array, name)(*arguments))
+        raise AttributeError(f"an array in a kernel has no '{name}' that can be checked")
+
+    def __repr__(self) -> str:
+        return f"{self._block.name}: {self._array!r}"
+
+    def _view(self, array: Array) -> CheckedArray:
+        return CheckedArray(array, self._block, self._log)
+
+    def _fill(self, value: Any) -> None:
+        for place in np.ndindex(self.shape):
+            self[place] = value[place[-value.ndim :]] if isinstance(value, CheckedArray) else value
+
+    def _place(self, index: Any) -> tuple[tuple[int, ...], int] | Array | None:
+        """Return an element's index and address, a view, or None for what lies outside."""
+        if type(index) is not tuple:
+            index = (index,)
+        if len(index) != self.ndim or not all(map(_is_integer, index)):
+            return self._part(index)
+        address, wraps = self._address, False
+        places = []
+        for given, length, stride in zip(index, self.shape, self._strides, strict=True):
+            place = operator.index(given)
+            if not 0 <= place < length:
+                wraps = True
+                if not -length <= place < 0:
+                    self._log.outside(self._block, tuple(map(int, index)), self.shape, wraps=False)
+                    return None
+                place += length
+            address += place * stride
+            places.append(place)
+        if wraps:
+            self._log.outside(self._block, tuple(map(int, index)), self.shape, wraps=True)
+        return tuple(places), address
+
+    def _part(self, index: tuple[Any, ...]) -> Array | None:
+        if len(index) > self.ndim:
+            raise IndexError(f"'{self._block.name}' has {self.ndim} axes, found {len(index)} indices")
+        if Ellipsis not in index:
+            for given, length in zip(index, self.shape, strict=False):
+                if _is_integer(given) and not 0 <= operator.index(given) < length:
+                    wraps = -length <= given < 0
+                    whole = tuple(int(given) for given in index if _is_integer(given))
+                    self._log.outside(self._block, whole, self.shape, wraps=wraps)
+                    if not wraps:
+                        return np.asarray(np.zeros_like(self._array[tuple(0 if _is_integer(i) else i for i in index)]))
+        part: Array = self._array[index]
+        return part
+
+    @staticmethod
+    def _loaded(value: Any) -> Any:
+        """Return an element as an operand: booleans are Python's, as those of NumPy do not count as numbers."""
+        if isinstance(value, np.bool_):
+            return bool(value)
+        return np.int64(value) if isinstance(value, np.signedinteger) else value
+
+
+class CheckedRecord:
+    """An element of an array of records: its fields are read and written by name."""
+
+    __slots__ = ("_address", "_block", "_log", "_record")
+
+    def __init__(self, record: Any, address: int, block: Block, log: Log) -> None:
+        for name, value in zip(self.__slots__, (address, block, log, record), strict=True):
+            object.__setattr__(self, name, value)
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._record[name]
+        address = self._address + self._record.dtype.fields[name][1]
+        if isinstance(value, np.ndarray):
+            return CheckedArray(value, self._block, self._log)
+        if isinstance(value, np.void):
+            return CheckedRecord(value, address, self._block, self._log)
+        self._log.read(self._block, address)
+        return CheckedArray._loaded(value)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._record[name] = stored(value, self._record.dtype[name])
+        self._log.write(self._block, self._address + self._record.dtype.fields[name][1], self._record[name])
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in (self._record.dtype.names or ()):
+            raise AttributeError(f"a record of '{self._block.name}' has no field '{name}'")
+        return self[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def read_all(self) -> Any:
+        """Read the whole record."""
+        self._log.read(self._block, self._address)
+        return self._record.copy()
+
+
+def stored(value: Any, dtype: Any) -> Any:
+    """Return a value as it is stored into an element of ``dtype``, integers wrapped."""
+    if isinstance(value, int) and dtype.kind in "iu":
+        bits = 8 * dtype.itemsize
+        value %= 1 << bits
+        return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
+    return np.asarray(value).astype(dtype) if isinstance(value, (np.generic, float, complex)) else value
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer))

@@ -1,0 +1,137 @@
+"""The machine of the checks: compiled kernels' arithmetic, arrays that log what is done to them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba.cuda import random as cuda_random
+
+import warpdrive.random
+from warpdrive.checks import arithmetic
+from warpdrive.checks.access_log import AccessLog, Line
+from warpdrive.checks.arrays import CheckedArray
+from warpdrive.checks.findings import Report
+from warpdrive.checks.grid import Grid
+from warpdrive.checks.linking import Linker
+from warpdrive.checks.machine import Machine, Thread, ThreadLinker
+from warpdrive.checks.memory import Block
+from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.source import FunctionSource
+
+_HELPERS = tuple(inspect.getfile(module) for module in (warpdrive.random, cuda_random))
+
+
+class CheckedMachine(Machine):
+    """Runs a kernel and reports what is wrong with its accesses to memory and its barriers.
+
+    Args:
+        report: where findings go.
+        nan: whether to report NaN and infinity.
+        options: as for :class:`Machine`.
+    """
+
+    def __init__(
+        self, source: FunctionSource, grid: Grid, report: Report, *, nan: bool = False, **options: Any
+    ) -> None:
+        self.log = AccessLog(report, grid, nan, _HELPERS)
+        self.arguments: dict[str, Block] = {}
+        self.source = source
+        super().__init__(source, grid, **options)
+
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Run the kernel on arrays and numbers. Raises :class:`KernelError` for an exception in the kernel."""
+        self.arguments = {name: Block(name, v) for name, v in arguments.items() if isinstance(v, np.ndarray)}
+        given = [
+            CheckedArray(value, self.arguments[name], self.log) if name in self.arguments else value
+            for name, value in arguments.items()
+        ]
+        try:
+            with np.errstate(all="ignore"):
+                self.run(given)
+        except UnboundLocalError as error:
+            line = _last_line(error)
+            name = str(error).split("'")[1]
+            message = f"the variable '{name}' is read by thread {self.log.me}, which has not assigned it"
+            self.log.find("uninitialised", name, (), [line], message)
+        except Exception as error:
+            if isinstance(error, KernelError):
+                raise
+            code, number = _last_line(error)
+            raise KernelError(
+                f"{code.co_filename}:{number}: thread {self.log.me} stopped with {type(error).__name__}: {error}"
+            ) from error
+
+    def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
+        """See :class:`Machine`."""
+        intrinsics = self.intrinsics.__getitem__
+        return CheckedLinker(source, self.function, intrinsics, call=arithmetic.stand_in, is_kernel=is_kernel)
+
+    def begin_block(self, block: int) -> None:
+        """See :class:`Machine`."""
+        self.log.begin_block(block)
+
+    def begin_thread(self, thread: int) -> None:
+        """See :class:`Machine`."""
+        self.log.begin_thread(thread)
+
+    def barrier(self) -> None:
+        """See :class:`Machine`."""
+        self.log.barrier()
+
+    def warp_barrier(self, threads: list[int]) -> None:
+        """See :class:`Machine`."""
+        self.log.order.meet(self.log.block, threads, self.log.time)
+
+    def fence(self) -> None:
+        """See :class:`Machine`."""
+        self.log.fence()
+
+    def divergence(self, waiting: Thread, elsewhere: Thread | int) -> None:
+        """See :class:`Machine`."""
+        self.log.divergence(waiting.number, _line_of(waiting), *_whereabouts(elsewhere))
+
+    def array(self, kind: str, shape: tuple[int, ...], dtype: Any, name: str, buffer: Any = None) -> Any:
+        """See :class:`Machine`."""
+        array = super().array(kind, shape, dtype, name, buffer)
+        return CheckedArray(array, Block(name, array, kind == "local", written=set()), self.log)
+
+
+class CheckedLinker(ThreadLinker):
+    """Links a function so that it computes as compiled kernels do."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
+        """See :class:`ast.NodeTransformer`."""
+        operator = self.named(arithmetic.OPERATIONS[type(node.op)], node)
+        return ast.copy_location(ast.Call(operator, [self.visit(node.left), self.visit(node.right)], []), node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:  # noqa: N802
+        """``x += y`` as ``x = x + y``; for an element, whose index stands there once, with ``y`` as wide as it gets."""
+        if isinstance(node.target, ast.Name):
+            left = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            sum_ = ast.copy_location(ast.BinOp(left, node.op, node.value), node)
+            return ast.copy_location(ast.Assign([node.target], self.visit_BinOp(sum_)), node)
+        self.generic_visit(node)
+        node.value = ast.copy_location(ast.Call(self.named(arithmetic.number, node), [node.value], []), node)
+        return node
+
+
+def _line_of(thread: Thread) -> Line:
+    code, line, _ = thread.place[-1]
+    return code, line
+
+
+def _whereabouts(elsewhere: Thread | int) -> tuple[int, Line | None]:
+    return (elsewhere, None) if isinstance(elsewhere, int) else (elsewhere.number, _line_of(elsewhere))
+
+
+def _last_line(error: BaseException) -> Line:
+    """Return where in a kernel function an error was raised: the innermost line outside of the checks' own files."""
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = str(Path(__file__).parent)
+    return next((place for place in reversed(frames) if not place[0].co_filename.startswith(own)), frames[-1])

@@ -1,0 +1,56 @@
+"""``wd.debug``: run a kernel's Python as it stands, thread by thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from warpdrive.checks.grid import Grid
+from warpdrive.checks.launch import named_arguments
+from warpdrive.checks.machine import Machine
+from warpdrive.checks.memory import as_array
+from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.kernel import Kernel, kernel
+
+
+class Debugged:
+    """A kernel that Python itself runs. ``d[blocks, threads](*arguments)`` launches it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def __repr__(self) -> str:
+        return f"<debug {self.kernel!r}>"
+
+    def __getitem__(self, configuration: Any) -> Callable[..., None]:
+        """Return a callable that launches the kernel with ``(blocks, threads)``, as numba takes them."""
+        if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
+            raise KernelError(f"{self!r} is launched as d[blocks, threads](...), found d[{configuration!r}]")
+        grid = Grid.of(*configuration[:2])
+        shared_bytes = int(configuration[3]) if len(configuration) == 4 else 0
+
+        def launch(*arguments: Any) -> None:
+            given = named_arguments(self.kernel, arguments)
+            machine = Machine(self.kernel.source, grid, shared_bytes=shared_bytes)
+            with np.errstate(all="ignore"):
+                machine.run(list(given.values()))
+            for argument, array in zip(arguments, given.values(), strict=True):
+                if isinstance(array, np.ndarray) and not np.shares_memory(array, as_array(argument)):
+                    argument.copy_(argument.new_tensor(array))  # of a device: the kernel had a copy
+
+        return launch
+
+
+def debug(function: Any) -> Debugged:
+    """Return a kernel that runs as plain Python: ``wd.debug(kernel)[blocks, threads](*arrays)``.
+
+    The author's statements run unmodified, one thread at a time up to its next barrier, so that ``print``,
+    ``breakpoint()`` and any debugger work, and the traceback of an exception has the author's lines. Numbers are
+    those of Python and NumPy. The arrays are changed, as by a launch.
+
+    Raises:
+        KernelError: ``function`` is no function that can be a kernel, or the arguments do not fit.
+    """
+    return Debugged(kernel(function))

@@ -1,0 +1,94 @@
+"""Check the kernels of an environment as they run in it: fused with the library's own, over steps and resets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from warpdrive.checks.findings import Report
+from warpdrive.checks.float64 import check_types
+from warpdrive.checks.grid import Grid
+from warpdrive.checks.launch import run_and_compare
+from warpdrive.checks.memory import as_array
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.environment import Environment
+from warpdrive.kernels.kernel import Kernel
+
+
+class CheckingBackend:
+    """A backend that interprets kernels and reports what is wrong with them."""
+
+    name = "check"
+    device = torch.device("cpu")
+
+    def __init__(self, report: Report, nan: bool = False) -> None:
+        self.report, self.nan = report, nan
+
+    def bind(self, kernel: Kernel, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
+        """See :class:`warpdrive.backends.interface.Backend`."""
+        grid = Grid.of(blocks, threads)
+        given = {name: as_array(arguments[name]) for name in kernel.parameters}
+        check_types(kernel.source, given, self.report)
+        return lambda: run_and_compare(kernel.source, grid, given, self.report, nan=self.nan)
+
+
+def check_environment_kernels(
+    env: Environment, steps: int = 10, replicas: int = 2, seed: int = 0, nan: bool = False
+) -> Report:
+    """Check an environment over some steps with random actions, in which every replica also ends an episode.
+
+    Args:
+        env: the environment. Few agents make for a quick check.
+        steps: how many steps; episodes begin so late that their time limit comes within these steps.
+        replicas: how many replicas: two or more, so that races between them are seen.
+        seed: for the start states and actions.
+        nan: whether to report NaN and infinity that are written to arrays.
+
+    Raises:
+        DefinitionError: an environment that cannot work.
+        KernelError: a kernel that cannot run.
+    """
+    report = Report()
+    wrapper = EnvWrapper(env, replicas, CheckingBackend(report, nan), seed)
+    ends = np.random.default_rng(seed).integers(0, max(1, min(steps, env.episode_length)), replicas)
+    wrapper.ctx["timestep"].copy_(torch.from_numpy((env.episode_length - 1 - ends).astype(np.int32)))
+    step = _sampled(wrapper, steps) if _can_sample(wrapper) else _given(wrapper, seed)
+    for _ in range(steps):
+        step()
+    wrapper.close()
+    return report
+
+
+def _can_sample(wrapper: EnvWrapper) -> bool:
+    return "sampler.rng" in wrapper.ctx
+
+
+def _sampled(wrapper: EnvWrapper, steps: int) -> Callable[[], None]:
+    rollout = wrapper.allocate_rollout(steps)
+    return lambda: wrapper.step_rollout(rollout)
+
+
+def _given(wrapper: EnvWrapper, seed: int) -> Callable[[], None]:
+    for space in wrapper.action_spaces.values():
+        space.seed(seed)
+
+    def actions(tag: str) -> Any:
+        count = len(wrapper.policy_tags[tag])
+        space = wrapper.action_spaces[tag]
+        return np.stack([[space.sample() for _ in range(count)] for _ in range(wrapper.num_envs)])
+
+    def step() -> None:
+        by_tag = {tag: actions(tag) for tag in wrapper.policy_tags}
+        if "actions" not in wrapper.ctx:
+            wrapper.step(by_tag)
+            return
+        first = next(iter(by_tag.values()))
+        together = np.zeros((wrapper.num_envs, wrapper.num_agents, *first.shape[2:]), first.dtype)
+        for tag, ids in wrapper.policy_tags.items():
+            together[:, ids] = by_tag[tag]
+        wrapper.step(together)
+
+    return step

@@ -1,0 +1,236 @@
+"""Report what computes in float64 without need, which a GPU does at a fraction of its speed.
+
+Told is where float64 comes from: a literal, an integer, an argument. What follows from that is not told again, nor
+what is needed because arrays of float64 are given. Comparisons with a literal that float32 holds exactly compile to
+comparisons in float32. Integers are int64 in nearly all of numba's arithmetic: of them only arrays are told.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numba.core import ir
+from numba.core.errors import NumbaError
+
+from warpdrive.checks.findings import Finding, Report
+from warpdrive.checks.inference import StandIn, TypedFunction, infer, typed_argument
+from warpdrive.kernels.resolve import shape_parameters
+from warpdrive.kernels.source import FunctionSource
+
+_DOUBLE = (types.float64, types.complex128)
+_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+_OPERATIONS = ("binop", "inplace_binop", "unary", "call")
+_PASSED_ON = ("cast", "phi", "build_tuple", "exhaust_iter", "static_getitem", "getitem", "pair_first")
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """Why a number is float64; without ``text``, because float64 is given (``is_needed``) or was computed before."""
+
+    text: str = ""
+    place: str = ""
+    is_needed: bool = False
+
+
+_NEEDED, _COMPUTED = _Cause(is_needed=True), _Cause()
+Causes = frozenset[_Cause]
+
+
+def check_types(source: FunctionSource, arguments: Mapping[str, Any], report: Report) -> None:
+    """Report what of a kernel computes in float64 for arguments of these types."""
+    shapes = shape_parameters(source)
+    try:
+        kinds = {name: typed_argument(value, name in shapes) for name, value in arguments.items()}
+        function = infer(source, tuple(kinds.values()))
+    except NumbaError as error:
+        first = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
+        report.note(f"{source.file}:{source.tree.lineno}: float64 is not checked: types cannot be inferred ({first})")
+        return
+    given = {kind.dtype for kind in kinds.values() if isinstance(kind, types.Array)}
+    causes = {
+        name: frozenset({_Cause(f"argument '{name}'", f"{source.file}:{source.tree.lineno}")})
+        for name, kind in kinds.items()
+        if kind in _DOUBLE
+    }
+    _Reader(report, given).read(function, causes)
+
+
+class _Reader:
+    """Reads functions from callers to callees, each once for what its arguments are."""
+
+    def __init__(self, report: Report, given: set[Any]) -> None:
+        self.report, self.given = report, given
+        self.known: dict[Any, Causes] = {}
+
+    def read(self, function: TypedFunction, arguments: Mapping[str, Causes]) -> Causes:
+        """Report what is in a function and in those it calls; return why what it returns is float64."""
+        key = (id(function), tuple(sorted(arguments.items())))
+        if key not in self.known:
+            self.known[key] = frozenset()
+            self.known[key] = _Body(self, function, arguments).read()
+        return self.known[key]
+
+
+class _Body:
+    def __init__(self, reader: _Reader, function: TypedFunction, arguments: Mapping[str, Causes]) -> None:
+        self.reader, self.function, self.arguments = reader, function, arguments
+        self.definitions = function.definitions
+
+    def read(self) -> Causes:
+        returned: Causes = frozenset()
+        for _, block in sorted(self.function.code.blocks.items()):
+            for statement in block.body:
+                value = getattr(statement, "value", None)
+                if isinstance(statement, ir.Return):
+                    returned |= self.causes(statement.value)
+                elif isinstance(value, ir.Expr) and value.op in _OPERATIONS:
+                    self.operation(value)
+        return returned
+
+    def operation(self, node: Any) -> None:
+        """Report an operation in which float64 comes up for the first time."""
+        signature = self.function.signatures.get(node)
+        if signature is None:
+            return
+        if node.op == "call":
+            stand_in = self.stand_in(node)
+            if stand_in is not None and stand_in.path in ("local.array", "shared.array"):
+                self.array(node, stand_in, signature.return_type.dtype)
+            if stand_in is not None and stand_in.source is not None:
+                self.call(node, stand_in)
+                return
+        is_binary = node.op in ("binop", "inplace_binop")
+        if signature.return_type not in _DOUBLE and not (is_binary and set(signature.args) & set(_DOUBLE)):
+            return
+        operands = _operands(node)
+        causes = frozenset[_Cause]().union(*(self.causes(operand) for operand in operands))
+        if _NEEDED in causes or self.is_exact_comparison(node, operands):
+            return
+        told = [cause for cause in causes if cause.text]
+        if not told and not causes:
+            told = [_Cause(self.text(node, operands))]
+        for cause in told:
+            self.find(node, cause)
+
+    def call(self, node: Any, stand_in: StandIn) -> Causes:
+        """Read a device function that is called, and return why what it returns is float64."""
+        assert stand_in.source is not None
+        function = stand_in.typed.get(tuple(self.function.signatures[node].args))
+        if function is None:
+            return frozenset()
+        given = dict(zip(stand_in.source.parameters, node.args, strict=False)) | dict(node.kws)
+        causes = {name: found for name, operand in given.items() if (found := self.causes(operand))}
+        for name, value in stand_in.source.defaults.items():
+            if name not in given and isinstance(value, float):
+                causes[name] = frozenset({_Cause(repr(value), _place(stand_in.source.file, stand_in.source.tree))})
+        return self.reader.read(function, causes)
+
+    def array(self, node: Any, stand_in: StandIn, dtype: Any) -> None:
+        if dtype in (*_DOUBLE, types.int64, types.uint64) and dtype not in self.reader.given:
+            kind = stand_in.path.partition(".")[0]
+            self.add(node, str(dtype), (), f"a {kind} array of {dtype} takes twice the memory of one half as wide")
+
+    def causes(self, node: Any, seen: frozenset[str] = frozenset()) -> Causes:
+        """Return why a value is float64; nothing if it is not."""
+        if isinstance(node, ir.Var):
+            if node.name in seen or not _is_double(self.function.types.get(node.name)):
+                return frozenset()
+            found = (self.causes(value, seen | {node.name}) for value in self.definitions.get(node.name, ()))
+            return frozenset[_Cause]().union(*found)
+        if isinstance(node, ir.Arg):
+            return self.arguments.get(node.name, frozenset({_NEEDED}))
+        if isinstance(node, (ir.Const, ir.Global, ir.FreeVar)):
+            if isinstance(node.value, (float, complex)):
+                is_named = not isinstance(node, ir.Const)
+                text = f"{node.name} ({node.value!r})" if is_named else repr(node.value)
+                return frozenset({_Cause(text, _place_of(node))})
+            return frozenset({_NEEDED})
+        return self.causes_of_expression(node, seen)
+
+    def causes_of_expression(self, node: Any, seen: frozenset[str]) -> Causes:
+        if node.op == "getattr" and isinstance(self.function.types[node.value.name], types.Module):
+            module = self.function.types[node.value.name].pymod.__name__
+            return frozenset({_Cause(f"{module}.{node.attr}", _place_of(node))})
+        if node.op in ("getitem", "static_getitem", "getattr") and not isinstance(
+            self.function.types[node.value.name], types.BaseTuple
+        ):
+            return frozenset({_NEEDED})
+        if node.op in _PASSED_ON:
+            return frozenset[_Cause]().union(*(self.causes(part, seen) for part in _operands(node)))
+        if node.op == "call":
+            stand_in = self.stand_in(node)
+            if stand_in is not None and stand_in.source is not None:
+                return self.call(node, stand_in) or frozenset({_COMPUTED})
+        causes = frozenset[_Cause]().union(*(self.causes(part, seen) for part in _operands(node)))
+        return frozenset({_NEEDED if _NEEDED in causes else _COMPUTED})
+
+    def stand_in(self, node: Any) -> StandIn | None:
+        (found, *_) = self.definitions.get(node.func.name, [None])
+        value = getattr(found, "value", None)
+        return value if isinstance(value, StandIn) else None
+
+    def is_exact_comparison(self, node: Any, operands: list[Any]) -> bool:
+        if node.op != "binop" or node.fn not in _COMPARISONS:
+            return False
+        kinds = [types.unliteral(self.function.types[operand.name]) for operand in operands]
+        numbers = [number for operand in operands if (number := self.literal(operand)) is not None]
+        return types.float32 in kinds and any(float(np.float32(number)) == float(number) for number in numbers)
+
+    def literal(self, operand: Any) -> float | None:
+        (found, *others) = self.definitions.get(operand.name, [None])
+        value = getattr(found, "value", None)
+        is_number = isinstance(found, (ir.Const, ir.Global, ir.FreeVar)) and isinstance(value, (int, float))
+        return value if is_number and not others else None
+
+    def text(self, node: Any, operands: list[Any]) -> str:
+        """Return what is to blame for an operation that makes float64 of other numbers."""
+        numbers = [number for operand in operands if (number := self.literal(operand)) is not None]
+        if numbers:
+            return repr(numbers[0])
+        if node.op == "call":
+            (found, *_) = self.definitions.get(node.func.name, [None])
+            named = getattr(found, "attr", None) or getattr(getattr(found, "value", None), "__name__", "")
+            return f"{named}(...)"
+        kinds = [str(types.unliteral(self.function.types[operand.name])) for operand in operands]
+        sign = numba.core.utils.OPERATORS_TO_BUILTINS.get(node.fn if node.op == "binop" else node.immutable_fn, "with")
+        return f" {sign} ".join(kinds)
+
+    def find(self, node: Any, cause: _Cause) -> None:
+        self.add(
+            node,
+            cause.text,
+            (cause.place,) if cause.place and cause.place != _place_of(node) else (),
+            f"computes in float64 because of {cause.text}; where float32 will do, make it one with np.float32(...)",
+        )
+
+    def add(self, node: Any, text: str, others: tuple[str, ...], message: str) -> None:
+        self.reader.report.add(Finding("float64", text, (), (), (), (_place_of(node), *others), message))
+
+
+def _operands(node: Any) -> list[Any]:
+    if node.op == "call":
+        return [*node.args, *(value for _, value in node.kws)]
+    parts: Iterable[Any] = node.items if node.op == "build_tuple" else node.list_vars()
+    if node.op == "phi":
+        parts = node.incoming_values
+    return [part for part in parts if isinstance(part, ir.Var)]
+
+
+def _is_double(kind: Any) -> bool:
+    if isinstance(kind, types.BaseTuple):
+        return any(map(_is_double, kind))
+    return kind in _DOUBLE
+
+
+def _place_of(node: Any) -> str:
+    return f"{node.loc.filename}:{node.loc.line}"
+
+
+def _place(file: str, tree: Any) -> str:
+    return f"{file}:{tree.lineno}"

@@ -1,0 +1,68 @@
+"""The blocks and threads of a launch: their numbers, positions and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warpdrive.checks.findings import Position
+from warpdrive.kernels.errors import KernelError
+
+Dimensions = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How many blocks there are and how many threads a block has, along x, y and z; x runs first."""
+
+    blocks: Dimensions
+    threads: Dimensions
+
+    @classmethod
+    def of(cls, blocks: Any, threads: Any) -> Grid:
+        """Make a grid of numbers, or of sequences of up to three. Raises :class:`KernelError` for anything else."""
+        return cls(_dimensions(blocks, "blocks"), _dimensions(threads, "threads"))
+
+    @property
+    def num_blocks(self) -> int:
+        """How many blocks there are."""
+        return int(np.prod(self.blocks))
+
+    @property
+    def num_threads(self) -> int:
+        """How many threads a block has."""
+        return int(np.prod(self.threads))
+
+    def thread_position(self, number: int) -> Dimensions:
+        """Return the ``threadIdx`` of a block's thread."""
+        return _position(number, self.threads)
+
+    def block_position(self, number: int) -> Dimensions:
+        """Return the ``blockIdx`` of a block."""
+        return _position(number, self.blocks)
+
+    def thread_name(self, number: int) -> Position:
+        """Return what people call a thread: its number in a block of one dimension, else its position."""
+        return number if self.threads[1:] == (1, 1) else self.thread_position(number)
+
+    def block_name(self, number: int) -> Position:
+        """Return what people call a block."""
+        return number if self.blocks[1:] == (1, 1) else self.block_position(number)
+
+
+def _position(number: int, dimensions: Dimensions) -> Dimensions:
+    width, height, _ = dimensions
+    return number % width, number // width % height, number // (width * height)
+
+
+def _dimensions(value: Any, what: str) -> Dimensions:
+    given = tuple(value) if isinstance(value, Sequence) else (value,)
+    if not 1 <= len(given) <= 3 or not all(isinstance(n, (int, np.integer)) and n > 0 for n in given):
+        raise KernelError(
+            f"a kernel is launched with a positive number of {what}, or up to three of them; found {value!r}"
+        )
+    x, y, z = (*map(int, given), 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,134 @@
+"""The types that numba infers for a kernel function and, call by call, for the device functions it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import types
+from numba.core import compiler, ir, typed_passes
+from numba.core.registry import cpu_target
+from numba.core.typing.templates import AbstractTemplate, Signature, signature
+from numba.extending import typeof_impl
+
+from warpdrive.checks.linking import Linker, has_barrier
+from warpdrive.kernels.source import FunctionSource
+
+
+@dataclass
+class TypedFunction:
+    """A function's statements in numba's form, with the type of every variable and the signature of every operation."""
+
+    source: FunctionSource
+    code: Any
+    types: Mapping[str, Any]
+    signatures: Mapping[Any, Any]
+    returns: Any
+
+    @cached_property
+    def definitions(self) -> dict[str, list[Any]]:
+        """What each variable is assigned, in order."""
+        found: dict[str, list[Any]] = {}
+        for _, block in sorted(self.code.blocks.items()):
+            for statement in block.find_insts(ir.Assign):
+                found.setdefault(statement.target.name, []).append(statement.value)
+        return found
+
+
+@dataclass(eq=False)
+class StandIn:
+    """Stands in a linked function for what numba could not type: an intrinsic, or a device function."""
+
+    path: str = ""
+    source: FunctionSource | None = None
+    typed: dict[tuple[Any, ...], TypedFunction] = field(default_factory=dict)
+
+    def __repr__(self) -> str:  # the name of its type, which numba writes often
+        return f"<{self.path}>"
+
+    def signature_of(self, context: Any, arguments: tuple[Any, ...], words: Mapping[str, Any]) -> Signature | None:
+        """Return the signature of a call, or None if the types do not fit."""
+        if self.source is None:
+            return _intrinsic_signature(context, self.path, arguments, words)
+        given = dict(zip(self.source.parameters, arguments, strict=False)) | dict(words)
+        given = {**{n: numba.typeof(v) for n, v in self.source.defaults.items() if n not in given}, **given}
+        if set(given) != set(self.source.parameters):
+            return None
+        ordered = tuple(given[name] for name in self.source.parameters)
+        if ordered not in self.typed:
+            self.typed[ordered] = infer(self.source, ordered)
+        return signature(self.typed[ordered].returns, *ordered)
+
+
+@typeof_impl.register(StandIn)  # type: ignore[untyped-decorator]
+def _type_of_stand_in(value: StandIn, context: Any) -> Any:
+    class Template(AbstractTemplate):  # type: ignore[misc]
+        key = value
+        prefer_literal = True
+
+        def generic(self, arguments: tuple[Any, ...], words: Mapping[str, Any]) -> Signature | None:
+            return value.signature_of(self.context, arguments, words)
+
+    return types.Function(Template)
+
+
+def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
+    """Infer the types in a function. Raises numba's errors where they do not fit."""
+    has_barrier(source)  # refuses recursion, which would not end here either
+    linker = Linker(source, lambda callee: StandIn(callee.name, callee), _typed_intrinsic)
+    typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
+    typing_context.refresh()
+    code = compiler.run_frontend(linker.link())
+    inferred = typed_passes.type_inference_stage(typing_context, target_context, code, arguments, None)
+    return TypedFunction(source, code, inferred.typemap, inferred.calltypes, inferred.return_type)
+
+
+def typed_argument(value: Any, is_shape: bool) -> Any:
+    """Return the type numba gives an argument; one that shapes an array is known when the kernel is compiled."""
+    if is_shape:
+        return types.literal(int(value))
+    return numba.typeof(value)
+
+
+class _Axes(NamedTuple):
+    x: np.int32
+    y: np.int32
+    z: np.int32
+
+
+_POSITION = _Axes(np.int32(0), np.int32(0), np.int32(0))
+
+
+def _typed_intrinsic(path: str) -> Any:
+    if path in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
+        return _POSITION
+    if path in ("laneid", "warpsize"):
+        return np.int32(32)
+    return StandIn(path)
+
+
+def _intrinsic_signature(
+    context: Any, path: str, arguments: tuple[Any, ...], words: Mapping[str, Any]
+) -> Signature | None:
+    given = (*arguments, *words.values())
+    if path in ("shared.array", "local.array"):
+        names = dict(zip(("shape", "dtype"), arguments, strict=False)) | dict(words)
+        shape, dtype = names["shape"], names["dtype"]
+        rank = len(shape) if isinstance(shape, types.BaseTuple) else 1
+        return signature(types.Array(dtype.dtype, rank, "C"), *given)
+    if path.startswith("atomic."):
+        return signature(arguments[0].dtype, *given)
+    if path in ("grid", "gridsize"):
+        rank = arguments[0].literal_value
+        return signature(types.int64 if rank == 1 else types.UniTuple(types.int64, rank), *given)
+    if path in ("popc", "clz", "ffs", "syncthreads_count", "syncthreads_and", "syncthreads_or"):
+        return signature(types.int32, *given)
+    if path.startswith(("threadfence", "sync")):
+        return signature(types.none, *given)
+    if path == "selp":
+        return signature(context.unify_types(*map(types.unliteral, given[1:])), *given)
+    return signature(context.unify_types(*map(types.unliteral, given)), *given)

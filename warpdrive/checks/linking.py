@@ -1,0 +1,182 @@
+"""Make functions that Python itself can run out of kernel functions: what they refer to is put in place.
+
+The author's statements stay as they are, with the author's file and line numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.kernel import python_function
+from warpdrive.kernels.resolve import source_of
+from warpdrive.kernels.source import FunctionSource, read_function
+from warpdrive.kernels.syntax import GENERATED, copy_tree
+
+BARRIERS = ("syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or", "syncwarp")
+ARRAYS = ("shared.array", "local.array")
+INTRINSICS = (
+    *("threadIdx", "blockIdx", "blockDim", "gridDim", "warpsize", "laneid", "grid", "gridsize"),
+    *BARRIERS,
+    *("threadfence", "threadfence_block", "threadfence_system"),
+    *ARRAYS,
+    "const.array_like",
+    *("atomic.add", "atomic.sub", "atomic.and_", "atomic.or_", "atomic.xor", "atomic.inc", "atomic.dec"),
+    *("atomic.exch", "atomic.max", "atomic.min", "atomic.nanmax", "atomic.nanmin"),
+    *("atomic.cas", "atomic.compare_and_swap"),
+    *("popc", "brev", "clz", "ffs", "selp", "fma", "cbrt"),
+)
+UNKNOWN = object()
+"""What a name stands for that is known only when the kernel runs."""
+
+
+class Linker(ast.NodeTransformer):
+    """Links one function: calls of device functions, and what belongs to ``numba.cuda``, get names of their own.
+
+    Args:
+        source: the function.
+        function: gives what to call for a device function.
+        intrinsics: gives what to use for something of ``numba.cuda``, by its dotted name there.
+        call: gives what to call for any other function, or None for itself.
+    """
+
+    def __init__(
+        self,
+        source: FunctionSource,
+        function: Callable[[FunctionSource], Any],
+        intrinsics: Callable[[str], Any],
+        call: Callable[[Any], Any] = lambda value: None,
+    ) -> None:
+        self.source, self.function, self.intrinsics, self.call = source, function, intrinsics, call
+        self.namespace = dict(source.namespace)
+        self.local = set(source.parameters) | {
+            node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+
+    def link(self) -> Any:
+        """Return the linked function."""
+        definition: ast.FunctionDef = copy_tree(self.source.tree)
+        definition.body = self.linked_body(definition)
+        definition.args.defaults, definition.returns = [], None
+        for argument in definition.args.args:
+            argument.annotation = None
+        module = ast.fix_missing_locations(ast.Module([definition], []))
+        exec(compile(module, self.source.file, "exec"), self.namespace)
+        function = self.namespace[self.source.name]
+        function.__defaults__ = tuple(self.source.defaults.values()) or None
+        return function
+
+    def linked_body(self, definition: ast.FunctionDef) -> list[ast.stmt]:
+        """Return the statements of the linked function."""
+        return [self.visit(statement) for statement in definition.body]
+
+    def value_of(self, node: ast.expr) -> Any:
+        """Return what a name or dotted name stands for, or ``UNKNOWN``."""
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in self.local:
+            return self.namespace.get(node.id, UNKNOWN)
+        if isinstance(node, ast.Attribute):
+            owner = self.value_of(node.value)
+            if owner is not UNKNOWN and not isinstance(owner, (np.ndarray, np.generic)):
+                return getattr(owner, node.attr, UNKNOWN)
+        return UNKNOWN
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """See :class:`ast.NodeTransformer`."""
+        return self._linked(node) or node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """See :class:`ast.NodeTransformer`."""
+        linked = self._linked(node)
+        if linked is None:
+            self.generic_visit(node)
+        return linked or node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """See :class:`ast.NodeTransformer`."""
+        value = self.value_of(node.func)
+        path = path_of(value)
+        source = device_source(value) if path is None else None
+        if source is None:
+            other = None if path is not None or value is UNKNOWN else self.call(value)
+            node.func = self.named(other, node.func) if other is not None else self.visit(node.func)
+        else:
+            node.func = self.named(self.function(source), node.func)
+        node.args = [self.visit(argument) for argument in node.args]
+        node.keywords = [self.visit(word) for word in node.keywords]
+        return self.linked_call(node, path, source)
+
+    def linked_call(self, node: ast.Call, path: str | None, source: FunctionSource | None) -> ast.expr:
+        """Return a call whose parts are linked: of ``path`` in ``numba.cuda``, of a device function, or neither."""
+        return node
+
+    def named(self, value: Any, place: ast.AST) -> ast.expr:
+        """Return a name for a value."""
+        name = f"{GENERATED}{len(self.namespace)}"
+        self.namespace[name] = value
+        return ast.copy_location(ast.Name(name, ast.Load()), place)
+
+    def _linked(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
+        value = self.value_of(node)
+        if value is UNKNOWN:
+            return None
+        path = path_of(value)
+        if path is not None:
+            return self.named(self.intrinsics(path), node)
+        if getattr(value, "__module__", None) == "numba.cuda.stubs" and not _leads_somewhere(value):
+            refuse(node, f"'{ast.unparse(node)}' cannot be checked: it is not part of the kernel language")
+        return None
+
+
+def path_of(value: Any) -> str | None:
+    """Return the dotted name of an intrinsic in ``numba.cuda``, or None for anything else."""
+    return _paths().get(id(value))
+
+
+def device_source(value: Any) -> FunctionSource | None:
+    """Return the source of a device function, or None for what is none; those of ``numba.cuda.random`` are ones."""
+    if getattr(value, "__module__", None) == "numba.cuda.random" and hasattr(value, "py_func"):
+        return read_function(python_function(value))
+    return None if value is UNKNOWN or isinstance(value, type) else source_of(value)
+
+
+def has_barrier(source: FunctionSource) -> bool:
+    """Whether a barrier stands in a function or in one that it calls."""
+    return _has_barrier(source, ())
+
+
+def _has_barrier(source: FunctionSource, callers: tuple[Any, ...]) -> bool:
+    own = (source.file, source.tree.lineno, source.name)
+    if own in callers:
+        refuse(source.tree, f"'{source.name}' calls itself: recursion is not possible in a kernel")
+    linker = Linker(source, lambda callee: None, lambda path: None)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call):
+            value = linker.value_of(node.func)
+            if path_of(value) in BARRIERS:
+                return True
+            callee = device_source(value)
+            if callee is not None and _has_barrier(callee, (*callers, own)):
+                return True
+    return False
+
+
+def _leads_somewhere(value: Any) -> bool:
+    return value in (cuda.atomic, cuda.shared, cuda.local, cuda.const)
+
+
+@cache
+def _paths() -> dict[int, str]:
+    paths = {}
+    for path in INTRINSICS:
+        value: Any = cuda
+        for part in path.split("."):
+            value = getattr(value, part, None)
+        if value is not None:
+            paths[id(value)] = path
+    return paths

@@ -1,0 +1,272 @@
+"""Run a kernel's threads in Python: the threads of a block go on together from barrier to barrier."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.np.numpy_support import as_dtype
+
+from warpdrive.checks.grid import Grid
+from warpdrive.checks.intrinsics import PLAIN
+from warpdrive.checks.linking import ARRAYS, BARRIERS, Linker, has_barrier, path_of
+from warpdrive.kernels.source import FunctionSource
+
+WARP = 32
+AXES = "xyz"
+_AT_THE_END = object()
+"""What a thread returns that came to the end of the kernel, not to a ``return`` before it."""
+
+Place = tuple[tuple[Any, int, int], ...]
+"""Where a thread waits: code, line and instruction of the kernel, and of the functions called there."""
+
+
+@dataclass(eq=False)
+class Thread:
+    """A thread that has not ended: what it waits for, and what it is told when it goes on."""
+
+    number: int
+    run: Generator[tuple[str, Any], Any, Any]
+    waits_for: str = ""
+    given: Any = None
+    answer: Any = None
+
+    @property
+    def place(self) -> Place:
+        """Where it waits."""
+        places: list[tuple[Any, int, int]] = []
+        generator: Any = self.run
+        while generator is not None and hasattr(generator, "gi_frame"):
+            frame = generator.gi_frame
+            places.append((frame.f_code, frame.f_lineno, frame.f_lasti))
+            generator = generator.gi_yieldfrom
+        return tuple(places)
+
+
+class Machine:
+    """Runs one kernel on a grid of threads.
+
+    What a subclass may replace: how functions are linked, what arrays are, and who is told of what happens.
+
+    Args:
+        source: the kernel.
+        grid: its blocks and threads.
+        backwards: whether blocks and threads run from the last to the first.
+        shared_bytes: the size of dynamic shared memory.
+    """
+
+    def __init__(self, source: FunctionSource, grid: Grid, *, backwards: bool = False, shared_bytes: int = 0) -> None:
+        self.grid, self.backwards, self.shared_bytes = grid, backwards, shared_bytes
+        self.thread_index, self.block_index = SimpleNamespace(), SimpleNamespace()
+        self.shared: dict[Any, Any] = {}
+        self.dynamic = np.zeros(shared_bytes, np.uint8)
+        self.intrinsics = self._intrinsics()
+        self.kernel = self.linker(source, is_kernel=True).link()
+
+    def run(self, arguments: Sequence[Any]) -> None:
+        """Run all threads of all blocks."""
+        for block in self._in_order(range(self.grid.num_blocks)):
+            vars(self.block_index).update(zip(AXES, self.grid.block_position(block), strict=True))
+            self.shared.clear()
+            self.begin_block(block)
+            threads = self._in_order(range(self.grid.num_threads))
+            self._run_block([Thread(number, self.kernel(*arguments)) for number in threads])
+
+    def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
+        """Return what links a function."""
+        return ThreadLinker(source, self.function, self.intrinsics.__getitem__, is_kernel=is_kernel)
+
+    def function(self, source: FunctionSource) -> Any:
+        """Return the linked form of a device function: a generator function if a barrier stands in it."""
+        return self.linker(source).link()
+
+    def begin_block(self, block: int) -> None:
+        """Hear that a block begins."""
+
+    def begin_thread(self, thread: int) -> None:
+        """Hear that a thread goes on."""
+
+    def barrier(self) -> None:
+        """Hear that the threads of a block have met."""
+
+    def warp_barrier(self, threads: list[int]) -> None:
+        """Hear that threads of a warp have met."""
+
+    def fence(self) -> None:
+        """Hear of a fence of the running thread."""
+
+    def divergence(self, waiting: Thread, elsewhere: Thread | int) -> None:
+        """Hear that a thread waits at a barrier while another waits elsewhere, or (its number) came to the end."""
+
+    def array(self, kind: str, shape: tuple[int, ...], dtype: Any, name: str, buffer: Any = None) -> Any:
+        """Make a shared or local array; ``buffer`` is the memory of one with a dynamic size."""
+        return np.zeros(shape, dtype) if buffer is None else np.frombuffer(buffer, dtype)
+
+    def _run_block(self, threads: list[Thread]) -> None:
+        ended: list[int] = []
+        while threads:
+            threads = self._run_until_barrier(threads, ended)
+            places = {thread: thread.place for thread in threads}
+            if not places:
+                break
+            first = min(places.values(), key=lambda place: [part[1:] for part in place])
+            here = [thread for thread in threads if places[thread] == first]
+            for other in (thread for thread in threads if places[thread] != first):
+                self.divergence(here[0], other)
+            for number in ended:
+                self.divergence(here[0], number)
+            self.barrier()
+            _answer(here)
+
+    def _run_until_barrier(self, threads: list[Thread], ended: list[int]) -> list[Thread]:
+        """Run the threads until all wait for the whole block; return those that did not end."""
+        while True:
+            for thread in [thread for thread in threads if thread.waits_for != "block"]:
+                if self._run_thread(thread, ended):
+                    continue
+                threads.remove(thread)
+            if not self._release_warps(threads):
+                return threads
+
+    def _run_thread(self, thread: Thread, ended: list[int]) -> bool:
+        """Run a thread until it waits; return whether it does, rather than ending."""
+        position = (*self.grid.thread_position(thread.number), thread.number % WARP)
+        vars(self.thread_index).update(zip((*AXES, "lane"), position, strict=True))
+        self.begin_thread(thread.number)
+        try:
+            thread.waits_for, thread.given = thread.run.send(thread.answer)
+        except StopIteration as end:
+            if end.value is _AT_THE_END:
+                ended.append(thread.number)
+            return False
+        thread.answer = None
+        return True
+
+    def _release_warps(self, threads: list[Thread]) -> bool:
+        """Let those go on that wait for their warp; return whether there are any."""
+        waiting = [thread for thread in threads if thread.waits_for == "warp"]
+        for warp in sorted({thread.number // WARP for thread in waiting}):
+            self.warp_barrier([thread.number for thread in waiting if thread.number // WARP == warp])
+        return bool(waiting)
+
+    def _in_order(self, numbers: Iterable[int]) -> list[int]:
+        return list(numbers)[:: -1 if self.backwards else 1]
+
+    def _intrinsics(self) -> dict[str, Any]:
+        block, grid = self.grid.threads, self.grid.blocks
+        fences = dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system"), lambda: self.fence())
+        return {
+            **PLAIN,
+            **fences,
+            **dict.fromkeys(BARRIERS),
+            "threadIdx": self.thread_index,
+            "laneid": self.thread_index,
+            "blockIdx": self.block_index,
+            "blockDim": SimpleNamespace(**dict(zip(AXES, block, strict=True))),
+            "gridDim": SimpleNamespace(**dict(zip(AXES, grid, strict=True))),
+            "warpsize": WARP,
+            "grid": self._per_axis(lambda axis: self._block(axis) * block[axis] + self._thread(axis)),
+            "gridsize": self._per_axis(lambda axis: grid[axis] * block[axis]),
+            "shared.array": self._shared_array,
+            "local.array": self._local_array,
+        }
+
+    def _thread(self, axis: int) -> int:
+        return int(getattr(self.thread_index, AXES[axis]))
+
+    def _block(self, axis: int) -> int:
+        return int(getattr(self.block_index, AXES[axis]))
+
+    def _per_axis(self, value: Callable[[int], int]) -> Callable[[int], Any]:
+        return lambda rank: value(0) if rank == 1 else tuple(value(axis) for axis in range(rank))
+
+    def _shared_array(self, site: int, name: str, shape: Any, dtype: Any, **_: Any) -> Any:
+        """Return a block's array of one place of the source; those of size 0 are all the dynamic memory."""
+        if site not in self.shared:
+            lengths = _lengths(shape)
+            buffer = self.dynamic if lengths == (0,) else None
+            self.shared[site] = self.array("shared", lengths, _dtype(dtype), name, buffer)
+        return self.shared[site]
+
+    def _local_array(self, site: int, name: str, shape: Any, dtype: Any, **_: Any) -> Any:
+        return self.array("local", _lengths(shape), _dtype(dtype), name)
+
+
+class ThreadLinker(Linker):
+    """Links a function so that it waits at barriers: it becomes a generator that yields there."""
+
+    def __init__(self, *arguments: Any, is_kernel: bool, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.is_kernel = is_kernel
+        has_barrier(self.source)  # refuses recursion, which would not end here either
+        self.array_names: dict[int, str] = {}
+
+    def linked_body(self, definition: ast.FunctionDef) -> list[ast.stmt]:
+        """Return the linked statements; a kernel's say when they have come to their end, and always yield."""
+        last = definition.body[-1]
+        body = super().linked_body(definition)
+        if self.is_kernel:
+            end = ast.Return(self.named(_AT_THE_END, last))
+            never = ast.Expr(ast.Yield())
+            body += [ast.copy_location(statement, last) for statement in (end, never)]
+        return body
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:  # noqa: N802
+        """See :class:`ast.NodeTransformer`."""
+        for target, value in _pairs(node.targets[0], node.value):
+            if isinstance(target, ast.Name) and isinstance(value, ast.Call):
+                self.array_names[id(value)] = target.id
+        self.generic_visit(node)
+        return node
+
+    def linked_call(self, node: ast.Call, path: str | None, source: FunctionSource | None) -> ast.expr:
+        """Make barriers and what contains them yield; tell arrays their place and name."""
+        if path in BARRIERS:
+            kind = "warp" if path == "syncwarp" else "block"
+            given = node.args[0] if node.args and kind == "block" else ast.Constant(None)
+            signal = ast.Tuple([ast.Constant(kind), ast.Tuple([ast.Constant(path), given], ast.Load())], ast.Load())
+            return ast.copy_location(ast.Yield(signal), node)
+        if source is not None and has_barrier(source):
+            return ast.copy_location(ast.YieldFrom(node), node)
+        if path in ARRAYS:
+            name = self.array_names.get(id(node), "an array")
+            node.args = [self.named(object(), node), ast.Constant(name), *node.args]
+        return node
+
+    def _linked(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
+        linked = super()._linked(node)
+        if linked is not None and path_of(self.value_of(node)) == "laneid":
+            return ast.copy_location(ast.Attribute(linked, "lane", ast.Load()), node)
+        return linked
+
+
+def _answer(threads: list[Thread]) -> None:
+    """Let threads that have met go on, each told what the barrier counts."""
+    values = [bool(thread.given[1]) for thread in threads]
+    answers = {
+        "syncthreads": None,
+        "syncthreads_count": sum(values),
+        "syncthreads_and": int(all(values)),
+        "syncthreads_or": int(any(values)),
+    }
+    for thread in threads:
+        thread.waits_for, thread.answer = "", answers[thread.given[0]]
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return list(zip(target.elts, value.elts, strict=False))
+    return [(target, value)]
+
+
+def _lengths(shape: Any) -> tuple[int, ...]:
+    return tuple(map(int, shape)) if isinstance(shape, tuple) else (int(shape),)
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    return np.dtype(as_dtype(dtype) if isinstance(dtype, types.Type) else dtype)

@@ -1,0 +1,93 @@
+"""The memory of a launch: copies of arguments that alias each other as the arguments do, and names for places in it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(eq=False)
+class Block:
+    """A piece of memory that kernels know by a name: an argument, or a shared or local array.
+
+    ``written`` holds the addresses of the elements that were written, where nothing was there from the start; it is
+    None for an argument.
+    """
+
+    name: str
+    array: Array
+    is_private: bool = False
+    written: set[int] | None = None
+    writers: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether it is memory that outlives the launch."""
+        return self.written is None
+
+    def index_of(self, address: int) -> tuple[int, ...]:
+        """Return the index of the element that an address lies in."""
+        rest, index = address - self.array.ctypes.data, [0] * self.array.ndim
+        for axis in sorted(range(self.array.ndim), key=lambda axis: -abs(self.array.strides[axis])):
+            stride = self.array.strides[axis]
+            if stride > 0:
+                index[axis] = min(rest // stride, self.array.shape[axis] - 1)
+            elif stride < 0:
+                index[axis] = -(-rest // stride)
+            rest -= index[axis] * stride
+        return tuple(int(i) for i in index)
+
+
+def as_array(value: Any) -> Any:
+    """Return a tensor as a NumPy array, of the same memory if that is the CPU's; anything else as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().numpy()
+    return value
+
+
+def copies(values: Sequence[Any]) -> list[Any]:
+    """Copy the arrays among the values; what shares memory shares memory in the copies."""
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    extents = _merged(map(_extent, arrays))
+    buffers = {low: np.empty(high - low, np.uint8) for low, high in extents}
+    for low, buffer in buffers.items():
+        ctypes.memmove(buffer.ctypes.data, low, buffer.nbytes)
+
+    def copy(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        if value.size == 0:
+            return value.copy()
+        own_low, _ = _extent(value)
+        low = next(low for low, high in extents if low <= own_low < high)
+        offset = value.ctypes.data - low
+        return np.ndarray(value.shape, value.dtype, buffers[low].data, offset, value.strides)
+
+    return [copy(value) for value in values]
+
+
+def _extent(array: Array) -> tuple[int, int]:
+    """Return the addresses of an array's first byte and of the first behind it."""
+    if array.size == 0:
+        return array.ctypes.data, array.ctypes.data
+    spans = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]
+    low = array.ctypes.data + sum(span for span in spans if span < 0)
+    return low, array.ctypes.data + sum(span for span in spans if span > 0) + array.itemsize
+
+
+def _merged(extents: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(extent for extent in extents if extent[0] < extent[1]):
+        if merged and low < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return merged
