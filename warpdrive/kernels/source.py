@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import FunctionType
@@ -60,7 +61,15 @@ def _read_text(function: FunctionType) -> FunctionSource:
             f"the source of kernel function '{function.__name__}' cannot be read ({file}): "
             "define it in a file or a notebook cell, not through exec or an interactive prompt"
         ) from None
-    return parse_function("".join(lines), file, first_line, {})
+    return parse_function("".join(lines), _cell_of(file) or file, first_line, {})
+
+
+def _cell_of(file: str) -> str | None:
+    """Return what IPython calls the notebook cell that is the file of that name, or None if it is none."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    cell = shell.compile.format_code_name(file) if hasattr(shell, "compile") else None
+    return " ".join(cell) if cell else None
 
 
 def parse_function(

@@ -141,6 +141,9 @@ def _first_sentence(text: str) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m|, defined at \S+ \(\d+\)", "", text)
     text = re.sub(rf"\b{GENERATED}(own_|\d+_|builtins_|numpy_|math_)?|(?<=\w)\.\d+(?=')", "", text)
     text = text.replace("NRT required but not enabled", "this takes new memory, which a kernel cannot")
+    ours = re.search(r"TypingError: (cuda\..+)", text)
+    if ours:
+        return ours[1]
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith("Failed in")]
     signature = next((line.removeprefix(">>> ") for line in said if line.startswith(">>> ")), "")

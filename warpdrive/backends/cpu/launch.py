@@ -88,22 +88,32 @@ def launcher(kernel: Kernel, blocks: Any, threads: Any) -> Callable[..., None]:
 
 
 def _make_launcher(kernel: Kernel, grid: Dimensions, block: Dimensions) -> Callable[..., None]:
-    last: tuple[Any, ...] = ()
-    run: Callable[[], None] | None = None
+    last: tuple[tuple[Any, ...], list[int], Callable[[], None]] | None = None
 
     def launch(*arguments: Any) -> None:
-        nonlocal last, run
-        if run is None or len(arguments) != len(last) or not all(map(operator.is_, arguments, last)):
+        nonlocal last
+        known = last  # one name for all of it, so that another Python thread never sees the half
+        if (
+            known is None
+            or len(arguments) != len(known[0])
+            or not all(map(operator.is_, arguments, known[0]))
+            or _addresses(arguments) != known[1]
+        ):
             if len(arguments) != len(kernel.parameters):
                 raise KernelError(
                     f"{kernel.where}: kernel '{kernel.source.name}' takes {len(kernel.parameters)} arguments "
                     f"({', '.join(kernel.parameters)}), found {len(arguments)}"
                 )
             run = bind(kernel, dict(zip(kernel.parameters, arguments, strict=True)), grid, block)
-            last = arguments
-        run()
+            known = last = (arguments, _addresses(arguments), run)
+        known[2]()
 
     return launch
+
+
+def _addresses(arguments: Sequence[Any]) -> list[int]:
+    """Return where the tensors among the arguments are: assigning to ``tensor.data`` moves one."""
+    return [value.data_ptr() for value in arguments if isinstance(value, torch.Tensor)]
 
 
 def dimensions(value: Any, what: str) -> Dimensions:
@@ -140,7 +150,13 @@ def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
     if isinstance(value, torch.Tensor):
         if value.device.type != "cpu":
             raise KernelError(f"argument '{name}' of kernel '{kernel.source.name}' is on {value.device}, not the CPU")
-        return value.detach().numpy()
+        try:
+            return value.detach().numpy()
+        except (TypeError, RuntimeError):
+            raise KernelError(
+                f"argument '{name}' of kernel '{kernel.source.name}' has dtype {value.dtype} and layout "
+                f"{value.layout}, which no kernel can use"
+            ) from None
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, (bool, int, float, complex, np.generic)):
@@ -163,6 +179,8 @@ def _kind(kernel: Kernel, name: str, array: Array, is_number: bool) -> ArgumentK
 @cache
 def _kind_of(dtype: np.dtype[Any], rank: int | None, flags: int) -> ArgumentKind | None:
     """Return the kind of an array with these flags (as NumPy numbers them), or None if no device has the dtype."""
+    if dtype.kind not in "biufc":
+        return None
     try:
         numba.from_dtype(dtype)
     except numba.core.errors.NumbaError:

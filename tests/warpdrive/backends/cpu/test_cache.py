@@ -1,0 +1,118 @@
+"""The cache of compiled kernels on disk: found again, never stale, never in the way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KERNELS = """
+from numba import cuda
+import warpdrive as wd
+
+SPEED = 2
+
+
+def faster(x):
+    return x * SPEED
+
+
+@wd.kernel
+def kernel(out):
+    i = cuda.threadIdx.x
+    x = faster(i)
+    cuda.syncthreads()
+    out[i] = x + 1
+"""
+
+MAIN = """
+
+if __name__ == "__main__":
+    import numpy as np
+
+    out = np.zeros(4)
+    kernel[1, 4](out)
+    print(*map(int, out))
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Give a function that starts a program in a process of its own."""
+
+    def start(text=KERNELS, cache=tmp_path / "cache", name="program.py", **environment):
+        path = tmp_path / name
+        path.write_text(text + MAIN)
+        environment = {**os.environ, "WARPDRIVE_CACHE_DIR": str(cache), "NUMBA_NUM_THREADS": "2", **environment}
+        return subprocess.Popen(
+            [sys.executable, str(path)], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    return start
+
+
+def result_of(process):
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return out.strip()
+
+
+def files_in(folder: Path) -> dict[str, int]:
+    """The files of a cache and when each was last written."""
+    return {
+        str(path.relative_to(folder)): path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+
+
+def kernel_folders(folder: Path) -> list[Path]:
+    """The folders of what was compiled of kernels (another holds what starts them)."""
+    return [path.parent for path in folder.rglob("functions.py") if (path.parent / "kernel.py").exists()]
+
+
+def test_a_second_process_compiles_nothing_and_a_changed_kernel_is_compiled_anew(start, tmp_path):
+    cache = tmp_path / "cache"
+    assert result_of(start()) == "1 3 5 7"
+    stored = files_in(cache)
+    assert any(name.endswith(".nbc") for name in stored)
+    assert result_of(start()) == "1 3 5 7"
+    # neither where it stands nor its comments make another kernel of it
+    assert result_of(start("# a comment\n" + KERNELS, name="elsewhere.py")) == "1 3 5 7"
+    assert files_in(cache) == stored
+    changes = [("x + 1", "x + 2", "2 4 6 8"), ("SPEED = 2", "SPEED = 3", "1 4 7 10"), ("x * SPEED", "x - 1", "0 1 2 3")]
+    for number, (old, new, expected) in enumerate(changes):
+        assert result_of(start(KERNELS.replace(old, new))) == expected
+        assert len(kernel_folders(cache)) == 2 + number
+
+
+def test_two_processes_at_once(start):
+    both = [start(), start()]
+    assert [result_of(process) for process in both] == ["1 3 5 7"] * 2
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(start, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    assert result_of(start(cache=tmp_path / "file" / "cache")) == "1 3 5 7"
+
+
+DAMAGES = {
+    "no python": lambda folder: (folder / "kernel.py").write_text("damaged ("),
+    "empty": lambda folder: (folder / "kernel.py").write_text(""),
+    "functions lost": lambda folder: (folder / "functions.py").unlink(),
+    "machine code cut": lambda folder: [path.write_bytes(path.read_bytes()[:100]) for path in folder.rglob("*.nbc")],
+    "index cut": lambda folder: [path.write_bytes(path.read_bytes()[:30]) for path in folder.rglob("*.nbi")],
+}
+
+
+def test_a_damaged_cache_is_repaired(start, tmp_path):
+    assert result_of(start()) == "1 3 5 7"
+    (folder,) = kernel_folders(tmp_path / "cache")
+    sound = files_in(folder).keys()
+    for damage in DAMAGES.values():
+        damage(folder)
+        assert result_of(start()) == "1 3 5 7"
+        assert files_in(folder).keys() == sound

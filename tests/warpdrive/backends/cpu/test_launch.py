@@ -1,0 +1,190 @@
+"""Launching kernels: configurations, kinds of arguments, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numba import cuda
+
+import warpdrive as wd
+
+
+@wd.kernel
+def scale(array, factor):
+    i = cuda.grid(1)
+    if i < array.shape[0]:
+        array[i] *= factor
+
+
+@wd.kernel
+def fill(array, value):
+    for i in range(array.shape[0]):
+        for j in range(array.shape[1]):
+            array[i, j] = value + 10 * i + j
+
+
+@wd.kernel
+def remember(out, length):
+    memory = cuda.local.array(length, np.int32)
+    memory[length - 1] = 5
+    out[0] = memory[length - 1] + length
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64", "float32", "float64", "complex64"]
+)
+def test_arrays_of_every_dtype(dtype):
+    array = np.arange(6).astype(dtype)
+    scale[2, 3](array, 2)
+    np.testing.assert_array_equal(array, np.arange(6) * 2)
+
+
+def test_tensors_are_written_in_place():
+    tensor = torch.arange(6.0, requires_grad=False)
+    parameter = torch.nn.Parameter(torch.ones(6))
+    scale[1, 6](tensor, 2.0)
+    scale[1, 6](parameter, 3.0)
+    assert tensor.tolist() == [0, 2, 4, 6, 8, 10] and parameter.tolist() == [3] * 6
+
+
+def test_a_tensor_that_got_new_memory_is_written_where_it_is_now():
+    tensor, other = torch.ones(4), torch.full((4,), 5.0)
+    scale[1, 4](tensor, 2.0)
+    old = tensor.data
+    tensor.data = other
+    scale[1, 4](tensor, 2.0)
+    assert tensor.tolist() == [10] * 4 and old.tolist() == [2] * 4
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda base: base,
+        lambda base: base.T,
+        lambda base: base[::2, 1:],
+        lambda base: base[::-1, ::-1],
+        lambda base: base[:0],
+        lambda base: np.asfortranarray(base),
+        lambda base: np.broadcast_to(base[:1], (1, 6)).copy(),
+    ],
+    ids=["C", "transposed", "strided", "reversed", "empty", "F", "one row"],
+)
+def test_arrays_of_every_layout(view):
+    array = view(np.zeros((4, 6)))
+    fill[1, 1](array, 3)
+    across, along = np.indices(array.shape)
+    np.testing.assert_array_equal(array, 3 + 10 * across + along)
+    tensor = torch.zeros(4, 6).T
+    fill[1, 1](tensor, 3)
+    assert tensor[5, 3] == 3 + 50 + 3
+
+
+@pytest.mark.parametrize("factor", [2, 2.0, True, np.float32(2), np.int8(2), np.bool_(True)], ids=repr)
+def test_numbers_of_every_type(factor):
+    array = np.ones(3)
+    scale[1, 3](array, factor)
+    assert array.tolist() == [float(factor)] * 3
+
+
+def test_an_array_without_dimensions_is_memory():
+    @wd.kernel
+    def kernel(total, amount):
+        total[()] += amount
+
+    total = np.array(4.0)
+    kernel[1, 2](total, 0.5)
+    assert total == 5
+
+
+def test_shapes_of_local_arrays_are_compiled_in_for_each_value():
+    out = np.zeros(1)
+    for length in (3, 4, 3):
+        remember[1, 1](out, length)
+        assert out[0] == 5 + length
+
+
+def test_the_same_kernel_with_other_arguments_each_time():
+    """Nothing of one launch may be left in the next."""
+    arrays = [np.ones(3), np.ones(5, np.float32), np.ones(3), torch.ones(3)]
+    for factor in (2, 3.0):
+        for array in arrays:
+            scale[1, 5](array, factor)
+    assert all(array.tolist() == [6] * len(array) for array in arrays)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "message"),
+    [
+        (4, r"launched as k\[blocks, threads\]"),
+        ((1, 2, 3), r"launched as k\[blocks, threads\]"),
+        ((0, 4), "positive number of blocks"),
+        ((4, -1), "positive number of threads"),
+        ((1, 2.0), "positive number of threads"),
+        (((1, 1, 1, 1), 1), "positive number of blocks"),
+        (((), 1), "positive number of blocks"),
+        (("4", 1), "positive number of blocks"),
+    ],
+    ids=str,
+)
+def test_a_wrong_configuration_is_refused(configuration, message):
+    with pytest.raises(wd.errors.WarpDriveError, match=message):
+        scale[configuration](np.ones(3), 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1, 2], "'array' of kernel 'scale' is a list"),
+        (None, "'array' of kernel 'scale' is a NoneType"),
+        ("text", "'array' of kernel 'scale' is a str"),
+        (np.array([1, None]), "has dtype object, which no device has"),
+        (np.ones(3).astype(">f8"), "which no device has"),
+        (np.array(["2020-01-01"], "M8[D]"), "which no device has"),
+        (np.array(["a"]), "which no device has"),
+        (np.zeros(2, [("x", "i4")]), "which no device has"),
+        (torch.ones(3, dtype=torch.bfloat16), "'array' of kernel 'scale' has dtype torch.bfloat16"),
+        (torch.eye(3).to_sparse(), "'array' of kernel 'scale'"),
+        (2**64, "has dtype object"),
+    ],
+    ids=lambda value: type(value).__name__ + str(getattr(value, "dtype", "")),
+)
+def test_a_wrong_argument_is_refused(value, message):
+    with pytest.raises(wd.errors.WarpDriveError, match=message):
+        scale[1, 3](value, 2)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_tensor_on_a_gpu_is_refused():
+    with pytest.raises(wd.errors.WarpDriveError, match="is on cuda:0, not the CPU"):
+        scale[1, 3](torch.ones(3, device="cuda"), 2)
+
+
+@pytest.mark.parametrize("arguments", [(), (np.ones(3),), (np.ones(3), 1, 2)], ids=len)
+def test_a_wrong_number_of_arguments_is_refused(arguments):
+    with pytest.raises(wd.errors.WarpDriveError, match=rf"takes 2 arguments \(array, factor\), found {len(arguments)}"):
+        scale[1, 3](*arguments)
+
+
+def test_a_read_only_array_cannot_be_written():
+    array = np.ones(3)
+    array.flags.writeable = False
+    with pytest.raises(wd.errors.WarpDriveError, match=r"test_launch.py:\d+.*readonly"):
+        scale[1, 3](array, 2)
+
+
+@pytest.mark.parametrize("length", [2.5, "3", np.array([3, 4])], ids=repr)
+def test_a_length_that_is_no_integer_is_refused(length):
+    with pytest.raises(wd.errors.WarpDriveError, match="'length' is the shape of an array, so it must be an integer"):
+        remember[1, 1](np.zeros(1), length)
+
+
+@pytest.mark.parametrize("length", [0, -2])
+def test_a_length_that_is_not_positive_is_refused(length):
+    with pytest.raises(wd.errors.WarpDriveError, match=r"test_launch.py:\d+.*positive integers"):
+        remember[1, 1](np.zeros(1), length)
+
+
+def test_a_kernel_is_not_called_like_a_function():
+    with pytest.raises(wd.errors.WarpDriveError, match=r"launched as k\[blocks, threads\]"):
+        scale(np.ones(3), 2)

@@ -1,0 +1,112 @@
+"""What the library relies on in numba, and what must hold of compiled kernels whatever machine they run on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import torch
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.backends.cpu.generate import FUNCTION_DECORATOR
+
+
+def test_numba_compiles_without_its_runtime():
+    """The library compiles with numba's private flag ``_nrt=False``, which halves compile time.
+
+    It relies on this: the flag exists, arrays and views of them can be passed, sliced and indexed under it without
+    any counting of references, and what would take memory from the heap is an error when it is compiled.
+    """
+    assert "_nrt=False" in FUNCTION_DECORATOR
+
+    @numba.njit(_nrt=False)
+    def last_of(row):
+        return row[1:][-1]
+
+    @numba.njit(_nrt=False)
+    def through_views(array):
+        total = 0.0
+        for row in range(array.shape[0]):
+            total += last_of(array[row]) + array.T[0, row]
+        return total
+
+    array = np.arange(6.0).reshape(2, 3)
+    references = sys.getrefcount(array)
+    assert through_views(array) == 2 + 5 + 0 + 3
+    assert sys.getrefcount(array) == references
+
+    @numba.njit(_nrt=False)
+    def takes_memory(n):
+        return np.zeros(n)[0]
+
+    try:
+        takes_memory(3)
+    except numba.core.errors.NumbaError:
+        return
+    raise AssertionError("numba took memory from the heap though its runtime is left out")
+
+
+@wd.kernel
+def views_of_views(array, out):
+    row = array[cuda.blockIdx.x]
+    part = row[1:-1][::2]
+    out[cuda.blockIdx.x, cuda.threadIdx.x] = part[cuda.threadIdx.x % part.shape[0]]
+    cuda.syncthreads()
+    other = array[:, cuda.threadIdx.x][cuda.blockIdx.x :]
+    out[cuda.blockIdx.x, cuda.threadIdx.x] += other[0]
+
+
+def test_kernels_hold_no_memory_back():
+    """Launches with views of arrays neither free nor keep what is not theirs."""
+    for _ in range(300):
+        array, out = torch.rand(5, 8), np.zeros((5, 8))
+        expected = array.numpy()[:, 1:-1][:, ::2][:, [0, 1, 2] * 2 + [0, 1]].astype(float) + array.numpy()
+        views_of_views[5, 8](array, out)
+        np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+PROGRAM = """
+import hashlib
+import numpy as np
+from numba import cuda
+import warpdrive as wd
+
+
+@wd.kernel
+def chaos(values, out):
+    block, i, n = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
+    x = values[block, i]
+    for k in range(50):
+        out[block, i] = x
+        cuda.syncthreads()
+        x = np.float32(3.9) * x * (np.float32(1) - x) + np.float32(1e-3) * out[block, (i + k) % n]
+        cuda.syncthreads()
+    out[block, i] = x
+
+
+values = np.random.default_rng(0).random((301, 33), dtype=np.float32)
+out = np.zeros_like(values)
+chaos[301, 33](values, out)
+print(hashlib.sha256(out.tobytes()).hexdigest())
+"""
+
+
+def test_results_do_not_depend_on_the_number_of_threads(tmp_path):
+    program = tmp_path / "chaos.py"
+    program.write_text(PROGRAM)
+    digests = {
+        subprocess.run(
+            [sys.executable, str(program)],
+            env={**os.environ, "NUMBA_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in "12"
+    }
+    assert len(digests) == 1 and len(digests.pop().strip()) == hashlib.sha256().digest_size * 2
