@@ -67,7 +67,7 @@ def _read_text(function: FunctionType) -> FunctionSource:
 def _cell_of(file: str) -> str | None:
     """Return what IPython calls the notebook cell that is the file of that name, or None if it is none."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
+    shell: Any = ipython.get_ipython() if ipython else None
     cell = shell.compile.format_code_name(file) if hasattr(shell, "compile") else None
     return " ".join(cell) if cell else None
 

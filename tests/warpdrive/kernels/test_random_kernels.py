@@ -1,8 +1,9 @@
 """Random kernels with barriers, lowered and interpreted.
 
 The generator keeps to what CUDA allows: conditions around barriers, and bounds of loops around barriers, are the same
-for all threads (variables ``u*``), while other conditions and values are each thread's own (``t*``). Between barriers
-a thread touches only its own elements of ``own``, and nobody writes to ``other``.
+for all threads (variables ``u*``), while other conditions and values are each thread's own (``t*``): on those a thread
+may leave the kernel for good. Between barriers a thread touches only its own elements of ``own``, and nobody writes to
+``other``.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Generator:
     def statement(self, indentation: int, depth: int, barriers: bool, in_loop: bool) -> None:
         kinds = ["assign", "assign", "augment", "new", "store", "if"]
         if barriers:
-            kinds += ["barrier", "barrier", "uniform if", "loop", "while", "call", "new uniform", "swap"]
+            kinds += ["barrier", "barrier", "uniform if", "loop", "while", "call", "new uniform", "swap", "leave"]
             if in_loop:
                 kinds += ["jump", "jump"]
         if depth >= 3:
@@ -132,6 +133,9 @@ class Generator:
             self.uniform.append(variable)
             self.block(indentation + 1, depth + 1, True, True, 4)
             self.uniform.remove(variable)
+        elif kind == "leave":
+            self.line(indentation, f"if {choose(self.own)} % 9 == {choose(['4', '7'])}:")
+            self.line(indentation + 1, "return")
         elif kind == "jump":
             self.line(indentation, f"if {self.condition()}:")
             self.line(indentation + 1, choose(["break", "continue", "break", "continue", "return"]))
