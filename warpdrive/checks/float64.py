@@ -20,7 +20,6 @@ from numba.core.errors import NumbaError
 
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.inference import StandIn, TypedFunction, infer, typed_argument
-from warpdrive.kernels.resolve import shape_parameters
 from warpdrive.kernels.source import FunctionSource
 
 _DOUBLE = (types.float64, types.complex128)
@@ -44,9 +43,8 @@ Causes = frozenset[_Cause]
 
 def check_types(source: FunctionSource, arguments: Mapping[str, Any], report: Report) -> None:
     """Report what of a kernel computes in float64 for arguments of these types."""
-    shapes = shape_parameters(source)
     try:
-        kinds = {name: typed_argument(value, name in shapes) for name, value in arguments.items()}
+        kinds = {name: typed_argument(value) for name, value in arguments.items()}
         function = infer(source, tuple(kinds.values()))
     except NumbaError as error:
         first = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))

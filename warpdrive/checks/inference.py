@@ -87,11 +87,10 @@ def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
     return TypedFunction(source, code, inferred.typemap, inferred.calltypes, inferred.return_type)
 
 
-def typed_argument(value: Any, is_shape: bool) -> Any:
-    """Return the type numba gives an argument; one that shapes an array is known when the kernel is compiled."""
-    if is_shape:
-        return types.literal(int(value))
-    return numba.typeof(value)
+def typed_argument(value: Any) -> Any:
+    """Return the type numba gives an argument. Integers are as if written in the kernel: one may shape an array."""
+    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return types.literal(int(value)) if is_integer else numba.typeof(value)
 
 
 class _Axes(NamedTuple):
