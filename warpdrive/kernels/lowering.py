@@ -1,6 +1,7 @@
 """From a kernel function to regions between barriers: the whole front end in order.
 
-read source -> resolve names -> straighten control flow and inline -> split into regions -> place variables
+read source -> resolve names -> straighten control flow and inline -> find what is uniform -> split into regions
+-> place variables
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpdrive.kernels.inline import inline
-from warpdrive.kernels.regions import Loop, Region, split
+from warpdrive.kernels.regions import Part, split
 from warpdrive.kernels.resolve import Function, Table, resolve
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import at, copy_tree, is_barrier
+from warpdrive.kernels.uniform import find_uniform
 from warpdrive.kernels.variables import Variables, place_variables
 
 
@@ -42,7 +44,7 @@ class LoweredKernel:
 
     parameters: list[str]
     body: list[ast.stmt]
-    parts: list[Region | Loop]
+    parts: list[Part]
     variables: Variables
     device_functions: list[Function]
     table: Table
@@ -66,10 +68,12 @@ def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> Resolved
 def lower(kernel: ResolvedKernel, arrays: Collection[str]) -> LoweredKernel:
     """Split a kernel into regions; ``arrays`` names those of its parameters that are arrays."""
     body = inline(kernel.function)
-    parts = split(copy_tree(body))
-    variables = place_variables(parts, kernel.function.parameters, arrays, kernel.table)
+    parameters = kernel.function.parameters
+    own = copy_tree(body)
+    parts = split(own, find_uniform(own, parameters, arrays, kernel.table))
+    variables = place_variables(parts, parameters, arrays, kernel.table)
     device_functions = [f for f in kernel.function.callees() if not f.has_barrier]
-    return LoweredKernel(kernel.function.parameters, body, parts, variables, device_functions, kernel.table)
+    return LoweredKernel(parameters, body, parts, variables, device_functions, kernel.table)
 
 
 def _bytes(value: Any) -> Any:

@@ -1,9 +1,10 @@
 """Split the body of a kernel at its barriers into regions.
 
-A region is what every thread of a block may run from start to end without waiting for the others. Where a barrier
-stands under a condition, the condition becomes a variable of the thread (a guard), computed in the region before,
-and what it guards stands in each region under ``if guard``. Where a barrier stands in a loop, the loop goes round as
-long as any thread is in it.
+A region is what every thread of a block may run from start to end without waiting for the others. What all threads
+of a block agree on (see :mod:`warpdrive.kernels.uniform`) is done once per block, between regions: assignments, loops
+and conditions. Where a barrier stands under a condition on which threads may differ, the condition becomes a variable
+of the thread (a guard), computed in the region before, and what it guards stands in each region under ``if guard``.
+Where a barrier stands in such a loop, the loop goes round as long as any thread is in it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,50 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from warpdrive.kernels.syntax import GENERATED, assign, at, both, contains_barrier, is_barrier, load, negate
+from warpdrive.kernels.syntax import (
+    GENERATED,
+    assign,
+    at,
+    both,
+    contains_barrier,
+    is_barrier,
+    load,
+    loaded_names,
+    negate,
+    stored_names,
+)
+from warpdrive.kernels.uniform import Uniform
 
 
 @dataclass
 class Region:
-    """Statements without a barrier among them."""
+    """Statements without a barrier among them, which each thread runs."""
 
     statements: list[ast.stmt] = field(default_factory=list)
+
+
+@dataclass
+class Once:
+    """An assignment that is run once per block."""
+
+    statement: ast.stmt
+
+
+@dataclass
+class UniformBranch:
+    """A condition on which all threads agree."""
+
+    test: ast.expr
+    body: list[Part]
+    orelse: list[Part]
+
+
+@dataclass
+class UniformLoop:
+    """A loop on whose end all threads agree."""
+
+    test: ast.expr
+    body: list[Part]
 
 
 @dataclass
@@ -29,29 +66,40 @@ class Loop:
 
     going: str
     advance: Region
-    body: list[Region | Loop]
+    body: list[Part]
 
 
-def split(body: list[ast.stmt]) -> list[Region | Loop]:
-    """Return the regions of a straightened, inlined body, in order; a barrier stands between any two."""
-    return _Splitter().sequence(body, None)
+Part = Region | Once | UniformBranch | UniformLoop | Loop
 
 
-def regions_of(parts: list[Region | Loop]) -> Iterator[Region]:
-    """Go through all regions, also those in loops, in the order of their text."""
+def split(body: list[ast.stmt], uniform: Uniform) -> list[Part]:
+    """Return the parts of a straightened, inlined body, in order; a barrier stands between any two regions."""
+    return _Splitter(uniform).sequence(body, None)
+
+
+def all_parts(parts: list[Part]) -> Iterator[Part]:
+    """Go through all parts, also those inside others, in the order of their text."""
     for part in parts:
-        if isinstance(part, Region):
-            yield part
-        else:
+        yield part
+        if isinstance(part, Loop):
             yield part.advance
-            yield from regions_of(part.body)
+        if isinstance(part, (UniformBranch, UniformLoop, Loop)):
+            yield from all_parts(part.body)
+        if isinstance(part, UniformBranch):
+            yield from all_parts(part.orelse)
+
+
+def regions_of(parts: list[Part]) -> list[Region]:
+    """Return all regions, also those inside other parts."""
+    return [part for part in all_parts(parts) if isinstance(part, Region)]
 
 
 class _Splitter:
-    def __init__(self) -> None:
+    def __init__(self, uniform: Uniform) -> None:
+        self.uniform = uniform
         self.numbers = count(1)
 
-    def sequence(self, body: list[ast.stmt], guard: str | None) -> list[Region | Loop]:
+    def sequence(self, body: list[ast.stmt], guard: str | None) -> list[Part]:
         to = _Sequence()
         self.add(body, guard, to)
         return to.parts
@@ -60,13 +108,24 @@ class _Splitter:
         for node in body:
             if is_barrier(node):
                 to.barrier()
+            elif self.uniform.is_once(node):
+                to.once(node)
             elif not contains_barrier([node]):
                 to.statement(node, guard)
-            elif isinstance(node, ast.If):
-                self.branch(node, guard, to)
             else:
-                assert isinstance(node, ast.While)
-                self.loop(node, guard, to)
+                assert isinstance(node, (ast.If, ast.While))
+                if self.uniform.agrees(node.test):
+                    to.part(self.together(node, guard))
+                elif isinstance(node, ast.If):
+                    self.branch(node, guard, to)
+                else:
+                    self.loop(node, guard, to)
+
+    def together(self, node: ast.If | ast.While, guard: str | None) -> Part:
+        body = self.sequence(node.body, guard)
+        if isinstance(node, ast.While):
+            return UniformLoop(node.test, body)
+        return UniformBranch(node.test, body, self.sequence(node.orelse, guard))
 
     def branch(self, node: ast.If, guard: str | None, to: _Sequence) -> None:
         taken = f"{GENERATED}guard_{next(self.numbers)}"
@@ -84,12 +143,12 @@ class _Splitter:
         to.statement(at(node, assign(going, load(guard) if guard else ast.Constant(True))), None)
         test = node.test if _is_bool(node.test) else ast.Compare(node.test, [ast.NotEq()], [ast.Constant(0)])
         advance = Region([at(node, assign(going, both(load(going), test)))])
-        to.loop(Loop(going, advance, self.sequence(node.body, going)))
+        to.part(Loop(going, advance, self.sequence(node.body, going)))
 
 
 class _Sequence:
     def __init__(self) -> None:
-        self.parts: list[Region | Loop] = []
+        self.parts: list[Part] = []
         self.is_open = False
         self.guard: str | None = None
 
@@ -110,8 +169,16 @@ class _Sequence:
             region.statements.append(at(node, ast.If(load(guard), [node], [])))
         self.guard = guard
 
-    def loop(self, loop: Loop) -> None:
-        self.parts.append(loop)
+    def once(self, node: ast.stmt) -> None:
+        """Put an assignment before the region that is open, if that does not read what it assigns, or after it."""
+        region = self.parts[-1] if self.is_open else None
+        if isinstance(region, Region) and not stored_names([node]) & loaded_names(region.statements):
+            self.parts.insert(-1, Once(node))
+        else:
+            self.part(Once(node))
+
+    def part(self, part: Part) -> None:
+        self.parts.append(part)
         self.is_open = False
 
 

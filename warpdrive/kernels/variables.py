@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from warpdrive.kernels.language import INDICES, POSITIONS
-from warpdrive.kernels.regions import Loop, Region, regions_of
+from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformLoop, all_parts, regions_of
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import FunctionName, IntrinsicName, loaded_names, stored_names, walk
 
@@ -25,17 +25,18 @@ class Variables:
     kept: list[str]
 
 
-def place_variables(
-    parts: list[Region | Loop], parameters: Collection[str], arrays: Collection[str], table: Table
-) -> Variables:
+def place_variables(parts: list[Part], parameters: Collection[str], arrays: Collection[str], table: Table) -> Variables:
     """Decide where each local variable lives.
 
     ``parameters`` are the names of the kernel's parameters, ``arrays`` those among them that are arrays. Assignments
     of variables that are recomputed are taken out of the regions.
     """
-    regions = list(regions_of(parts))
-    assignments = _single_assignments(regions)
-    recomputed = _recomputed(assignments, _constant_names(regions, parameters, arrays, table))
+    regions = regions_of(parts)
+    constant = _constant_names(regions, parameters, arrays, table)
+    once = [part.statement for part in all_parts(parts) if isinstance(part, Once)]
+    constant |= _recomputed(_single_assignments(once), constant).keys()
+    assignments = _single_assignments([statement for region in regions for statement in region.statements])
+    recomputed = _recomputed(assignments, constant)
     for region in regions:
         region.statements = _without({*map(id, recomputed.values())}, region.statements)
     return Variables(recomputed, sorted(_kept(parts)))
@@ -66,23 +67,24 @@ def needed(recomputed: dict[str, ast.Assign], statements: list[ast.stmt]) -> lis
     return found[::-1]
 
 
-def _kept(parts: list[Region | Loop]) -> set[str]:
+def _kept(parts: list[Part]) -> set[str]:
     """Return the names that a region may read after another region, or itself a time before, assigned them."""
-    regions = list(regions_of(parts))
-    in_loops = {id(region) for part in parts if isinstance(part, Loop) for region in regions_of([part])}
+    regions = regions_of(parts)
+    loops = [part for part in all_parts(parts) if isinstance(part, (Loop, UniformLoop))]
+    in_loops = {id(region) for loop in loops for region in regions_of([loop])}
     assigned = {id(region): stored_names(region.statements) for region in regions}
-    kept: set[str] = {part.going for part in parts if isinstance(part, Loop)}
+    kept = {loop.going for loop in loops if isinstance(loop, Loop)}
     for region in regions:
         elsewhere = (names for key, names in assigned.items() if key != id(region) or key in in_loops)
         kept |= exposed_names(region.statements) & set().union(*elsewhere)
     return kept
 
 
-def _single_assignments(regions: list[Region]) -> dict[str, ast.Assign]:
-    """Return the names that one plain assignment in the whole kernel, and nothing else, stores to."""
+def _single_assignments(statements: list[ast.stmt]) -> dict[str, ast.Assign]:
+    """Return the names that one plain assignment among the statements, and nothing else, stores to."""
     stores: dict[str, int] = {}
     single: dict[str, ast.Assign] = {}
-    for node in walk(statement for region in regions for statement in region.statements):
+    for node in walk(statements):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             stores[node.id] = stores.get(node.id, 0) + 1
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):

@@ -88,7 +88,7 @@ def _generate(
     functions_module = cache.module_name(key, "functions")
     functions = generate_functions(kernel)
     origins["functions"] = functions
-    if launch.block_rank == 0:
+    if launch.block == (1, 1, 1):
         slots = []
     elif set(known_slots(kernel)) == set(kernel.variables.kept):
         slots = list(known_slots(kernel).values())

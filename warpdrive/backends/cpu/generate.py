@@ -16,7 +16,7 @@ import numpy as np
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.language import DIMENSIONS, INDICES
 from warpdrive.kernels.lowering import LoweredKernel
-from warpdrive.kernels.regions import Loop, Region
+from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.resolve import Function, Table
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -61,18 +61,17 @@ class Slot:
 class LaunchKind:
     """What the machine code depends on of a launch's dimensions.
 
-    ``grid_rank`` is 1 where the grid has one dimension and 3 otherwise; ``block_rank`` is 0 where a block is one
-    thread, which needs no loops over threads at all, and else likewise. Fewer make for simpler loops.
+    ``grid_rank`` is 1 where the grid has one dimension, which needs no divisions, and 3 otherwise. ``block`` is baked
+    in: loops over a known number of threads are what LLVM unrolls and vectorises, and a block of one thread needs none.
     """
 
     grid_rank: int
-    block_rank: int
+    block: tuple[int, int, int]
 
     @staticmethod
     def of(grid: tuple[int, int, int], block: tuple[int, int, int]) -> LaunchKind:
         """Return the kind of a launch with these dimensions."""
-        grid_rank, block_rank = (1 if dimensions[1:] == (1, 1) else 3 for dimensions in (grid, block))
-        return LaunchKind(grid_rank, 0 if block == (1, 1, 1) else block_rank)
+        return LaunchKind(1 if grid[1:] == (1, 1) else 3, block)
 
 
 @dataclass(frozen=True)
@@ -133,10 +132,12 @@ def generate_kernel(
 ) -> GeneratedModule:
     """Generate the module with ``wd__run_block`` and ``entry``."""
     writer = _Writer()
-    if launch.block_rank == 0:
+    if launch.block == (1, 1, 1):
         body = _single_thread(kernel, writer)
     else:
-        body = _Block(kernel, slots, writer, launch.block_rank).statements()
+        body = _Block(kernel, slots, writer, launch.block).statements()
+    lengths = zip((index_name(f"blockDim.{axis}") for axis in AXES), launch.block, strict=True)
+    body = [*(assign(name, ast.Constant(length)) for name, length in lengths), *body]
     arrays = [slot.array for slot in slots]
     writer.function(FUNCTION_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body)
     writer.text(_entry_text(kernel.parameters, argument_kinds, slots, launch))
@@ -193,18 +194,29 @@ def _shared_arrays(kernel: LoweredKernel, writer: _Writer) -> list[ast.stmt]:
 class _Block:
     """Writes the body of ``wd__run_block``."""
 
-    def __init__(self, kernel: LoweredKernel, slots: Sequence[Slot], writer: _Writer, block_rank: int) -> None:
-        self.kernel, self.writer, self.block_rank = kernel, writer, block_rank
+    def __init__(
+        self, kernel: LoweredKernel, slots: Sequence[Slot], writer: _Writer, block: tuple[int, int, int]
+    ) -> None:
+        self.kernel, self.writer, self.block = kernel, writer, block
         self.slots = {slot.name: slot for slot in slots}
 
     def statements(self) -> list[ast.stmt]:
         return [*_shared_arrays(self.kernel, self.writer), *self.sequence(self.kernel.parts)]
 
-    def sequence(self, parts: Sequence[Region | Loop]) -> list[ast.stmt]:
-        written: list[ast.stmt] = []
-        for part in parts:
-            written += [self.region(part)] if isinstance(part, Region) else self.loop(part)
-        return written
+    def sequence(self, parts: Sequence[Part]) -> list[ast.stmt]:
+        return [statement for part in parts for statement in self.part(part)]
+
+    def part(self, part: Part) -> list[ast.stmt]:
+        if isinstance(part, Region):
+            return [self.region(part)]
+        if isinstance(part, Once):
+            return self.writer.adapt([part.statement])
+        if isinstance(part, UniformLoop):
+            return [ast.While(self.writer.adapt_expression(part.test), self.sequence(part.body), [])]
+        if isinstance(part, UniformBranch):
+            test = self.writer.adapt_expression(part.test)
+            return [ast.If(test, self.sequence(part.body) or [ast.Pass()], self.sequence(part.orelse))]
+        return self.loop(part)
 
     def loop(self, loop: Loop) -> list[ast.stmt]:
         """Write a loop around barriers: it goes round as long as one thread does."""
@@ -240,24 +252,29 @@ class _Block:
         return ast.Assign([target], load(slot.name))
 
     def over_threads(self, body: list[ast.stmt]) -> ast.stmt:
+        """Write the loops over the threads of a block, the x axis innermost."""
         x, y, z = (index_name(f"threadIdx.{axis}") for axis in AXES)
-        width, height, depth = (index_name(f"blockDim.{axis}") for axis in AXES)
+        width, height, depth = self.block
         used = loaded_names(body)
-        text = [f"for {THREAD} in {RANGE}({width} * {height} * {depth}):"]
-        if self.block_rank == 1:
-            text = [f"for {THREAD} in {RANGE}({width}):"]
-            decoded = {x: THREAD, y: "0", z: "0"}
+        is_row = height == depth == 1
+        if is_row:
+            text = [f"for {x} in {RANGE}({width}):"]
+            text += [f"    {THREAD} = {x}"] * (THREAD in used)
+            text += [f"    {name} = 0" for name in (y, z) if name in used]
         else:
-            decoded = {
-                x: f"{THREAD} % {width}",
-                y: f"{THREAD} // {width} % {height}",
-                z: f"{THREAD} // ({width} * {height})",
-            }
-        text += [f"    {name} = {value}" for name, value in decoded.items() if name in used]
-        (loop,) = ast.parse("\n".join([*text, "    pass"])).body
-        assert isinstance(loop, ast.For)
-        loop.body[-1:] = body or [ast.Pass()]
-        return loop
+            text = [
+                f"{' ' * n}for {i} in {RANGE}({length}):"
+                for n, (i, length) in enumerate(zip((z, y, x), self.block[::-1], strict=True))
+            ]
+            text += [f"   {THREAD} = ({z} * {height} + {y}) * {width} + {x}"] * (THREAD in used)
+        indent = " " * (4 if is_row else 3)
+        (outermost,) = ast.parse("\n".join([*text, f"{indent}pass"])).body
+        innermost = outermost
+        while isinstance(innermost, ast.For) and isinstance(innermost.body[0], ast.For):
+            innermost = innermost.body[0]
+        assert isinstance(innermost, ast.For)
+        innermost.body[-1:] = body or [ast.Pass()]
+        return outermost
 
 
 def _without_array_calls(statements: list[ast.stmt], names: set[str]) -> list[ast.stmt]:
@@ -327,6 +344,11 @@ class _Writer:
 
     def adapt(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         return [_Adapter(self).visit(copy_tree(statement)) for statement in statements]
+
+    def adapt_expression(self, expression: ast.expr) -> ast.expr:
+        (statement,) = self.adapt([ast.Expr(expression)])
+        assert isinstance(statement, ast.Expr)
+        return statement.value
 
     def line(self, text: str, origin: tuple[str, int] | None = None) -> None:
         self.lines.append(text)

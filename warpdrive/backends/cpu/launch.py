@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ from warpdrive.kernels.resolve import shape_parameters
 
 Dimensions = tuple[int, int, int]
 Array = npt.NDArray[Any]
+
+_CACHE_LINES = 128
+"""Bytes that processors fetch together: two cache lines."""
 
 _C_CONTIGUOUS, _F_CONTIGUOUS, _WRITEABLE = 0x1, 0x2, 0x400
 """Bits of ``ndarray.flags.num``: NPY_ARRAY_C_CONTIGUOUS and its like in NumPy's C API."""
@@ -202,5 +206,14 @@ def _table(arrays: Sequence[Array]) -> tuple[npt.NDArray[np.int64], Sequence[Arr
 
 
 def _rooms(compiled: CompiledKernel, parts: int, block: Dimensions) -> list[Array]:
+    """Return the arrays ``[parts, threads, *shape]`` of the slots.
+
+    Each part's room ends with a stretch that nobody uses: two cores that write to one cache line wait for each other.
+    """
     threads = block[0] * block[1] * block[2]
-    return [np.zeros((parts, threads, *slot.shape), np.dtype(slot.dtype)) for slot in compiled.slots]
+    rooms = []
+    for slot in compiled.slots:
+        dtype = np.dtype(slot.dtype)
+        unused = -(-_CACHE_LINES // (dtype.itemsize * math.prod(slot.shape)))
+        rooms.append(np.zeros((parts, threads + unused, *slot.shape), dtype))
+    return rooms

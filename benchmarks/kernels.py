@@ -1,0 +1,230 @@
+"""Kernels on the CPU backend beside the same algorithms split by hand and compiled with ``njit(parallel=True)``.
+
+python benchmarks/kernels.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from measure import machine, medians
+from numba import cuda, njit, prange
+
+import warpdrive as wd
+from warpdrive.backends.cpu import workers
+from warpdrive.backends.cpu.launch import bind
+
+TILE = 16
+GRAVITY, POLE, MASS, LENGTH = np.float32(9.8), np.float32(0.05), np.float32(1.1), np.float32(0.5)
+FORCE, TAU, FOUR_THIRDS, POLE_MASS = np.float32(10.0), np.float32(0.02), np.float32(4 / 3), np.float32(0.1)
+ONE, ZERO = np.float32(1.0), np.float32(0.0)
+X_LIMIT, ANGLE_LIMIT = np.float32(2.4), np.float32(12 * 2 * math.pi / 360)
+
+
+@wd.kernel
+def matmul(a, b, c):
+    """Each block computes a tile of the product, from tiles of the factors in shared memory."""
+    tile_a = cuda.shared.array((TILE, TILE), np.float32)
+    tile_b = cuda.shared.array((TILE, TILE), np.float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    row = cuda.blockIdx.y * TILE + ty
+    column = cuda.blockIdx.x * TILE + tx
+    total = ZERO
+    for step in range(a.shape[1] // TILE):
+        tile_a[ty, tx] = a[row, step * TILE + tx]
+        tile_b[ty, tx] = b[step * TILE + ty, column]
+        cuda.syncthreads()
+        for k in range(TILE):
+            total += tile_a[ty, k] * tile_b[k, tx]
+        cuda.syncthreads()
+    c[row, column] = total
+
+
+@njit(parallel=True, error_model="numpy")
+def matmul_by_hand(a, b, c):
+    """The same, with a loop over threads for each stretch between barriers."""
+    rows, columns = c.shape[0] // TILE, c.shape[1] // TILE
+    for block in prange(rows * columns):
+        first_row, first_column = block // columns * TILE, block % columns * TILE
+        tile_a = np.empty((TILE, TILE), np.float32)
+        tile_b = np.empty((TILE, TILE), np.float32)
+        total = np.zeros((TILE, TILE), np.float32)
+        for step in range(a.shape[1] // TILE):
+            for ty in range(TILE):
+                for tx in range(TILE):
+                    tile_a[ty, tx] = a[first_row + ty, step * TILE + tx]
+                    tile_b[ty, tx] = b[step * TILE + ty, first_column + tx]
+            for ty in range(TILE):
+                for tx in range(TILE):
+                    value = total[ty, tx]
+                    for k in range(TILE):
+                        value += tile_a[ty, k] * tile_b[k, tx]
+                    total[ty, tx] = value
+        for ty in range(TILE):
+            for tx in range(TILE):
+                c[first_row + ty, first_column + tx] = total[ty, tx]
+
+
+@wd.kernel
+def block_sum(values, sums):
+    """Each block adds its 256 values up in a tree in shared memory."""
+    partial = cuda.shared.array(256, np.float32)
+    thread = cuda.threadIdx.x
+    partial[thread] = values[cuda.grid(1)]
+    cuda.syncthreads()
+    half = cuda.blockDim.x // 2
+    while half > 0:
+        if thread < half:
+            partial[thread] += partial[thread + half]
+        cuda.syncthreads()
+        half //= 2
+    if thread == 0:
+        sums[cuda.blockIdx.x] = partial[0]
+
+
+@njit(parallel=True, error_model="numpy")
+def block_sum_by_hand(values, sums):
+    """The same, with a loop over threads for each stretch between barriers."""
+    for block in prange(sums.shape[0]):
+        partial = np.empty(256, np.float32)
+        for thread in range(256):
+            partial[thread] = values[block * 256 + thread]
+        half = 128
+        while half > 0:
+            for thread in range(256):
+                if thread < half:
+                    partial[thread] += partial[thread + half]
+            half //= 2
+        sums[block] = partial[0]
+
+
+@wd.kernel
+def cartpole(x, velocity, angle, spin, actions, rewards, terminated):
+    """One step of the cart and pole of Barto, Sutton and Anderson (1983), one thread per replica."""
+    env = cuda.blockIdx.x
+    force = FORCE if actions[env] == 1 else -FORCE
+    cosine, sine = math.cos(angle[env]), math.sin(angle[env])
+    push = (force + POLE * spin[env] * spin[env] * sine) / MASS
+    turn = (GRAVITY * sine - cosine * push) / (LENGTH * (FOUR_THIRDS - POLE_MASS * cosine * cosine / MASS))
+    x[env] += TAU * velocity[env]
+    velocity[env] += TAU * (push - POLE * turn * cosine / MASS)
+    angle[env] += TAU * spin[env]
+    spin[env] += TAU * turn
+    rewards[env] = ONE
+    terminated[env] = abs(x[env]) > X_LIMIT or abs(angle[env]) > ANGLE_LIMIT
+
+
+@njit(parallel=True, error_model="numpy")
+def cartpole_by_hand(x, velocity, angle, spin, actions, rewards, terminated):
+    """The same as a parallel loop over replicas."""
+    for env in prange(x.shape[0]):
+        force = FORCE if actions[env] == 1 else -FORCE
+        cosine, sine = math.cos(angle[env]), math.sin(angle[env])
+        push = (force + POLE * spin[env] * spin[env] * sine) / MASS
+        turn = (GRAVITY * sine - cosine * push) / (LENGTH * (FOUR_THIRDS - POLE_MASS * cosine * cosine / MASS))
+        x[env] += TAU * velocity[env]
+        velocity[env] += TAU * (push - POLE * turn * cosine / MASS)
+        angle[env] += TAU * spin[env]
+        spin[env] += TAU * turn
+        rewards[env] = ONE
+        terminated[env] = abs(x[env]) > X_LIMIT or abs(angle[env]) > ANGLE_LIMIT
+
+
+@wd.kernel
+def touch(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15):
+    """Almost nothing, with sixteen arrays."""
+    i = cuda.grid(1)
+    a0[i] = a1[i]
+
+
+def microseconds(launch: Callable[[], Any], calls: int) -> Callable[[], float]:
+    """Return a measurement of one call of ``launch``."""
+
+    def measure() -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            launch()
+        return (time.perf_counter() - start) / calls * 1e6
+
+    return measure
+
+
+def pairs() -> dict[str, tuple[Callable[[], Any], Callable[[], Any], int]]:
+    """Return the launches to compare: ours, the one by hand, and how many calls make a measurement."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.random((512, 512), dtype=np.float32) for _ in range(2))
+    products = [np.zeros_like(a) for _ in range(2)]
+    values = rng.random(256 * 4096, dtype=np.float32)
+    sums = [np.zeros(4096, np.float32) for _ in range(2)]
+    poles = [_cart_and_pole(rng) for _ in range(2)]
+    launches = {
+        "tiled matrix product, 512 x 512": (
+            bind(matmul, {"a": a, "b": b, "c": products[0]}, (32, 32), (TILE, TILE)),
+            lambda: matmul_by_hand(a, b, products[1]),
+            10,
+        ),
+        "block reduction, 4096 x 256": (
+            bind(block_sum, {"values": values, "sums": sums[0]}, 4096, 256),
+            lambda: block_sum_by_hand(values, sums[1]),
+            100,
+        ),
+        "cartpole, 16384 blocks of 1 thread": (
+            bind(cartpole, dict(zip(cartpole.parameters, poles[0], strict=True)), 16384, 1),
+            lambda: cartpole_by_hand(*poles[1]),
+            300,
+        ),
+    }
+    for ours, by_hand, _ in launches.values():
+        ours()
+        by_hand()
+    np.testing.assert_allclose(products[0], products[1], rtol=1e-5)
+    np.testing.assert_allclose(sums[0], sums[1], rtol=1e-5)
+    np.testing.assert_allclose(poles[0][0], poles[1][0], rtol=1e-5)
+    return launches
+
+
+def _cart_and_pole(rng: np.random.Generator) -> list[Any]:
+    numbers = [np.zeros(16384, np.float32) for _ in range(5)]
+    return [*numbers[:4], rng.integers(0, 2, 16384, dtype=np.int32), numbers[4], np.zeros(16384, np.bool_)]
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=7, help="how often each is measured (default 7)")
+    options = parser.parse_args()
+    print(machine())
+    print("microseconds a launch, medians of", options.rounds, "alternating measurements\n")
+    for cores in sorted({1, workers.get_num_threads()}):
+        workers.set_num_threads(cores)
+        numba.set_num_threads(cores)
+        print(f"{cores} cores{'ours':>40}{'by hand':>12}{'speed, by hand = 1':>22}")
+        for name, (ours, by_hand, calls) in pairs().items():
+            figures = medians(
+                {"ours": microseconds(ours, calls), "by hand": microseconds(by_hand, calls)}, options.rounds
+            )
+            speed = figures["by hand"] / figures["ours"]
+            print(f"  {name:36}{figures['ours']:10.1f}{figures['by hand']:12.1f}{speed:16.2f}")
+        print()
+    arrays = [[np.zeros(32, np.float32) for _ in range(16)] for _ in range(2)]
+    turn = iter(range(1 << 62))
+    figures = medians(
+        {
+            "the same arrays again": microseconds(lambda: touch[1, 32](*arrays[0]), 1000),
+            "other arrays each time": microseconds(lambda: touch[1, 32](*arrays[next(turn) % 2]), 1000),
+        },
+        options.rounds,
+    )
+    print("k[blocks, threads](...) with 16 arrays")
+    for name, figure in figures.items():
+        print(f"  {name:36}{figure:10.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Find what is the same in all threads of a block: such variables, loops and conditions need only be done once.
+
+A variable qualifies if every assignment of it computes from nothing but constants, block indices and other such
+variables, stands beside barriers (not inside a stretch that each thread runs for itself), and is reached by all threads
+that ever read the variable.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from warpdrive.kernels.language import INDICES
+from warpdrive.kernels.resolve import Table
+from warpdrive.kernels.syntax import FunctionName, IntrinsicName, contains_barrier, loaded_names, stored_names
+
+Chain = tuple[int, ...]
+"""The conditions and loops around a place that only some threads of a block may take, outermost first."""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """What all threads of a block agree on: ``variables`` that are computed once per block, and ``constants``."""
+
+    variables: Collection[str]
+    constants: Collection[str]
+    arrays: Collection[str]
+
+    def agrees(self, node: ast.expr) -> bool:
+        """Whether an expression has the same value in all threads of a block."""
+        if isinstance(node, ast.Constant):
+            return True
+        if isinstance(node, IntrinsicName):
+            return node.path in INDICES and not node.path.startswith("threadIdx")
+        if isinstance(node, ast.Name):
+            return not isinstance(node, FunctionName) and (node.id in self.variables or node.id in self.constants)
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("shape", "size", "ndim") and getattr(node.value, "id", None) in self.arrays
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.value, ast.Attribute) and self.agrees(node.value) and self.agrees(node.slice)
+        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Call)):
+            return all(self.agrees(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        return False
+
+    def is_once(self, node: ast.stmt) -> bool:
+        """Whether a statement that stands beside barriers need only be run once per block."""
+        return _assigned_name(node) in self.variables
+
+
+def find_uniform(
+    body: Sequence[ast.stmt], parameters: Collection[str], arrays: Collection[str], table: Table
+) -> Uniform:
+    """Return what all threads of a block agree on in a straightened, inlined body."""
+    constants = {*(set(parameters) - set(arrays)), *table.constants, *table.imports}
+    candidates = set(stored_names(body)) - set(parameters)
+    while True:
+        uniform = Uniform(candidates, constants, arrays)
+        uses = _Uses(uniform)
+        uses.block(body, ())
+        remaining = {name for name in candidates if uses.qualifies(name)}
+        if remaining == candidates:
+            return uniform
+        candidates = remaining
+
+
+@dataclass
+class _Uses:
+    """Where variables are assigned and read, given what is taken to be uniform."""
+
+    uniform: Uniform
+    stores: dict[str, set[Chain]] = field(default_factory=dict)
+    loads: dict[str, set[Chain]] = field(default_factory=dict)
+    disqualified: set[str] = field(default_factory=set)
+
+    def qualifies(self, name: str) -> bool:
+        stores = self.stores.get(name, set())
+        if name in self.disqualified or len(stores) != 1:
+            return False
+        (chain,) = stores
+        return all(reader[: len(chain)] == chain for reader in self.loads.get(name, ()))
+
+    def block(self, statements: Sequence[ast.stmt], chain: Chain) -> None:
+        for node in statements:
+            if isinstance(node, (ast.If, ast.While)) and contains_barrier([node]):
+                self._read([node.test], chain)
+                inner = chain if self.uniform.agrees(node.test) else (*chain, id(node))
+                self.block(node.body, inner)
+                self.block(node.orelse, inner if inner == chain else (*chain, -id(node)))
+            else:
+                self._statement(node, chain)
+
+    def _statement(self, node: ast.stmt, chain: Chain) -> None:
+        self._read([node], chain)
+        name = _assigned_name(node)
+        if name is None:
+            self.disqualified |= stored_names([node])
+            return
+        assert isinstance(node, (ast.Assign, ast.AugAssign))
+        if isinstance(node, ast.AugAssign):
+            self.loads.setdefault(name, set()).add(chain)
+        if self.uniform.agrees(node.value):
+            self.stores.setdefault(name, set()).add(chain)
+        else:
+            self.disqualified.add(name)
+
+    def _read(self, nodes: Sequence[ast.AST], chain: Chain) -> None:
+        for name in loaded_names(nodes):
+            self.loads.setdefault(name, set()).add(chain)
+
+
+def _assigned_name(node: ast.stmt) -> str | None:
+    """Return the name that a statement assigns, if that is all it does."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        return node.target.id
+    return None
