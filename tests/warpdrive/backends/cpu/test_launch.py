@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -111,6 +113,29 @@ def test_the_same_kernel_with_other_arguments_each_time():
         for array in arrays:
             scale[1, 5](array, factor)
     assert all(array.tolist() == [6] * len(array) for array in arrays)
+
+
+@wd.kernel
+def rotate_often(array, rounds):
+    i, n = cuda.threadIdx.x, cuda.blockDim.x
+    for _ in range(rounds):
+        x = array[cuda.blockIdx.x, (i + 1) % n]
+        cuda.syncthreads()
+        array[cuda.blockIdx.x, i] = x
+        cuda.syncthreads()
+
+
+def test_several_python_threads_may_launch_one_kernel():
+    def work(seed):
+        array = np.random.default_rng(seed).random((30, 20))
+        expected = np.roll(array, -50, axis=1)
+        for _ in range(50):
+            rotate_often[30, 20](array, 1)
+        return np.array_equal(array, expected)
+
+    rotate_often[30, 20](np.zeros((30, 20)), 1)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(8)))
 
 
 @pytest.mark.parametrize(
