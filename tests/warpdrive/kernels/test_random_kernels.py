@@ -175,3 +175,5 @@ def test_a_random_kernel_does_what_its_python_does(check, tmp_path, seed):
     own, other = np.random.default_rng(seed).integers(0, 40, (2, THREADS))
     for u0 in (0, 1, 3):
         check(module.kernel, 1, THREADS, own, other, np.zeros((THREADS, 40), np.int64), u0)
+    if seed % 3 == 0:  # blocks of one thread are compiled in another way
+        check(module.kernel, 1, 1, own, other, np.zeros((1, 40), np.int64), 2)
