@@ -1,7 +1,7 @@
 """Numbers as compiled kernels have them: the operators and functions that the checks put in place of Python's.
 
-numba gives an operation on narrow integers 64 bits, wraps where Python's integers grow, and gives infinity or NaN
-where Python raises. NumPy's scalars do the same once they are wide.
+numba gives an operation on integers 64 bits, unsigned if both are (of a shift: if the left one is), wraps where
+Python's integers grow, and gives infinity or NaN where Python raises. NumPy's scalars do the same once they are wide.
 """
 
 from __future__ import annotations
@@ -18,21 +18,18 @@ import numba
 import numpy as np
 from numba.np.numpy_support import as_dtype
 
-_NARROW = (np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32)
-_ON_BITS = (ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.BitXor)
+_SHIFTS = (ast.LShift, ast.RShift)
 
 
 def _operation(kind: type[ast.operator], compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     def operate(left: Any, right: Any) -> Any:
         left, right = number(left), number(right)
-        if isinstance(left, _NARROW) and isinstance(right, np.integer):
-            unsigned = isinstance(left, np.unsignedinteger) and isinstance(right, np.unsignedinteger)
-            left = np.uint64(left) if unsigned else np.int64(left)
         if isinstance(left, np.integer) and isinstance(right, np.integer):
-            if kind in _ON_BITS:
-                right = cast(right, left.dtype)
-            elif kind is ast.Pow and right < 0:
+            decisive = (left,) if kind in _SHIFTS else (left, right)
+            unsigned = all(isinstance(value, np.unsignedinteger) for value in decisive)
+            left, right = (cast(value, np.uint64 if unsigned else np.int64) for value in (left, right))
+            if kind is ast.Pow and right < 0:
                 left = np.float64(left)
         return compute(left, right)
 

@@ -23,6 +23,7 @@ from warpdrive.checks.machine import Machine, Thread, ThreadLinker
 from warpdrive.checks.memory import Block
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource
+from warpdrive.kernels.syntax import GENERATED, copy_tree
 
 _HELPERS = tuple(inspect.getfile(module) for module in (warpdrive.random, cuda_random))
 
@@ -110,15 +111,32 @@ class CheckedLinker(ThreadLinker):
         operator = self.named(arithmetic.OPERATIONS[type(node.op)], node)
         return ast.copy_location(ast.Call(operator, [self.visit(node.left), self.visit(node.right)], []), node)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:  # noqa: N802
-        """``x += y`` as ``x = x + y``; for an element, whose index stands there once, with ``y`` as wide as it gets."""
-        if isinstance(node.target, ast.Name):
-            left = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-            sum_ = ast.copy_location(ast.BinOp(left, node.op, node.value), node)
-            return ast.copy_location(ast.Assign([node.target], self.visit_BinOp(sum_)), node)
-        self.generic_visit(node)
-        node.value = ast.copy_location(ast.Call(self.named(arithmetic.number, node), [node.value], []), node)
-        return node
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:  # noqa: N802
+        """``x += y`` as ``x = x + y``, where what ``x`` consists of is computed once."""
+        before: list[ast.stmt] = []
+        target = node.target
+        if isinstance(target, (ast.Subscript, ast.Attribute)):
+            target.value = self._kept(target.value, before)
+        if isinstance(target, ast.Subscript) and not any(
+            isinstance(part, ast.Slice) for part in ast.walk(target.slice)
+        ):
+            target.slice = self._kept(target.slice, before)
+        left = copy_tree(target)
+        left.ctx = ast.Load()
+        whole = ast.copy_location(ast.BinOp(left, node.op, node.value), node)
+        assignment = ast.copy_location(ast.Assign([target], whole), node)
+        body = ast.Module([*before, assignment], [])
+        self.generic_visit(body)
+        return body.body
+
+    def _kept(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Put the value of an expression into a variable, ``before`` it is needed."""
+        if isinstance(node, (ast.Name, ast.Constant)):
+            return node
+        name = f"{GENERATED}kept_{len(self.local)}"
+        self.local.add(name)
+        before.append(ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], node), node))
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
 
 
 def _line_of(thread: Thread) -> Line:

@@ -169,8 +169,7 @@ class _Body:
         return frozenset({_NEEDED if _NEEDED in causes else _COMPUTED})
 
     def stand_in(self, node: Any) -> StandIn | None:
-        (found, *_) = self.definitions.get(node.func.name, [None])
-        value = getattr(found, "value", None)
+        value = self.constant(node.func)
         return value if isinstance(value, StandIn) else None
 
     def is_exact_comparison(self, node: Any, operands: list[Any]) -> bool:
@@ -181,10 +180,13 @@ class _Body:
         return types.float32 in kinds and any(float(np.float32(number)) == float(number) for number in numbers)
 
     def literal(self, operand: Any) -> float | None:
-        (found, *others) = self.definitions.get(operand.name, [None])
-        value = getattr(found, "value", None)
-        is_number = isinstance(found, (ir.Const, ir.Global, ir.FreeVar)) and isinstance(value, (int, float))
-        return value if is_number and not others else None
+        value = self.constant(operand)
+        return value if isinstance(value, (int, float)) else None
+
+    def constant(self, variable: Any) -> Any:
+        """Return what a variable always holds, where that stands in the source or its namespace; else None."""
+        (found, *others) = self.definitions.get(variable.name, [None])
+        return found.value if isinstance(found, (ir.Const, ir.Global, ir.FreeVar)) and not others else None
 
     def text(self, node: Any, operands: list[Any]) -> str:
         """Return what is to blame for an operation that makes float64 of other numbers."""
@@ -192,9 +194,9 @@ class _Body:
         if numbers:
             return repr(numbers[0])
         if node.op == "call":
-            (found, *_) = self.definitions.get(node.func.name, [None])
-            named = getattr(found, "attr", None) or getattr(getattr(found, "value", None), "__name__", "")
-            return f"{named}(...)"
+            (found, *_) = self.definitions[node.func.name]
+            is_attribute = isinstance(found, ir.Expr) and found.op == "getattr"
+            return f"{found.attr if is_attribute else getattr(self.constant(node.func), '__name__', '')}(...)"
         kinds = [str(types.unliteral(self.function.types[operand.name])) for operand in operands]
         sign = numba.core.utils.OPERATORS_TO_BUILTINS.get(node.fn if node.op == "binop" else node.immutable_fn, "with")
         return f" {sign} ".join(kinds)

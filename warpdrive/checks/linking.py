@@ -74,7 +74,9 @@ class Linker(ast.NodeTransformer):
 
     def linked_body(self, definition: ast.FunctionDef) -> list[ast.stmt]:
         """Return the statements of the linked function."""
-        return [self.visit(statement) for statement in definition.body]
+        body = ast.Module(definition.body, [])
+        self.generic_visit(body)
+        return body.body
 
     def value_of(self, node: ast.expr) -> Any:
         """Return what a name or dotted name stands for, or ``UNKNOWN``."""
@@ -128,7 +130,7 @@ class Linker(ast.NodeTransformer):
         path = path_of(value)
         if path is not None:
             return self.named(self.intrinsics(path), node)
-        if getattr(value, "__module__", None) == "numba.cuda.stubs" and not _leads_somewhere(value):
+        if str(getattr(value, "__module__", "")).startswith("numba.cuda") and not _leads_somewhere(value):
             refuse(node, f"'{ast.unparse(node)}' cannot be checked: it is not part of the kernel language")
         return None
 

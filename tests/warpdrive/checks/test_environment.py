@@ -1,0 +1,173 @@
+"""The kernels of all registered environments are clean, and what is wrong with others is found."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.checks import check_environment_kernels
+from warpdrive.fused_step import FusedKernel
+from warpdrive.training.command_line import main
+
+SMALL = {
+    "tag_gridworld": {"num_taggers": 3, "grid_length": 4},
+    "tag_continuous": {"num_taggers": 2, "num_runners": 2, "grid_length": 2.0, "tagging_distance": 0.3},
+}
+
+
+@wd.kernel
+def step(position, actions, rewards, terminated, num_agents):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    position[env, agent] = position[env, agent] + np.float32(actions[env, agent])
+    rewards[env, agent // num_agents] += position[env, agent] * 0.5  # race
+    if agent == 0:
+        terminated[env] = position[env, 0] > 4
+
+
+@wd.kernel
+def observe(position, observations):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = position[env, agent + 1]  # outside
+
+
+class Careless(wd.Environment):
+    """Three agents whose kernels race, read beyond an array, and compute in float64."""
+
+    name = "careless"
+    step, observe = step, observe
+
+    def __init__(self, num_agents: int = 3, is_continuous: bool = False) -> None:
+        self.num_agents, self.episode_length = num_agents, 5
+        self.policy_tags = {"all": range(num_agents)}
+        self.observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+        self.action_space = spaces.Box(-1, 1, (), np.float32) if is_continuous else spaces.Discrete(2)
+
+    def initial_state(self, rng):
+        return {"position": np.ones(self.num_agents, np.float32)}
+
+
+@wd.kernel
+def own_step(position, actions, rewards):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    position[env, agent] += actions[env, agent, 0]
+    rewards[env, agent] = position[env, agent]
+
+
+@wd.kernel
+def own_observe(position, observations):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = position[env, agent]
+
+
+class Careful(Careless):
+    """Agents with continuous actions who mind their own business."""
+
+    name = "careful"
+    step, observe = own_step, own_observe
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+
+def line_of(kernel, text):
+    lines, first = inspect.getsourcelines(kernel.function)
+    return f"{__file__}:{first + next(n for n, line in enumerate(lines) if text in line)}"
+
+
+def test_every_registered_environment_is_here():
+    assert set(wd.registered_names()) == set(SMALL)
+
+
+@pytest.mark.parametrize("use_full_observation", [True, False])
+@pytest.mark.parametrize("name", SMALL)
+def test_registered_environments_are_clean(name, use_full_observation):
+    env = wd.make(name, **SMALL[name], use_full_observation=use_full_observation)
+    report = check_environment_kernels(env, steps=6, nan=True)
+    assert report.clean, str(report)
+    assert not report.notes
+
+
+def test_the_library_s_own_kernels_are_checked_as_well(monkeypatch):
+    monkeypatch.setattr(FusedKernel, "barrier", lambda self: None)
+    report = check_environment_kernels(wd.make("tag_gridworld", **SMALL["tag_gridworld"]), steps=3)
+    raced = {Path(line.rpartition(":")[0]).name for finding in report.races for line in finding.lines}
+    assert {"episode_log.py", "recorder.py", "resetter.py"} <= raced
+
+
+def test_episodes_end_and_begin_within_the_steps(monkeypatch):
+    ended = []
+    close = wd.EnvWrapper.close
+
+    def look(self):
+        ended.append(self.ctx["episode.episodes"].tolist())
+        close(self)
+
+    monkeypatch.setattr(wd.EnvWrapper, "close", look)
+    check_environment_kernels(wd.make("tag_gridworld", **SMALL["tag_gridworld"], episode_length=1000), steps=3)
+    assert min(ended[0]) >= 1
+
+
+def test_what_is_wrong_with_an_environment_is_found_once_and_counted():
+    report = check_environment_kernels(Careless(), steps=4)
+    race, outside = line_of(step, "# race"), line_of(observe, "# outside")
+    assert {finding.array for finding in report.races} == {"rewards"}
+    assert any(set(finding.lines) == {race} for finding in report.races)
+    (bounds,) = report.bounds
+    assert (bounds.array, bounds.index, bounds.threads, bounds.lines) == ("position", (0, 3), (2,), (outside,))
+    assert bounds.count > 4
+    assert [(finding.array, finding.lines) for finding in report.float64] == [("0.5", (race,))]
+
+
+def test_continuous_actions_are_drawn_from_their_space():
+    assert check_environment_kernels(Careful(), steps=3).clean
+
+
+def test_the_helper_for_tests_fails_with_the_findings():
+    wd.testing.check_kernels(Careful(), steps=2)
+    with pytest.raises(AssertionError, match=r"(?s)'careless' are not clean.*races.*'rewards"):
+        wd.testing.check_kernels(Careless(), steps=2)
+
+
+# --- the command ---
+
+
+def test_the_command_exits_with_0_for_a_clean_environment(capsys):
+    assert main(["check", "tag_gridworld", "num_taggers=1", "env.grid_length=3", "--steps", "2"]) == 0
+    assert "tag_gridworld: clean, over 2 steps of 2 replicas of 2 agents" in capsys.readouterr().out
+
+
+def test_the_command_exits_with_1_and_a_table_of_what_was_found(capsys):
+    assert main(["check", f"{__file__}:Careless", "--steps", "2"]) == 1
+    printed = capsys.readouterr().out
+    assert "races" in printed and "bounds" in printed and "float64" in printed
+    assert f"{Path(__file__).name}:{line_of(observe, '# outside').rpartition(':')[2]}" in printed
+
+
+def test_the_command_takes_run_configurations(tmp_path, capsys):
+    text = "env: {name: tag_gridworld, num_taggers: 1, grid_length: 3}\n"
+    text += "trainer: {num_envs: 2, train_batch_size: 20, total_steps: 20}\n"
+    text += "policy: {tagger: {algorithm: random}, runner: {algorithm: random}}\n"
+    (tmp_path / "run.yaml").write_text(text)
+    assert main(["check", str(tmp_path / "run.yaml"), "--steps", "2", "num_taggers=2"]) == 0
+    assert "3 agents" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tag_gridwrld"], "there is no environment 'tag_gridwrld'. Did you mean 'tag_gridworld'?"),
+        (["tag_gridworld", "num_tagers=2"], "no parameter 'num_tagers'. Did you mean 'num_taggers'?"),
+        (["tag_gridworld", "trainer.num_envs=2"], "trainer.num_envs: an environment's parameters are given as"),
+        (["nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_the_command_exits_with_2_for_a_mistake(arguments, said, capsys):
+    assert main(["check", *arguments]) == 2
+    assert said in capsys.readouterr().err

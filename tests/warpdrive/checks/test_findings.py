@@ -1,0 +1,421 @@
+"""Bounds, uninitialised memory, divergence, order and NaN: what is reported, with its place, and what is not."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import cuda, float32, int32
+
+import warpdrive as wd
+
+FILE = __file__
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).uniform(1, 2, shape).astype(np.float32)
+
+
+def marked(kernel: Any) -> set[str]:
+    """Return the lines of a kernel that end with ``# here``."""
+    lines, first = inspect.getsourcelines(kernel.function)
+    return {f"{FILE}:{first + n}" for n, text in enumerate(lines) if text.rstrip().endswith("# here")}
+
+
+@wd.device_function
+def meet():
+    cuda.syncthreads()
+
+
+@wd.device_function
+def endless(x):
+    endless(x)
+
+
+# --- bounds ---
+
+
+@wd.kernel
+def beyond_the_end(x):
+    x[cuda.grid(1) + 1] = 1  # here
+
+
+@wd.kernel
+def read_beyond_the_end(x):
+    i = cuda.grid(1)
+    y = x[i + 1]  # here
+    cuda.syncthreads()
+    x[i] = y
+
+
+@wd.kernel
+def before_the_start(x):
+    x[cuda.grid(1) - 5] = 1  # here
+
+
+@wd.kernel
+def wraps_around(x):
+    i = cuda.threadIdx.x
+    y = x[i - 1]  # here
+    cuda.syncthreads()
+    x[i] = y
+
+
+@wd.kernel
+def second_axis(x):
+    x[0, cuda.threadIdx.x + 1] = 1  # here
+
+
+@wd.kernel
+def axes_exchanged(x):
+    x[cuda.threadIdx.x, 0] = 1  # here
+
+
+@wd.kernel
+def atomic_outside(x):
+    cuda.atomic.add(x, cuda.threadIdx.x + 1, 1)  # here
+
+
+@wd.kernel
+def row_outside(x):
+    row = x[cuda.threadIdx.x]  # here
+    row[0] = 1
+
+
+@wd.kernel
+def element_of_a_row_outside(x):
+    row = x[0]
+    row[cuda.threadIdx.x + 1] = 1  # here
+
+
+@wd.kernel
+def shared_outside(x):
+    tile = cuda.shared.array(4, int32)
+    i = cuda.threadIdx.x
+    tile[i + 1] = i  # here
+    cuda.syncthreads()
+    x[i] = 0
+
+
+@wd.kernel
+def local_outside(x):
+    own = cuda.local.array(2, int32)
+    for k in range(3):
+        own[k] = k  # here
+    x[cuda.threadIdx.x] = own[0]
+
+
+@wd.kernel
+def more_threads_than_elements(x):
+    if cuda.grid(1) <= x.shape[0]:
+        x[cuda.grid(1)] = 1  # here
+
+
+BOUNDS = [
+    (beyond_the_end, 4, (4,), "x", (4,), 3),
+    (read_beyond_the_end, 4, (4,), "x", (4,), 3),
+    (before_the_start, 1, (4,), "x", (-5,), 0),
+    (wraps_around, 4, (4,), "x", (-1,), 0),
+    (second_axis, 4, (2, 4), "x", (0, 4), 3),
+    (axes_exchanged, 4, (3, 4), "x", (3, 0), 3),
+    (atomic_outside, 4, (4,), "x", (4,), 3),
+    (row_outside, 3, (2, 4), "x", (2,), 2),
+    (element_of_a_row_outside, 4, (2, 4), "x", (4,), 3),
+    (shared_outside, 4, (4,), "tile", (4,), 3),
+    (local_outside, 1, (4,), "own", (2,), 0),
+    (more_threads_than_elements, 8, (4,), "x", (4,), 4),
+]
+
+
+@pytest.mark.parametrize(("kernel", "threads", "shape", "array", "index", "thread"), BOUNDS)
+def test_an_index_outside_of_an_array_is_reported(kernel, threads, shape, array, index, thread):
+    (finding,) = wd.check_launch(kernel, 1, threads, np.zeros(shape, np.int32)).bounds
+    assert (finding.array, finding.index, finding.threads) == (array, index, (thread,))
+    assert set(finding.lines) == marked(kernel)
+    assert "shape" in finding.message
+
+
+def test_neighbouring_memory_is_not_touched_by_an_index_outside():
+    x = np.zeros(5, np.int32)
+    wd.check_launch(beyond_the_end, 1, 4, x[:4])
+    assert not x.any()
+
+
+# --- uninitialised memory ---
+
+
+@wd.kernel
+def shared_never_written(x):
+    tile = cuda.shared.array(8, float32)
+    x[cuda.threadIdx.x] = tile[cuda.threadIdx.x]  # here
+
+
+@wd.kernel
+def shared_written_in_part(x):
+    tile = cuda.shared.array(8, float32)
+    i = cuda.threadIdx.x
+    if i < 3:
+        tile[i] = i
+    cuda.syncthreads()
+    x[i] = tile[i]  # here
+
+
+@wd.kernel
+def local_never_written(x):
+    tile = cuda.local.array(2, float32)
+    tile[0] = 1
+    x[cuda.threadIdx.x] = tile[0] + tile[1]  # here
+
+
+@wd.kernel
+def counter_in_shared_memory_never_cleared(x):
+    tile = cuda.shared.array(1, int32)
+    cuda.atomic.add(tile, 0, 1)  # here
+    cuda.syncthreads()
+    x[cuda.threadIdx.x] = 1
+
+
+@wd.kernel
+def variable_assigned_under_a_condition(x):
+    if cuda.threadIdx.x < 2:
+        tile = np.float32(1)
+    x[cuda.threadIdx.x] = tile  # here
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        shared_never_written,
+        shared_written_in_part,
+        local_never_written,
+        counter_in_shared_memory_never_cleared,
+        variable_assigned_under_a_condition,
+    ],
+)
+def test_a_read_of_what_nothing_wrote_is_reported(kernel):
+    (finding,) = wd.check_launch(kernel, 1, 4, floats(4)).uninitialised
+    assert finding.array == "tile"
+    assert set(finding.lines) == marked(kernel)
+
+
+def test_shared_memory_is_new_in_every_block():
+    @wd.kernel
+    def written_by_the_first_block(x):
+        tile = cuda.shared.array(1, float32)
+        if cuda.blockIdx.x == 0:
+            tile[0] = 1
+        x[cuda.blockIdx.x] = tile[0]
+
+    (finding,) = wd.check_launch(written_by_the_first_block, 2, 1, floats(2)).uninitialised
+    assert finding.blocks == (1,)
+
+
+# --- divergence ---
+
+
+@wd.kernel
+def barrier_under_a_condition(x):
+    if cuda.threadIdx.x < 2:
+        x[cuda.threadIdx.x] = 0
+        cuda.syncthreads()  # here
+
+
+@wd.kernel
+def barriers_in_both_branches(x):
+    if cuda.threadIdx.x < 2:
+        cuda.syncthreads()  # here
+    else:
+        cuda.syncthreads()  # here
+    x[cuda.threadIdx.x] = 0
+
+
+@wd.kernel
+def barrier_in_a_loop_of_different_length(x):
+    for _ in range(cuda.threadIdx.x):
+        cuda.syncthreads()  # here
+    x[cuda.threadIdx.x] = 0
+
+
+@wd.kernel
+def some_skip_one_of_two_barriers(x):
+    if cuda.threadIdx.x != 1:
+        cuda.syncthreads()  # here
+    x[cuda.threadIdx.x] = 0
+    cuda.syncthreads()  # here
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        barrier_under_a_condition,
+        barriers_in_both_branches,
+        barrier_in_a_loop_of_different_length,
+        some_skip_one_of_two_barriers,
+    ],
+)
+def test_a_barrier_that_not_all_threads_reach_is_reported(kernel):
+    findings = wd.check_launch(kernel, 1, 4, floats(4)).divergence
+    assert findings
+    assert {line for finding in findings for line in finding.lines} == marked(kernel)
+    assert all(len(finding.threads) == 2 for finding in findings)
+
+
+def test_barriers_of_one_device_function_called_in_two_places_are_two():
+    @wd.kernel
+    def two_calls(x):
+        if cuda.threadIdx.x < 2:
+            meet()
+        else:
+            meet()
+        x[cuda.threadIdx.x] = 0
+
+    assert wd.check_launch(two_calls, 1, 4, floats(4)).divergence
+
+
+def test_a_uniform_condition_and_an_early_return_are_no_divergence():
+    @wd.kernel
+    def uniform(x, n):
+        i = cuda.threadIdx.x
+        if i >= n:
+            return
+        if n > 1:
+            x[i] = i
+            cuda.syncthreads()
+        for _ in range(n):
+            cuda.syncthreads()
+
+    assert wd.check_launch(uniform, 2, 4, np.zeros(4, np.float32), 3).clean
+
+
+# --- order ---
+
+
+@wd.kernel
+def slots_by_arrival(out, length):
+    slot = cuda.atomic.add(length, 0, 1)
+    out[slot] = cuda.threadIdx.x  # here
+
+
+@wd.kernel
+def last_exchange(out, length):
+    cuda.atomic.exch(out, 0, cuda.threadIdx.x)  # here
+
+
+@pytest.mark.parametrize("kernel", [slots_by_arrival, last_exchange])
+def test_results_that_depend_on_the_order_are_reported(kernel):
+    report = wd.check_launch(kernel, 1, 4, np.zeros(4, np.int32), np.zeros(1, np.int32))
+    (finding,) = report.order
+    assert not report.races
+    assert finding.array == "out"
+    assert finding.index == (0,)
+    assert set(finding.lines) == marked(kernel)
+
+
+def test_the_order_of_blocks_counts_too():
+    report = wd.check_launch(last_exchange, 4, 1, np.zeros(4, np.int32), np.zeros(1, np.int32))
+    assert not report.order  # every block's only thread is 0
+
+    @wd.kernel
+    def last_block(out):
+        cuda.atomic.exch(out, 0, cuda.blockIdx.x)
+
+    assert wd.check_launch(last_block, 4, 1, np.zeros(1, np.int32)).order
+
+
+def test_sums_of_floats_may_differ_in_their_rounding():
+    @wd.kernel
+    def total(x, out):
+        cuda.atomic.add(out, 0, x[cuda.threadIdx.x])
+
+    x = np.random.default_rng(0).normal(0, 1000, 64).astype(np.float32)
+    assert wd.check_launch(total, 1, 64, x, np.zeros(1, np.float32)).clean
+
+
+# --- NaN ---
+
+
+@wd.kernel
+def logarithms(x, out):
+    i = cuda.threadIdx.x
+    y = math.log(x[i])
+    out[i] = y  # here
+    cuda.syncthreads()
+    x[i] = out[i] + np.float32(1)
+
+
+def test_nan_and_infinity_are_reported_on_request_the_first_first():
+    arguments = np.array([1, -1, 0, 2], np.float32), np.zeros(4, np.float32)
+    assert wd.check_launch(logarithms, 1, 4, *arguments).clean
+    first, *_ = wd.check_launch(logarithms, 1, 4, *arguments, nan=True).nan
+    assert (first.array, first.index, first.threads) == ("out", (1,), (1,))
+    assert set(first.lines) == marked(logarithms)
+    assert "nan" in first.message
+
+
+def test_finite_numbers_are_not_reported():
+    assert not wd.check_launch(logarithms, 1, 4, floats(4), floats(4), nan=True).nan
+
+
+def test_division_by_zero_gives_infinity_as_on_a_device():
+    @wd.kernel
+    def inverse(x):
+        x[0] = np.float32(1) / x[0]
+
+    (finding,) = wd.check_launch(inverse, 1, 1, np.zeros(1, np.float32), nan=True).nan
+    assert "inf" in finding.message
+
+
+# --- the report ---
+
+
+def test_a_report_can_be_read():
+    report = wd.check_launch(beyond_the_end, 1, 4, np.zeros(4, np.int32))
+    assert not report.clean
+    assert f"bounds  {next(iter(marked(beyond_the_end)))}: index 4 lies outside of 'x'" in str(report)
+    assert str(wd.check_launch(beyond_the_end, 1, 4, np.zeros(5, np.int32))) == "nothing found"
+
+
+@pytest.mark.parametrize("kernel", [beyond_the_end.function, cuda.jit(beyond_the_end.function)])
+def test_plain_functions_and_kernels_of_numba_are_checked_as_well(kernel):
+    assert wd.check_launch(kernel, 1, 4, np.zeros(4, np.int32)).bounds
+
+
+def test_tensors_are_checked_as_arrays():
+    torch = pytest.importorskip("torch")
+    x = torch.zeros(4, dtype=torch.int32)
+    assert wd.check_launch(beyond_the_end, 1, 4, x).bounds
+    assert not x.any()
+
+
+def test_an_exception_in_a_kernel_has_the_authors_line():
+    @wd.kernel
+    def asserts(x):
+        assert x[0] > np.float32(100)
+
+    line = inspect.getsourcelines(asserts.function)[1] + 2
+    with pytest.raises(wd.KernelError, match=rf"test_findings.py:{line}: thread 0 of block 0 stopped with Assert"):
+        wd.check_launch(asserts, 1, 1, floats(1))
+
+
+def test_recursion_and_what_cannot_be_checked_is_refused_with_its_line():
+    @wd.kernel
+    def votes(x):
+        x[0] = cuda.any_sync(1, 1)
+
+    with pytest.raises(wd.KernelError, match=r"test_findings.py:\d+: 'cuda.any_sync' cannot be checked"):
+        wd.check_launch(votes, 1, 1, floats(1))
+
+    @wd.kernel
+    def calls_itself(x):
+        endless(x)
+
+    with pytest.raises(wd.KernelError, match="'endless' calls itself"):
+        wd.check_launch(calls_itself, 1, 1, floats(1))
+
+
+def test_a_wrong_number_of_arguments_is_refused():
+    with pytest.raises(wd.KernelError, match=r"takes 1 arguments \(x\), found 2"):
+        wd.check_launch(beyond_the_end, 1, 4, floats(4), 1)
