@@ -94,6 +94,15 @@ def _changed_arrays(kernel: Kernel) -> set[str]:
     }
 
 
+def may_change(kernel: Kernel, name: str) -> bool:
+    """Whether a kernel function stores to an array, or hands it to something that might."""
+    elements = (node for node in ast.walk(kernel.source.tree) if isinstance(node, ast.Subscript))
+    read = {id(node.value) for node in elements if isinstance(node.ctx, ast.Load)}
+    return any(
+        isinstance(node, ast.Name) and node.id == name and id(node) not in read for node in ast.walk(kernel.source.tree)
+    )
+
+
 def _first_change(kernel: Kernel, name: str) -> str:
     for node in ast.walk(kernel.source.tree):
         target = node.value if isinstance(node, ast.Subscript) else node

@@ -169,8 +169,16 @@ class EnvWrapper:
         return rollout
 
     def step_rollout(self, rollout: Rollout) -> None:
-        """Sample actions from the logits, step, and record into the rollout's next slot, in one launch."""
+        """Sample actions from the logits, step, and record into the rollout's next slot, in one launch.
+
+        Raises :class:`DefinitionError` for a rollout that is full, or of another EnvWrapper.
+        """
+        if rollout.context is not self.ctx:
+            raise DefinitionError("the rollout was allocated by another EnvWrapper")
+        if rollout.steps_recorded == rollout.num_steps:
+            raise DefinitionError(f"the rollout is full after {rollout.num_steps} steps: rollout.begin() starts again")
         rollout.launch()
+        rollout.steps_recorded += 1
         rollout.step.add_(1)
 
     def episode_statistics(self) -> dict[str, torch.Tensor]:

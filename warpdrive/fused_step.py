@@ -126,6 +126,7 @@ def fuse_step(environment: Environment, binding: Binding, *, sampled: bool, auto
             recorder.note_final_slot,
             final_slot="rollout.final_slot",
             final_count="rollout.final_count",
+            final=f"rollout.final_{observations[0].name}",
             slot="rollout.step",
         )
     with fused.when("done"):

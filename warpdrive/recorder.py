@@ -57,12 +57,16 @@ def copy_share(source, record, slot):  # type: ignore[no-untyped-def]
 
 
 @device_function
-def note_final_slot(terminated, truncated, final_slot, final_count, slot):  # type: ignore[no-untyped-def]
-    """Note in which slot the final observations of this step's episode go: -1 where it was not truncated alone."""
+def note_final_slot(terminated, truncated, final_slot, final_count, final, slot):  # type: ignore[no-untyped-def]
+    """Note in which slot of ``final`` the observations of this step's episode go: -1 where it was not truncated alone.
+
+    There are slots enough for what kernel functions can do. Who sets ``timestep`` from outside in the middle of a
+    rollout may need more; the last slot then serves several times.
+    """
     env = cuda.blockIdx.x
     if cuda.threadIdx.x == 0:
         if truncated[env] and not terminated[env]:
-            final_slot[slot[0], env] = final_count[env]
+            final_slot[slot[0], env] = min(final_count[env], final.shape[0] - 1)
             final_count[env] += 1
         else:
             final_slot[slot[0], env] = -1

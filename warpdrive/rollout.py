@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from warpdrive.binding import named_parameters
+from warpdrive.binding import may_change
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment
 from warpdrive.spaces import action_arrays, observation_arrays
@@ -35,6 +35,7 @@ class Rollout:
         final_slot: ``[num_steps, num_envs]`` int32: where in them those of an episode truncated in this step are; -1
             where none was, also where the episode terminated in the same step.
         step: ``[1]`` int32: the step that is recorded next.
+        steps_recorded: the same, known without asking the device.
     """
 
     observations: torch.Tensor | dict[str, torch.Tensor]
@@ -54,6 +55,7 @@ class Rollout:
     agents: Mapping[str, torch.Tensor | slice]
     observation_names: Mapping[str, str]
     launch: Callable[[], None]
+    steps_recorded: int = 0
 
     @property
     def num_steps(self) -> int:
@@ -62,6 +64,7 @@ class Rollout:
 
     def begin(self) -> None:
         """Start again at step 0, from what the agents see now."""
+        self.steps_recorded = 0
         self.step.zero_()
         self.final_count.zero_()
         for name, tensor in self._observation_tensors():
@@ -118,6 +121,7 @@ def make_record(environment: Environment, context: DeviceContext, num_steps: int
 
 def _most_truncations(environment: Environment, num_steps: int) -> int:
     """Return how often an episode of one replica can be truncated within a rollout."""
-    if "truncated" in named_parameters([environment.step, environment.observe, environment.reset]):
+    kernels = (environment.step, environment.observe, environment.reset)
+    if any(may_change(kernel, name) for kernel in kernels if kernel for name in ("truncated", "timestep")):
         return num_steps
     return (num_steps - 1) // int(environment.episode_length) + 1

@@ -58,6 +58,49 @@ def test_a_rollout_begins_where_the_one_before_ended(walkers: Callable[..., Any]
     assert torch.equal(rollout.observations[1], env.ctx["observations"])
 
 
+def test_a_full_rollout_takes_no_more_steps(walkers: Callable[..., Any], backend: str) -> None:
+    env, other = EnvWrapper(walkers(), 4, backend), EnvWrapper(walkers(), 4, backend)
+    rollout = run(env, 3)
+    with pytest.raises(DefinitionError, match="full after 3 steps"):
+        env.step_rollout(rollout)
+    rollout.begin()
+    with pytest.raises(DefinitionError, match="another EnvWrapper"):
+        other.step_rollout(rollout)
+    env.step_rollout(rollout)
+
+
+@wd.device_function
+def near_the_end(timestep, env, length):
+    timestep[env] = length - 1
+
+
+@wd.kernel
+def start_near_the_end(timestep, episode_length):
+    if cuda.threadIdx.x == 0:
+        near_the_end(timestep, cuda.blockIdx.x, episode_length)
+
+
+def test_every_truncation_has_final_observations(walkers: Callable[..., Any], backend: str) -> None:
+    environment = walkers(ring_length=1000, episode_length=50)
+    environment.reset = start_near_the_end  # so that episodes are one step long
+    rollout = run(EnvWrapper(environment, 4, backend), 6)
+    assert rollout.truncated.all()
+    assert torch.equal(rollout.final_slot, torch.arange(6, dtype=torch.int32)[:, None].expand(6, 4))
+    assert (rollout.final_observations[..., 3] == 50).all()
+    assert (rollout.observations[..., 3] == 49).all()
+
+
+def test_a_time_set_from_outside_does_no_harm(walkers: Callable[..., Any], backend: str) -> None:
+    env = EnvWrapper(walkers(ring_length=1000, episode_length=50), 4, backend)
+    rollout = env.allocate_rollout(6)
+    assert len(rollout.final_observations) == 1
+    for _ in range(6):
+        env.ctx["timestep"].fill_(49)
+        env.step_rollout(rollout)
+    assert rollout.truncated.all()
+    assert (rollout.final_slot == 0).all()
+
+
 def test_tags_see_their_own_agents_in_the_order_of_their_ids(walkers: Callable[..., Any], backend: str) -> None:
     rollout = run(EnvWrapper(walkers(), 3, backend), 4)
     assert torch.equal(rollout.of("actions", "odd"), rollout.actions[:, :, [0, 2]])
