@@ -22,7 +22,7 @@ from warpdrive.checks.happens_before import HappensBefore
 from warpdrive.checks.memory import Block
 
 Line = tuple[CodeType, int]
-_MOST_ACCESSES = 5_000_000
+_MOST_ACCESSES = 1_000_000
 
 
 class Access(NamedTuple):

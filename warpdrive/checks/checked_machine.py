@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from warpdrive.checks.findings import Report
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.linking import Linker
 from warpdrive.checks.machine import Machine, Thread, ThreadLinker
-from warpdrive.checks.memory import Block
+from warpdrive.checks.memory import Array, Block
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import GENERATED, copy_tree
@@ -71,7 +71,9 @@ class CheckedMachine(Machine):
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
         """See :class:`Machine`."""
         intrinsics = self.intrinsics.__getitem__
-        return CheckedLinker(source, self.function, intrinsics, call=arithmetic.stand_in, is_kernel=is_kernel)
+        linker = CheckedLinker(source, self.function, intrinsics, call=arithmetic.stand_in, is_kernel=is_kernel)
+        linker.checked_constant = lambda name, array: CheckedArray(array, Block(name, array), self.log)
+        return linker
 
     def begin_block(self, block: int) -> None:
         """See :class:`Machine`."""
@@ -104,7 +106,9 @@ class CheckedMachine(Machine):
 
 
 class CheckedLinker(ThreadLinker):
-    """Links a function so that it computes as compiled kernels do."""
+    """Links a function so that it computes as compiled kernels do, and indexes constant arrays under supervision."""
+
+    checked_constant: Callable[[str, Array], CheckedArray]
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
         """See :class:`ast.NodeTransformer`."""
@@ -128,6 +132,12 @@ class CheckedLinker(ThreadLinker):
         body = ast.Module([*before, assignment], [])
         self.generic_visit(body)
         return body.body
+
+    def _linked(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
+        value = self.value_of(node)
+        if isinstance(value, np.ndarray):
+            return self.named(self.checked_constant(ast.unparse(node), value), node)
+        return super()._linked(node)
 
     def _kept(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Put the value of an expression into a variable, ``before`` it is needed."""

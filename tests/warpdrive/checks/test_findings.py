@@ -114,7 +114,16 @@ def more_threads_than_elements(x):
         x[cuda.grid(1)] = 1  # here
 
 
+TABLE = np.arange(4, dtype=np.int32)
+
+
+@wd.kernel
+def constant_outside(x):
+    x[cuda.threadIdx.x] = TABLE[cuda.threadIdx.x + 1]  # here
+
+
 BOUNDS = [
+    (constant_outside, 4, (4,), "TABLE", (4,), 3),
     (beyond_the_end, 4, (4,), "x", (4,), 3),
     (read_beyond_the_end, 4, (4,), "x", (4,), 3),
     (before_the_start, 1, (4,), "x", (-5,), 0),
