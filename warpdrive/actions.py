@@ -49,7 +49,10 @@ def _checked(given: Any, array: SpaceArray, num_envs: int) -> torch.Tensor:
         raise ActionError(
             f"{array.name} is a {type(given).__name__}, expected a tensor or NumPy array of {kind} {expected}"
         )
-    tensor = torch.from_numpy(np.ascontiguousarray(given)) if isinstance(given, np.ndarray) else given
+    try:
+        tensor = torch.from_numpy(np.ascontiguousarray(given)) if isinstance(given, np.ndarray) else given
+    except TypeError:  # a dtype that tensors cannot have
+        raise ActionError(f"{array.name} has the dtype {given.dtype}, expected {kind}") from None
     if tuple(tensor.shape) != expected:
         raise ActionError(f"{array.name} has the shape {tuple(tensor.shape)}, expected {expected}")
     if tensor.dtype not in (_INTEGERS if array.choices else (torch.float32, torch.float64)):

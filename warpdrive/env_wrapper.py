@@ -61,6 +61,8 @@ class EnvWrapper:
         self.env = env if env is not None else registry.make(str(env_name), **(env_config or {}))
         check_environment(self.env)
         _check_counts(num_envs=num_envs, reset_pool_size=reset_pool_size)
+        _check_within(1 << 64, seed=seed)
+        _check_within(1 << 32, first_env=first_env)
         self.num_envs, self.num_agents, self.seed = num_envs, int(self.env.num_agents), seed
         self.reset_pool_size, self.auto_reset, self.first_env = reset_pool_size, auto_reset, first_env
         self.policy_tags = {tag: [int(agent) for agent in ids] for tag, ids in self.env.policy_tags.items()}
@@ -219,6 +221,12 @@ def _check_counts(**counts: int) -> None:
     for name, value in counts.items():
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
             raise DefinitionError(f"{name} is {value!r}, expected a positive integer")
+
+
+def _check_within(end: int, **values: int) -> None:
+    for name, value in values.items():
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 0 <= value < end:
+            raise DefinitionError(f"{name} is {value!r}, expected an integer from 0 to 2**{end.bit_length() - 1} - 1")
 
 
 def _index(agents: list[int], device: torch.device) -> torch.Tensor | slice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 State = dict[str, npt.NDArray[Any]]
+
+_LARGEST_INT32 = np.iinfo(np.int32).max
 
 
 class Environment:
@@ -95,10 +97,12 @@ def check_environment(environment: Environment) -> None:
     ):
         if not hasattr(environment, attribute):
             raise DefinitionError(f"{title} has no '{attribute}': set it in the class or in its constructor")
+    if not isinstance(environment.name, str) or not environment.name:
+        raise DefinitionError(f"{title}: name is {environment.name!r}, expected a string")
     for attribute in ("num_agents", "episode_length"):
         value = getattr(environment, attribute)
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-            raise DefinitionError(f"{title}: {attribute} is {value!r}, expected a positive integer")
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 1 <= value <= _LARGEST_INT32:
+            raise DefinitionError(f"{title}: {attribute} is {value!r}, expected a positive integer (int32)")
     for attribute in ("step", "observe", "reset"):
         value = getattr(environment, attribute)
         if not isinstance(value, Kernel) and (attribute == "step" or value is not None):
@@ -110,9 +114,15 @@ def check_environment(environment: Environment) -> None:
 
 def _check_policy_tags(title: str, environment: Environment) -> None:
     seen: dict[int, str] = {}
+    if not isinstance(environment.policy_tags, Mapping):
+        raise DefinitionError(
+            f"{title}: policy_tags is {environment.policy_tags!r}, expected a dict from tag to a list of agent ids"
+        )
     for tag, agents in environment.policy_tags.items():
         if not isinstance(tag, str) or not tag.isidentifier():
             raise DefinitionError(f"{title}: policy tag {tag!r} is not a plain name")
+        if not isinstance(agents, (list, tuple, range, np.ndarray)) or not all(map(_is_agent_id, agents)):
+            raise DefinitionError(f"{title}: policy tag '{tag}' is {agents!r}, expected a list of agent ids (integers)")
         if len(agents) == 0:
             raise DefinitionError(f"{title}: policy tag '{tag}' has no agents")
         for agent in agents:
@@ -125,6 +135,10 @@ def _check_policy_tags(title: str, environment: Environment) -> None:
             f"{title}: policy_tags must give each of the agents 0 to {environment.num_agents - 1} one tag; "
             f"agent {wrong} is {'no agent' if wrong in seen else 'left out'}"
         )
+
+
+def _is_agent_id(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _check_space(title: str, attribute: str, given: Any, environment: Environment) -> None:
@@ -140,3 +154,5 @@ def _check_space(title: str, attribute: str, given: Any, environment: Environmen
             )
         if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) and np.any(space.start != 0):
             raise DefinitionError(f"{title}: {attribute} is {space!r}: its values must start at 0")
+        if attribute == "action_space" and isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim != 1:
+            raise DefinitionError(f"{title}: {attribute} is {space!r}: its components must lie along one axis")

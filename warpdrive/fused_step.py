@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +26,7 @@ class FusedKernel:
     """
 
     def __init__(self, name: str, context: DeviceContext) -> None:
-        self.name, self.context = name, context
+        self.name, self.context = _plain_name(name), context
         self.lines: list[str] = []
         self.indent = 1
         self.namespace: dict[str, Any] = {"cuda": cuda}
@@ -217,6 +218,12 @@ def _restart(fused: FusedKernel, environment: Environment, binding: Binding) -> 
     fused.barrier()
     fused.call_user(environment.reset, binding)
     fused.call_user(environment.observe, binding)
+
+
+def _plain_name(name: str) -> str:
+    """Return what a function can be called: an environment may be called ``2048`` or ``CartPole-v1``."""
+    plain = re.sub(r"\W", "_", name)
+    return f"_{plain}" if plain[0].isdigit() else plain
 
 
 def _parameter(name: str) -> str:

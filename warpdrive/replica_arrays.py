@@ -104,7 +104,7 @@ def _check_starts(environment: Environment, starts: list[State], reserved: Shape
         if start.keys() != starts[0].keys():
             raise DefinitionError(f"{title} returned the arrays {sorted(start)} and before {sorted(starts[0])}")
         for name, value in start.items():
-            if not name.isidentifier():
+            if not isinstance(name, str) or not name.isidentifier():
                 raise DefinitionError(f"{title} returned an array named {name!r}, which no parameter can have")
             torch_dtype(value.dtype, f"array '{name}' of {title}")
             expected = (starts[0][name].shape, starts[0][name].dtype)

@@ -131,6 +131,15 @@ def test_start_states_of_a_pool_are_all_used_and_kept_whole(walkers: Callable[..
     assert {tuple(row) for row in env.ctx["position"].numpy()} == pool
 
 
+@pytest.mark.parametrize("name", ["CartPole-v1", "2048", "my game", "class"])
+def test_an_environment_may_have_any_name(
+    walkers: Callable[..., Any], random_actions: Any, backend: str, name: str
+) -> None:
+    environment = walkers()
+    environment.name = name
+    EnvWrapper(environment, 2, backend).step(random_actions(np.random.default_rng(0), 2))
+
+
 def test_two_environments_in_one_process_keep_their_own_kernels(walkers: Callable[..., Any], backend: str) -> None:
     short = EnvWrapper(walkers(ring_length=5, bonus=1.0), 2, backend)
     long = EnvWrapper(walkers(ring_length=50, bonus=0.0), 2, backend)
@@ -200,6 +209,7 @@ def test_statistics_add_up(walkers: Callable[..., Any], random_actions: Any, bac
         (np.full((4, 3), 3, np.int32), "actions has the value 3, expected 0 to 2"),
         (np.full((4, 3), -1, np.int32), "actions has the value -1, expected 0 to 2"),
         ([[0, 0, 0]] * 4, "actions is a list"),
+        (np.full((4, 3), None), "actions has the dtype object, expected integers"),
         ({"odd": 1}, "actions is a dict"),
     ],
 )
@@ -265,11 +275,18 @@ def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
     [
         ({"num_agents": 0}, "num_agents is 0, expected a positive integer"),
         ({"episode_length": 2.5}, "episode_length is 2.5, expected a positive integer"),
+        ({"episode_length": 1 << 31}, "episode_length is 2147483648, expected a positive integer"),
+        ({"name": 5}, "name is 5, expected a string"),
+        ({"policy_tags": [0, 1, 2]}, r"policy_tags is \[0, 1, 2\], expected a dict"),
+        ({"policy_tags": {"all": 3}}, "policy tag 'all' is 3, expected a list of agent ids"),
+        ({"policy_tags": {"all": "012"}}, "policy tag 'all' is '012', expected a list of agent ids"),
+        ({"policy_tags": {"all": [0.0, 1.0, 2.0]}}, r"policy tag 'all' is \[0.0, 1.0, 2.0\], expected a list"),
         ({"policy_tags": {"odd": [0, 2]}}, "agent 1 is left out"),
         ({"policy_tags": {"odd": [0, 1, 2], "even": [1]}}, "agent 1 has two policy tags, 'odd' and 'even'"),
         ({"policy_tags": {"odd": [0, 1, 2, 3]}}, "agent 3 is no agent"),
         ({"observe": print}, "expected a function marked with @wd.kernel"),
         ({"action_space": spaces.Text(3)}, "expected a Box, Discrete or MultiDiscrete"),
+        ({"action_space": spaces.MultiDiscrete([[2, 3], [2, 3]])}, "its components must lie along one axis"),
         ({"action_space": {"odd": spaces.Discrete(3)}}, r"action_space has the tags \['odd'\]"),
         ({"bonus": "high"}, "parameter 'bonus' of kernel function 'walk' is bound to nothing"),
         ({"bonus": 1 << 40}, "does not fit into int32"),
@@ -289,6 +306,7 @@ def test_definitions_that_cannot_work(
     ("state", "message"),
     [
         ({"position": np.zeros(3, "U2")}, "array 'position' of initial_state of Walkers has dtype <U2"),
+        ({5: np.zeros(3)}, "returned an array named 5, which no parameter can have"),
         ({"rewards": np.zeros(3, np.float32)}, "returned 'rewards', which the library writes itself"),
         ({"active": np.zeros(2, bool)}, r"array 'active' is bool \(2,\), expected bool \(3,\)"),
         ({"observations": np.zeros((3, 4))}, r"'observations' is float64 \(3, 4\), expected float32 \(3, 4\)"),
@@ -338,6 +356,11 @@ def test_numbers_that_cannot_work(walkers: Callable[..., Any]) -> None:
     for name in ("num_envs", "reset_pool_size"):
         with pytest.raises(DefinitionError, match=f"{name} is 0, expected a positive integer"):
             EnvWrapper(walkers(), **{name: 0})
+    for seed in (-1, 1.5, None, 1 << 64):
+        with pytest.raises(DefinitionError, match=f"seed is {seed}, expected an integer from 0 to 2"):
+            EnvWrapper(walkers(), seed=seed)
+    with pytest.raises(DefinitionError, match="first_env is -1, expected an integer from 0"):
+        EnvWrapper(walkers(), first_env=-1)
     with pytest.raises(wd.WarpDriveError, match=r"env_backend is 'cqu'.* Did you mean 'cpu'"):
         EnvWrapper(walkers(), env_backend="cqu")
     with pytest.raises(DefinitionError, match="replica 1 does not exist"):
