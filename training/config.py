@@ -38,24 +38,28 @@ def load_config(
             the sections as a dictionary.
         overrides: ``"trainer.num_envs=2000"``: a dotted key and a YAML value. One that changes
             ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has.
+            An environment given as ``path/to/file.py:Class`` is looked for beside the YAML file that names it, then
+            from the working directory; the result has its whole path, so that the run is found again from anywhere.
         environment: the environment to check the policy tags against; None: made from the section ``env``.
 
     Raises:
         ConfigError: everything that is wrong with the configuration, one line per problem.
     """
     if isinstance(source, Mapping):
-        where, raw = "run configuration", plain(source)
+        where, raw, folder = "run configuration", plain(source), Path()
     else:
         path = _file_of(source)
-        where, raw = str(path), read_yaml(path)
+        where, raw, folder = str(path), read_yaml(path), path.parent
     raw.setdefault("env", {})
     if isinstance(raw["env"], dict) and isinstance(raw["env"].get("name"), str):
         raw.setdefault("name", raw["env"]["name"].rpartition(":")[2])
+    _find_file_of_environment(raw, folder)
     overridden: list[str] = []
     for text in overrides:
         key, value = parse_override(text)
         _put(raw, key, value)
         overridden.append(".".join(key))
+    _find_file_of_environment(raw, Path())
     problems = problems_of(raw, environment)
     if problems:
         raise ConfigError(_told(problems, where, overridden))
@@ -75,6 +79,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | range):
         return [plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _find_file_of_environment(raw: dict[str, Any], folder: Path) -> None:
+    """Give the environment's file its whole path, if there is one in ``folder``."""
+    section = raw.get("env")
+    name = section.get("name") if isinstance(section, dict) else None
+    if isinstance(section, dict) and isinstance(name, str):
+        file, colon, attribute = name.rpartition(":")
+        if colon and file.endswith(".py") and (folder / file).is_file():
+            section["name"] = f"{(folder / file).resolve()}:{attribute}"
 
 
 def _told(problems: Sequence[Problem], where: str, overridden: Sequence[str]) -> str:

@@ -80,6 +80,7 @@ def _load(target: str, name: str) -> Any:
 
 
 def _import(place: str, name: str) -> Any:
+    _can_import_from(Path.cwd())  # where Python itself looks in a script, but not in an installed command
     return _running(lambda: importlib.import_module(place), f"environment '{name}'")
 
 
@@ -88,6 +89,7 @@ def _import_file(path: Path) -> Any:
         raise DefinitionError(f"there is no file '{path}'")
     name = f"warpdrive_environment_{path.stem}_{abs(hash(path.resolve()))}"
     if name not in sys.modules:
+        _can_import_from(path.resolve().parent)  # a file finds what lies beside it, as a script does
         specification = importlib.util.spec_from_file_location(name, path)
         assert specification is not None and specification.loader is not None
         module = importlib.util.module_from_spec(specification)
@@ -98,6 +100,11 @@ def _import_file(path: Path) -> Any:
             del sys.modules[name]
             raise
     return sys.modules[name]
+
+
+def _can_import_from(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # at the end: nothing that is installed is hidden
 
 
 def _running(load: Callable[[], Any], what: str) -> Any:

@@ -196,6 +196,30 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         assert str(caught.value).startswith(str(tmp_path / name))
 
 
+GAME = """
+from warpdrive.envs.tag_gridworld import TagGridworld
+class Game(TagGridworld):
+    pass
+"""
+
+
+def test_the_file_of_an_environment_is_found_again_from_anywhere(
+    run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "game.py").write_text(GAME)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "other.py").write_text(GAME)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run_yaml.write_text(MINIMAL.replace("name: tag_gridworld", "name: game.py:Game"))
+    config = load_config(run_yaml)
+    assert config.name == "Game"
+    assert config.env is not None and config.env.name == f"{tmp_path / 'game.py'}:Game"
+    overridden = load_config(run_yaml, ["env.name=other.py:Game"])
+    assert overridden.env is not None and overridden.env.name == f"{tmp_path / 'elsewhere' / 'other.py'}:Game"
+    with pytest.raises(ConfigError, match=r"there is no file 'no.py'"):
+        load_config(run_yaml, ["env.name=no.py:Game"])
+
+
 def test_an_unknown_name_gets_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'tag_gridworld'"):
         load_config("tag_gridwrld")

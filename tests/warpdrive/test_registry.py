@@ -1,0 +1,53 @@
+"""Environments by name: registered, in a module, in a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpdrive import registry
+from warpdrive.errors import DefinitionError
+
+GAME = """
+from warpdrive.envs.tag_gridworld import TagGridworld
+from {helper} import SIDE
+class Game(TagGridworld):
+    def __init__(self, grid_length: int = SIDE) -> None:
+        super().__init__(grid_length=grid_length)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _keep_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def test_a_file_can_import_what_lies_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "sides_beside_a_file.py").write_text("SIDE = 7")
+    (tmp_path / "game.py").write_text(GAME.format(helper="sides_beside_a_file"))
+    assert registry.make(f"{tmp_path / 'game.py'}:Game").grid_length == 7  # type: ignore[attr-defined]
+
+
+def test_a_module_in_the_working_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sides_of_a_module.py").write_text("SIDE = 8")
+    (tmp_path / "game_in_a_module.py").write_text(GAME.format(helper="sides_of_a_module"))
+    monkeypatch.chdir(tmp_path)
+    assert registry.make("game_in_a_module:Game").grid_length == 8  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("tag_gridwrold", "there is no environment 'tag_gridwrold'. Did you mean 'tag_gridworld'?"),
+        ("nowhere.py:Game", "there is no file 'nowhere.py'"),
+        ("no_such_module:Game", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("warpdrive.envs.tag_gridworld:TagGridwrld", "has no class 'TagGridwrld'. Did you mean 'TagGridworld'?"),
+        ("json:loads", "expected a subclass of warpdrive.Environment"),
+    ],
+)
+def test_names_that_lead_nowhere(name: str, told: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        registry.make(name)
+    assert told in str(caught.value)
