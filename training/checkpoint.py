@@ -122,9 +122,12 @@ def find_checkpoint(path: str | Path) -> Path:
         return path
     run = find_run(path)
     latest = run.checkpoints / _LATEST
-    if not latest.is_file():
+    if latest.is_file():
+        return run.checkpoints / latest.read_text(encoding="utf-8").strip()
+    checkpoints = _by_age(run.checkpoints)  # one is there before ``latest`` names it
+    if not checkpoints:
         raise CheckpointError(f"{run.path}: the run has no checkpoint; it ended before its first one")
-    return run.checkpoints / latest.read_text(encoding="utf-8").strip()
+    return checkpoints[-1]
 
 
 def _model_file(tag: str) -> str:

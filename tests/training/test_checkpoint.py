@@ -112,6 +112,14 @@ def test_the_last_k_are_kept_by_number(tmp_path: Path) -> None:
     assert find_checkpoint(tmp_path).name == "step_11"
 
 
+def test_a_checkpoint_is_found_where_the_run_was_killed_before_it_was_called_the_latest(tmp_path: Path) -> None:
+    for step in (9, 10):
+        save_in_run(tmp_path / "checkpoints", step, example(), keep_last=2)
+    (tmp_path / "config.yaml").write_text("name: example\n")
+    (tmp_path / "checkpoints" / "latest").unlink()
+    assert find_checkpoint(tmp_path).name == "step_10"
+
+
 def test_where_there_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="absent: neither a run folder"):
         find_checkpoint(tmp_path / "absent")

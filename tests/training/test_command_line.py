@@ -324,6 +324,42 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_readable_run(tmp_path, monkeypatch, ca
     assert main(["evaluate", str(run), "--episodes", "10"]) == 0
 
 
+def test_ctrl_c_after_the_training_says_where_the_run_is(tmp_path, monkeypatch, capsys):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warpdrive.training.trainer.Trainer, "evaluate", interrupt)
+    assert main(["train", "tag_gridworld", *TINY]) == 130
+    (run,) = (tmp_path / "runs" / "tag_gridworld").iterdir()
+    assert f"what is trained is saved:\n\nruns/tag_gridworld/{run.name}\n" in capsys.readouterr().out
+    assert json.loads((run / "summary.json").read_text())["status"] == "finished"
+
+
+def test_ctrl_c_before_the_first_checkpoint_names_none(tmp_path, monkeypatch, capsys):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warpdrive.training.trainer.Trainer, "update", interrupt)
+    assert main(["train", "tag_gridworld", *TINY]) == 130
+    printed = capsys.readouterr().out
+    assert "stopped by Ctrl-C before anything was saved" in printed
+    assert "None" not in printed and "evaluate" not in printed
+
+
+def test_what_cannot_be_drawn_is_not_offered_to_be_drawn(tmp_path, monkeypatch, capsys):
+    (tmp_path / "game.py").write_text(GAME_WITH_A_MISTAKE.replace("positon", "position"))
+    (tmp_path / "game.yaml").write_text(GAME_CONFIG + "saving: {tensorboard: false}\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "game.yaml", "policy.all.minibatches=1", "trainer.evaluation.num_episodes=2"]) == 0
+    printed = capsys.readouterr().out
+    assert "no replay.gif: the environment 'game' has no render method" in printed
+    _, _, offered = printed.partition("next:\n")
+    assert "warpdrive evaluate runs/Game/" in offered
+    assert "replay" not in offered and "tensorboard" not in offered
+
+
 def wait_until(condition, process, seconds=120):
     """Wait for ``condition``; fail if ``process`` ends first or it takes too long."""
     for _ in range(10 * seconds):

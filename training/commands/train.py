@@ -39,13 +39,22 @@ def run(options: argparse.Namespace) -> int:
         f"({short(summary.env_steps * env.num_agents)} agent steps) in {clock(summary.seconds)}\n",
         highlight=False,
     )
-    measurements = measure(trainer, console)
-    console.print(comparison_table(measurements, in_words(env.env)))
-    (summary.run_folder / "evaluation.json").write_text(json.dumps(as_plain_data(measurements), indent=2) + "\n")
-    if not options.no_replay:
-        _write_replay(console, trainer, summary.run_folder)
-    _print_run_folder(console, summary.run_folder)
+    try:
+        _show_what_came_out(console, trainer, summary.run_folder, animated=not options.no_replay)
+    except KeyboardInterrupt:
+        console.print("\nstopped by Ctrl-C; what is trained is saved:", highlight=False)
+        _print_run_folder(console, trainer, summary.run_folder)
+        return INTERRUPTED
+    _print_run_folder(console, trainer, summary.run_folder)
     return 0
+
+
+def _show_what_came_out(console: Console, trainer: Trainer, run_folder: Path, animated: bool) -> None:
+    measurements = measure(trainer, console)
+    console.print(comparison_table(measurements, in_words(trainer.env.env)))
+    (run_folder / "evaluation.json").write_text(json.dumps(as_plain_data(measurements), indent=2) + "\n")
+    if animated:
+        _write_replay(console, trainer, run_folder)
 
 
 def measure(trainer: Trainer, console: Console) -> Sequence[Measurement]:
@@ -82,20 +91,24 @@ _CONTENTS = {
 }
 
 
-def _print_run_folder(console: Console, folder: Path) -> None:
+def _print_run_folder(console: Console, trainer: Trainer, folder: Path) -> None:
     console.print(f"\n[bold]{folder}[/bold]", highlight=False, soft_wrap=True)
     for name, meaning in _CONTENTS.items():
         if (folder / name).exists():
             console.print(f"  {name:<17}[dim]{meaning}[/dim]", highlight=False)
     console.print("\nnext:", highlight=False)
-    for command in (
-        f"{as_typed('warpdrive')} replay {folder} --seed 100 -o another.gif",
-        f"{as_typed('tensorboard')} --logdir {folder}",
-    ):
+    look = f"replay {folder} --seed 100 -o another.gif" if can_render(trainer.env.env) else f"evaluate {folder}"
+    commands = [f"{as_typed('warpdrive')} {look}"]
+    if trainer.config.saving.tensorboard:
+        commands.append(f"{as_typed('tensorboard')} --logdir {folder}")
+    for command in commands:
         console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 
 def _print_interrupted(console: Console, summary: TrainingSummary) -> None:
+    if summary.checkpoint is None:
+        console.print(f"stopped by Ctrl-C before anything was saved; what was logged is in {summary.run_folder}")
+        return
     console.print(
         f"stopped by Ctrl-C after {short(summary.env_steps)} environment steps; "
         f"the policies so far are in {summary.checkpoint}\n"
