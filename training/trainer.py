@@ -54,6 +54,7 @@ class Trainer:
         device_id: int = 0,
         num_devices: int = 1,
     ) -> None:
+        _check_environment(env)
         _check_devices(env, device_id, num_devices)
         _check_tags(env, policy_tag_to_agent_id_map)
         self.env = env
@@ -143,6 +144,8 @@ class Trainer:
         Raises:
             ConfigError: ``random`` names a tag that the environment does not have.
         """
+        if isinstance(random, str):
+            raise ConfigError(f"found random = '{random}', expected a list of policy tags: ['{random}']")
         for tag in random:
             if tag not in self.env.policy_tags:
                 known = ", ".join(self.env.policy_tags)
@@ -235,6 +238,10 @@ def make_env(config: RunConfig) -> EnvWrapper:
 
 def _fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper) -> RunConfig:
     """``config`` completed from ``env`` and checked against it."""
+    if not isinstance(config, (RunConfig, Mapping)):
+        raise ConfigError(
+            f"Trainer: found the configuration {config!r}, expected a dictionary or what load_config returns"
+        )
     raw = config.model_dump() if isinstance(config, RunConfig) else plain(config)
     raw.setdefault("env", None)
     raw.setdefault("name", env.env.name)
@@ -249,6 +256,13 @@ def _fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper) -> RunConfig
     return fitted
 
 
+def _check_environment(env: EnvWrapper) -> None:
+    if not isinstance(env, EnvWrapper):
+        raise ConfigError(f"Trainer: found {env!r}, expected the replicas of an environment (an EnvWrapper)")
+    if not env.auto_reset:
+        raise ConfigError("Trainer: the environment has auto_reset=False, expected True: episodes follow one another")
+
+
 def _check_devices(env: EnvWrapper, device_id: int, num_devices: int) -> None:
     if num_devices != 1:
         raise ConfigError(f"Trainer: found num_devices = {num_devices}, expected 1 (more are not supported yet)")
@@ -259,6 +273,8 @@ def _check_devices(env: EnvWrapper, device_id: int, num_devices: int) -> None:
 def _check_tags(env: EnvWrapper, given: Mapping[str, Sequence[int]] | None) -> None:
     if given is None:
         return
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"Trainer: found policy_tag_to_agent_id_map = {given!r}, expected a dict")
     found = {tag: sorted(ids) for tag, ids in given.items()}
     if found != {tag: sorted(ids) for tag, ids in env.policy_tags.items()}:
         raise ConfigError(

@@ -211,7 +211,15 @@ class DeviceContext:
         return self[name].view(self.num_envs, -1).view(torch.uint8)
 
     def _rows(self, envs: torch.Tensor | Sequence[int] | None) -> torch.Tensor | None:
-        return None if envs is None else torch.as_tensor(envs, dtype=torch.int64, device=self.device)
+        if envs is None:
+            return None
+        given = torch.as_tensor(envs)
+        if given.dtype == torch.bool:
+            raise DefinitionError("replicas are chosen by their numbers, not by a mask: mask.nonzero().flatten()")
+        if given.device.type == "cpu" and given.numel() and not 0 <= given.min() <= given.max() < self.num_envs:
+            wrong = next(env for env in given.flatten().tolist() if not 0 <= env < self.num_envs)
+            raise DefinitionError(f"replica {wrong} does not exist: there are {self.num_envs}, counted from 0")
+        return given.to(self.device, torch.int64)
 
 
 def _host_memory() -> float:

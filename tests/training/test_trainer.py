@@ -227,6 +227,8 @@ def test_impossible_evaluations_are_refused(sections: Sections, trainer_of: Trai
     trainer = trainer_of(sections())
     with pytest.raises(ConfigError, match=r"unknown policy tag 'evn', expected one of even, odd\. Did you mean 'even'"):
         trainer.evaluate(random=["evn"])
+    with pytest.raises(ConfigError, match=r"found random = 'even', expected a list of policy tags: \['even'\]"):
+        trainer.evaluate(random="even")
     with pytest.raises(ConfigError, match="found num_episodes = 0, expected 1 or more"):
         trainer.evaluate(num_episodes=0)
 
@@ -256,13 +258,23 @@ def test_an_environment_of_ones_own_needs_only_what_it_cannot_say(sections: Sect
     [
         ({"num_devices": 2}, "found num_devices = 2, expected 1"),
         ({"policy_tag_to_agent_id_map": {"all": [0, 1, 2, 3]}}, "change policy_tags in the environment"),
+        ({"policy_tag_to_agent_id_map": [0, 1, 2, 3]}, "expected a dict"),
+        ({"config": "tag_gridworld"}, "found the configuration 'tag_gridworld', expected a dictionary"),
+        ({"env": "tag_gridworld"}, "found 'tag_gridworld', expected the replicas of an environment"),
     ],
 )
 def test_what_does_not_fit_the_environment(sections: Sections, options: dict[str, Any], told: str) -> None:
     values = sections()
     env = make_env(load_config(values))
     with pytest.raises(ConfigError, match=told):
-        Trainer(env, values, **options)
+        Trainer(**{"env": env, "config": values, **options})
+
+
+def test_episodes_must_follow_one_another(sections: Sections) -> None:
+    values = sections()
+    game = make_env(load_config(values)).env
+    with pytest.raises(ConfigError, match="auto_reset=False, expected True"):
+        Trainer(wd.EnvWrapper(game, num_envs=20, auto_reset=False), values)
 
 
 def test_replicas_and_tags_must_be_those_of_the_environment(sections: Sections) -> None:

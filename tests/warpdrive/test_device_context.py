@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +65,19 @@ def test_clone_copies_one_replica_over_others() -> None:
     source = filled()
     for name in context.state_names:
         assert torch.equal(context[name], source[name][[2, 1, 2, 2]])
+
+
+@pytest.mark.parametrize("envs", [[4], [0, -1], torch.tensor([9])])
+def test_replicas_that_do_not_exist_are_refused(envs: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"replica (4|-1|9) does not exist: there are 4"):
+        filled().save_state(envs)
+
+
+def test_a_mask_is_not_taken_for_numbers() -> None:
+    context = filled()
+    with pytest.raises(DefinitionError, match="not by a mask"):
+        context.save_state(torch.tensor([False, False, True, True]))
+    assert len(context.save_state([])) == 0
 
 
 def test_memory_is_known_before_it_is_taken() -> None:
