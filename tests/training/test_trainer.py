@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -114,7 +113,7 @@ def test_the_same_seed_gives_the_same_run(sections: Sections, trainer_of: Traine
 def interrupt_after(update: int) -> Callable[[UpdateReport], None]:
     def on_update(report: UpdateReport) -> None:
         if report.update == update:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     return on_update
 
@@ -144,8 +143,8 @@ def test_a_second_ctrl_c_stops_at_once(
     trainer = trainer_of(sections())
 
     def two_presses() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(trainer, "update", two_presses)
     summary = trainer.train()
