@@ -40,6 +40,7 @@ class CompiledKernel:
 
     address: int
     slots: tuple[Slot, ...]
+    has_assertions: bool
     module: ModuleType  # keeps the machine code in memory
 
 
@@ -75,7 +76,8 @@ def _compile(key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind]
 def _load(key: str) -> CompiledKernel:
     cache.load(key, "functions")
     module = cache.load(key, "kernel")
-    return CompiledKernel(module.entry.address, tuple(Slot(*slot) for slot in module.SLOTS), module)
+    slots = tuple(Slot(*slot) for slot in module.SLOTS)
+    return CompiledKernel(module.entry.address, slots, module.HAS_ASSERTIONS, module)
 
 
 def _generate(

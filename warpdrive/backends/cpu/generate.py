@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.errors import place, refuse
 from warpdrive.kernels.language import DIMENSIONS, INDICES
 from warpdrive.kernels.lowering import LoweredKernel
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
@@ -141,8 +141,13 @@ def generate_kernel(
     arrays = [slot.array for slot in slots]
     writer.function(FUNCTION_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body)
     writer.text(_entry_text(kernel.parameters, argument_kinds, slots, launch))
+    writer.line(f"HAS_ASSERTIONS = {writer.has_assertions or _any_assertions(kernel.device_functions)}")
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape) for slot in slots]!r}")
     return writer.module(kernel.table, _import_text(kernel, functions_module))
+
+
+def _any_assertions(functions: Sequence[Function]) -> bool:
+    return any(isinstance(node, ast.Assert) for function in functions for node in walk(function.body))
 
 
 def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:
@@ -304,6 +309,17 @@ class _Adapter(ast.NodeTransformer):
     def visit_SharedName(self, node: SharedName) -> ast.expr:
         return load(node.id)
 
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        """Put the author's place into the message, which is all that comes out of machine code."""
+        self.writer.has_assertions = True
+        message = node.msg.value if isinstance(node.msg, ast.Constant) else None
+        if node.msg is not None and not isinstance(message, str):
+            refuse(node, "the message of an assert is a plain string")
+        said = message if message is not None else ast.unparse(self.visit(copy_tree(node.test)))
+        node.test = self.visit(node.test)
+        node.msg = ast.Constant(f"{place(node)}: the assertion failed: {said.replace(GENERATED, '')}")
+        return node
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, IntrinsicName):
             if node.func.path == "local.array":
@@ -338,6 +354,7 @@ class _Writer:
         self.origins: list[tuple[str, int] | None] = []
         self.intrinsics: set[str] = set()
         self.stack_arrays: dict[tuple[Any, Any], str] = {}
+        self.has_assertions = False
 
     def stack_array(self, shape: Any, dtype: Any) -> str:
         return self.stack_arrays.setdefault((shape, dtype), f"{GENERATED}array_{len(self.stack_arrays)}")

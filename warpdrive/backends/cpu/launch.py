@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.generate import ArgumentKind, LaunchKind
 from warpdrive.backends.cpu.workers import launch_on_all_cores, parts_of
@@ -71,6 +72,8 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
     parts = parts_of(grid[0] * grid[1] * grid[2])
     table, kept = _table([*map(_number, (*grid, *block)), *arrays.values(), *_rooms(compiled, parts, block)])
     run = launch_on_all_cores(compiled.address, table.ctypes.data, parts)
+    if compiled.has_assertions:
+        run = raising(run)
 
     def launch() -> None:
         run()

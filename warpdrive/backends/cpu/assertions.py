@@ -1,0 +1,36 @@
+"""Raise on the host what an ``assert`` in a kernel found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from warpdrive.kernels.errors import KernelError
+
+
+def raising(run: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that runs a launch and raises :class:`KernelError` if an assertion of the kernel failed.
+
+    Machine code cannot raise through the threads that run it: numba hands what was raised to ``sys.unraisablehook``,
+    and the part of the launch that it happened in ends there.
+    """
+
+    def launch() -> None:
+        failures: list[BaseException] = []
+
+        def note(unraisable: Any) -> None:
+            if isinstance(unraisable.exc_value, AssertionError):
+                failures.append(unraisable.exc_value)
+            else:
+                before(unraisable)
+
+        before, sys.unraisablehook = sys.unraisablehook, note
+        try:
+            run()
+        finally:
+            sys.unraisablehook = before
+        if failures:
+            raise KernelError(min(str(failure) for failure in failures)) from None
+
+    return launch
