@@ -33,7 +33,8 @@ def run(options: argparse.Namespace) -> int:
         report = check_environment_kernels(env, options.steps, options.replicas, options.seed, options.nan)
     checked = [kind for kind in KINDS if kind != "nan" or options.nan]
     print_report(console, report)
-    told = "clean" if report.clean else f"{sum(1 for _ in report)} findings"
+    count = sum(1 for _ in report)
+    told = "clean" if report.clean else f"{count} finding{'s' * (count > 1)}"
     console.print(
         f"{env.name}: {told}, over {options.steps} steps of {options.replicas} replicas of {env.num_agents} agents "
         f"(checked: {', '.join(checked)})",
