@@ -152,7 +152,9 @@ def _add(commands: _Commands, name: str, what: str, epilog: str) -> argparse.Arg
 def _add_train(commands: _Commands) -> None:
     parser = _add(commands, "train", "train, evaluate what came out, and animate episodes of it", TRAIN_EPILOG)
     parser.add_argument("source", metavar="<env or yaml>", help="a name from `warpdrive envs`, or a YAML file")
-    parser.add_argument("overrides", metavar="key=value", nargs="*", help="replaces a value of the run configuration")
+    parser.add_argument(
+        "overrides", metavar="key=value", nargs="*", default=[], help="replaces a value of the run configuration"
+    )
     parser.add_argument("--no-replay", action="store_true", help="do not write replay.gif")
 
 
@@ -175,7 +177,7 @@ def _add_replay(commands: _Commands) -> None:
 def _add_check(commands: _Commands) -> None:
     parser = _add(commands, "check", "find races and other mistakes in an environment's kernels", CHECK_EPILOG)
     parser.add_argument("source", metavar="<env or yaml>", help="an environment, or a YAML file that names one")
-    parser.add_argument("overrides", metavar="key=value", nargs="*", help="a parameter of the environment")
+    parser.add_argument("overrides", metavar="key=value", nargs="*", default=[], help="a parameter of the environment")
     parser.add_argument("--steps", type=_count, metavar="N", default=10, help="how many steps (default: 10)")
     parser.add_argument("--replicas", type=_count, metavar="N", default=2, help="how many replicas (default: 2)")
     parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="of start states and actions (default: 0)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -55,14 +55,16 @@ def load_config(
         raw.setdefault("name", raw["env"]["name"].rpartition(":")[2])
     _find_file_of_environment(raw, folder)
     overridden: list[str] = []
+    created: set[str] = set()
     for text in overrides:
         key, value = parse_override(text)
-        _put(raw, key, value)
         overridden.append(".".join(key))
+        created |= {".".join(key[:depth]) for depth in range(1, len(key)) if not _holds(raw, key[:depth])}
+        _put(raw, key, value)
     _find_file_of_environment(raw, Path())
     problems = problems_of(raw, environment)
     if problems:
-        raise ConfigError(_told(problems, where, overridden))
+        raise ConfigError(_told(problems, where, overridden, created))
     return RunConfig.model_validate(raw)
 
 
@@ -91,10 +93,10 @@ def _find_file_of_environment(raw: dict[str, Any], folder: Path) -> None:
             section["name"] = f"{(folder / file).resolve()}:{attribute}"
 
 
-def _told(problems: Sequence[Problem], where: str, overridden: Sequence[str]) -> str:
+def _told(problems: Sequence[Problem], where: str, overridden: Sequence[str], created: Set[str]) -> str:
     lines = []
     for key, text in problems:
-        on_command_line = any(f"{key}.".startswith(f"{given}.") for given in overridden)
+        on_command_line = key in created or any(f"{key}.".startswith(f"{given}.") for given in overridden)
         lines.append(f"{'command line' if on_command_line else where}: {key}: {text}")
     return lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} problems:", *lines])
 
@@ -114,6 +116,16 @@ def _file_of(source: str | Path) -> Path:
         f"{source}: neither a YAML file nor a registered environment."
         f"{nearest(str(source), shipped)} Shipped configurations: {known}"
     )
+
+
+def _holds(raw: Mapping[str, Any], key: Sequence[str]) -> bool:
+    """Whether there is anything under a key."""
+    value: Any = raw
+    for part in key:
+        if not isinstance(value, Mapping) or part not in value:
+            return False
+        value = value[part]
+    return True
 
 
 def _put(raw: dict[str, Any], key: tuple[str, ...], value: Any) -> None:

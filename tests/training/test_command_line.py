@@ -181,7 +181,7 @@ def test_version(capsys):
     ("arguments", "said"),
     [
         (["trian", "tag_gridworld"], ["trian", "'train'"]),
-        (["train"], ["<env or yaml>"]),
+        (["train"], ["the following arguments are required: <env or yaml> (see"]),
         (["train", "tag_gridwrld"], ["tag_gridwrld", "'tag_gridworld'"]),
         (["train", "nowhere.yaml"], ["nowhere.yaml"]),
         (["train", "tag_gridworld", "--fast"], ["--fast"]),
