@@ -55,7 +55,11 @@ class TrainerConfig(Section):
     reset_pool_size: Count = 1
     """How many start states are drawn at construction for replicas to restart from."""
     torch_threads: Count | None = None
-    """Threads that PyTorch uses on the CPU in training and evaluation; None leaves PyTorch's own choice."""
+    """Threads that PyTorch uses on the CPU in training and evaluation; None leaves PyTorch's own choice.
+
+    PyTorch's sums round differently with another number of threads: a training run is the same bit for bit on machines
+    with different numbers of cores only where this is set. (The simulation is the same whatever the cores.)
+    """
     evaluation: EvaluationConfig = EvaluationConfig()
 
     @field_validator("train_batch_size")
