@@ -75,6 +75,7 @@ class Animation:
         import imageio.v2 as imageio
 
         repeats = round(self.frames_per_second * self.seconds_at_an_end)
+        writer: Any  # what is returned has more than the type it is declared with
         with imageio.get_writer(path, fps=self.frames_per_second, macro_block_size=2) as writer:
             for index, frame in enumerate(self.frames):
                 for _ in range(repeats if index in self.ends else 1):

@@ -99,7 +99,7 @@ class EnvWrapper:
             step overwrites them.
 
         Raises:
-            ActionError: actions of the wrong shape or dtype, or out of range.
+            ActionError: actions of the wrong shape or dtype, choices that do not exist, or numbers that are not finite.
         """
         given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
         for array in self._action_arrays:

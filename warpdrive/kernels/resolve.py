@@ -23,6 +23,7 @@ from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     ARRAYS,
+    BARRIER,
     INDICES,
     LARGEST_ARRAY,
     SUPPORTED,
@@ -168,6 +169,8 @@ class _Resolver(ast.NodeTransformer):
         callee = source_of(value)
         if callee is not None:
             return self._call_of_device_function(node, callee)
+        if isinstance(value, Intrinsic) and value.path == BARRIER and (node.args or node.keywords):
+            refuse(node, "cuda.syncthreads takes no arguments")
         if isinstance(value, Intrinsic) and value.path in ARRAYS:
             return self._array(node, value.path)
         if isinstance(value, Intrinsic) and value.path in SUPPORTED:

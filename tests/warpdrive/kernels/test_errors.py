@@ -350,7 +350,12 @@ def exchanged(out):
     return 0
 
 
+def barrier_with_an_argument(out):
+    cuda.syncthreads(1)  # here
+
+
 MISTAKES = [
+    (barrier_with_an_argument, ["cuda.syncthreads takes no arguments"]),
     (undefined_name, ["'sped' is not defined", "Did you mean 'speed'?"]),
     (undefined_attribute, ["'math' has no 'sqroot'", "Did you mean 'sqrt'?"]),
     (undefined_in_function, ["'COUNTS' is not defined", "Did you mean 'COUNT'?"]),

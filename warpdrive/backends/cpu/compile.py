@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -97,8 +98,10 @@ def _generate(
     else:
         twin = generate_typing_twin(kernel, functions_module)
         origins["twin"] = twin
-        cache.store(f"{key}-types", {"functions": functions.text})
-        cache.import_file(functions_module, cache.path(f"{key}-types", "functions"))
+        own = f"{key}-{os.getpid()}"  # the folder for all to see comes with everything in it
+        cache.store(own, {"functions": functions.text})
+        cache.import_file(functions_module, cache.path(own, "functions"))
+        cache.discard(own)
         slots = infer_slots(kernel, _twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
     generated = generate_kernel(kernel, list(kinds.values()), slots, functions_module, launch)
     origins["kernel"] = generated

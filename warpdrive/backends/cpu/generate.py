@@ -312,12 +312,14 @@ class _Adapter(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         """Put the author's place into the message, which is all that comes out of machine code."""
         self.writer.has_assertions = True
-        message = node.msg.value if isinstance(node.msg, ast.Constant) else None
-        if node.msg is not None and not isinstance(message, str):
+        if node.msg is None:
+            said = ast.unparse(self.visit(copy_tree(node.test))).replace(GENERATED, "")
+        elif isinstance(node.msg, ast.Constant) and isinstance(node.msg.value, str):
+            said = node.msg.value
+        else:
             refuse(node, "the message of an assert is a plain string")
-        said = message if message is not None else ast.unparse(self.visit(copy_tree(node.test)))
         node.test = self.visit(node.test)
-        node.msg = ast.Constant(f"{place(node)}: the assertion failed: {said.replace(GENERATED, '')}")
+        node.msg = ast.Constant(f"{place(node)}: the assertion failed: {said}")
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:

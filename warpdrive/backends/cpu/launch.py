@@ -178,15 +178,16 @@ def _kind(kernel: Kernel, name: str, array: Array, is_number: bool) -> ArgumentK
     kind = _kind_of(array.dtype, None if is_number else array.ndim, array.flags.num)
     if kind is None:
         raise KernelError(
-            f"argument '{name}' of kernel '{kernel.source.name}' has dtype {array.dtype}, which no device has"
+            f"argument '{name}' of kernel '{kernel.source.name}' has dtype {array.dtype}, "
+            "which the CPU backend does not compute with"
         )
     return kind
 
 
 @cache
 def _kind_of(dtype: np.dtype[Any], rank: int | None, flags: int) -> ArgumentKind | None:
-    """Return the kind of an array with these flags (as NumPy numbers them), or None if no device has the dtype."""
-    if dtype.kind not in "biufc":
+    """Return the kind of an array with these flags (as NumPy numbers them), or None if it cannot be computed with."""
+    if dtype.kind not in "biufc" or dtype == np.float16:  # numba computes with float16 on GPUs alone
         return None
     try:
         numba.from_dtype(dtype)

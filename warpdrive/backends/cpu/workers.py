@@ -160,6 +160,10 @@ def launch_on_all_cores(function: int, table: int, parts: int) -> Callable[[], N
 
 def _native_code() -> ModuleType:
     key = cache.key_of(_TEXT)
-    if not cache.is_stored(key):
-        cache.store(key, {"kernel": _TEXT})
+    if cache.is_stored(key):
+        try:
+            return cache.load(key, "kernel")
+        except Exception:  # what was stored is damaged
+            cache.discard(key)
+    cache.store(key, {"kernel": _TEXT})
     return cache.load(key, "kernel")

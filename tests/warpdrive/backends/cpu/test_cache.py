@@ -116,3 +116,12 @@ def test_a_damaged_cache_is_repaired(start, tmp_path):
         damage(folder)
         assert result_of(start()) == "1 3 5 7"
         assert files_in(folder).keys() == sound
+
+
+def test_damage_to_what_starts_kernels_is_repaired_too(start, tmp_path):
+    assert result_of(start()) == "1 3 5 7"
+    sound = files_in(tmp_path / "cache")
+    for path in (tmp_path / "cache").rglob("*.py"):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert result_of(start()) == "1 3 5 7"
+    assert files_in(tmp_path / "cache").keys() == sound.keys()
