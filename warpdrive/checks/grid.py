@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from warpdrive.checks.findings import Position
-from warpdrive.kernels.errors import KernelError
-
-Dimensions = tuple[int, int, int]
+from warpdrive.kernels.dimensions import Dimensions, dimensions
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class Grid:
     @classmethod
     def of(cls, blocks: Any, threads: Any) -> Grid:
         """Make a grid of numbers, or of sequences of up to three. Raises :class:`KernelError` for anything else."""
-        return cls(_dimensions(blocks, "blocks"), _dimensions(threads, "threads"))
+        return cls(dimensions(blocks, "blocks"), dimensions(threads, "threads"))
 
     @property
     def num_blocks(self) -> int:
@@ -56,13 +53,3 @@ class Grid:
 def _position(number: int, dimensions: Dimensions) -> Dimensions:
     width, height, _ = dimensions
     return number % width, number // width % height, number // (width * height)
-
-
-def _dimensions(value: Any, what: str) -> Dimensions:
-    given = tuple(value) if isinstance(value, Sequence) else (value,)
-    if not 1 <= len(given) <= 3 or not all(isinstance(n, (int, np.integer)) and n > 0 for n in given):
-        raise KernelError(
-            f"a kernel is launched with a positive number of {what}, or up to three of them; found {value!r}"
-        )
-    x, y, z = (*map(int, given), 1, 1)[:3]
-    return x, y, z

@@ -18,13 +18,13 @@ from numba.core.errors import NumbaError
 from warpdrive.backends.cpu import cache
 from warpdrive.backends.cpu.generate import (
     ArgumentKind,
-    GeneratedModule,
     LaunchKind,
     Slot,
     generate_functions,
     generate_kernel,
     generate_typing_twin,
 )
+from warpdrive.backends.cpu.module_writer import GeneratedModule
 from warpdrive.backends.cpu.slot_types import infer_slots, known_slots
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower

@@ -18,12 +18,12 @@ from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.generate import ArgumentKind, LaunchKind
 from warpdrive.backends.cpu.workers import launch_on_all_cores, parts_of
+from warpdrive.kernels.dimensions import Dimensions, dimensions
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.lowering import resolve_kernel
 from warpdrive.kernels.resolve import shape_parameters
 
-Dimensions = tuple[int, int, int]
 Array = npt.NDArray[Any]
 
 _CACHE_LINES = 128
@@ -121,17 +121,6 @@ def _make_launcher(kernel: Kernel, grid: Dimensions, block: Dimensions) -> Calla
 def _addresses(arguments: Sequence[Any]) -> list[int]:
     """Return where the tensors among the arguments are: assigning to ``tensor.data`` moves one."""
     return [value.data_ptr() for value in arguments if isinstance(value, torch.Tensor)]
-
-
-def dimensions(value: Any, what: str) -> Dimensions:
-    """Return a number, or a sequence of up to three, as three. Raises :class:`KernelError` for anything else."""
-    given = tuple(value) if isinstance(value, Sequence) else (value,)
-    if not 1 <= len(given) <= 3 or not all(isinstance(n, (int, np.integer)) and n > 0 for n in given):
-        raise KernelError(
-            f"a kernel is launched with a positive number of {what}, or up to three of them; found {value!r}"
-        )
-    x, y, z = (*map(int, given), 1, 1)[:3]
-    return x, y, z
 
 
 def _baked(kernel: Kernel, names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, int]:

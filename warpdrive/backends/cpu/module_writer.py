@@ -1,0 +1,203 @@
+"""Write the text of a generated module, and note for each line where the author wrote what it does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warpdrive.kernels.errors import place, refuse
+from warpdrive.kernels.language import DIMENSIONS, INDICES
+from warpdrive.kernels.resolve import Function, Table
+from warpdrive.kernels.syntax import (
+    GENERATED,
+    RANGE,
+    FunctionName,
+    IntrinsicName,
+    SharedName,
+    copy_tree,
+    load,
+    walk,
+)
+
+AXES = "xyz"
+
+
+@dataclass(frozen=True)
+class GeneratedModule:
+    """The text of a module, and for each of its lines the author's file and line it came from (or None)."""
+
+    text: str
+    origins: tuple[tuple[str, int] | None, ...]
+
+
+def index_name(path: str) -> str:
+    """Return the variable of generated code that holds ``threadIdx.x`` and the like."""
+    return GENERATED + path.replace(".", "_")
+
+
+def hidden_parameters(function: Function) -> list[str]:
+    """Return what a device function needs from its caller besides its arguments: indices and shared arrays."""
+    used, shared = set(), set()
+    for body in (function.body, *(callee.body for callee in function.callees())):
+        for node in walk(body):
+            if isinstance(node, IntrinsicName):
+                used |= _indices_behind(node)
+            if isinstance(node, SharedName):
+                shared.add(node.id)
+    return [*(index_name(path) for path in INDICES if path in used), *sorted(shared)]
+
+
+def _indices_behind(node: IntrinsicName) -> set[str]:
+    if node.path == "grid":
+        return {path for path in INDICES if not path.startswith("gridDim")}
+    if node.path == "gridsize":
+        return {path for path in INDICES if path.startswith(("gridDim", "blockDim"))}
+    return {node.path} & set(INDICES)
+
+
+class _Adapter(ast.NodeTransformer):
+    """Replaces what stands for CUDA by what stands for it in generated code."""
+
+    def __init__(self, writer: ModuleWriter) -> None:
+        self.writer = writer
+
+    def visit_IntrinsicName(self, node: IntrinsicName) -> ast.expr:
+        if node.path not in INDICES:
+            self.writer.intrinsics.add(node.path)
+        return load(node.id)
+
+    def visit_FunctionName(self, node: FunctionName) -> ast.expr:
+        return load(node.id)
+
+    def visit_SharedName(self, node: SharedName) -> ast.expr:
+        return load(node.id)
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        """Put the author's place into the message, which is all that comes out of machine code."""
+        self.writer.has_assertions = True
+        if node.msg is None:
+            said = ast.unparse(self.visit(copy_tree(node.test))).replace(GENERATED, "")
+        elif isinstance(node.msg, ast.Constant) and isinstance(node.msg.value, str):
+            said = node.msg.value
+        else:
+            refuse(node, "the message of an assert is a plain string")
+        node.test = self.visit(node.test)
+        node.msg = ast.Constant(f"{place(node)}: the assertion failed: {said}")
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, IntrinsicName):
+            if node.func.path == "local.array":
+                shape, dtype = (argument.value for argument in node.args if isinstance(argument, ast.Constant))
+                return ast.Call(load(self.writer.stack_array(shape, dtype)), [], [])
+            if node.func.path in ("grid", "gridsize"):
+                return _position(node, node.func.path)
+        if isinstance(node.func, FunctionName):
+            node.args = [*node.args, *map(load, hidden_parameters(node.func.function))]
+        self.generic_visit(node)
+        return node
+
+
+def _position(node: ast.Call, kind: str) -> ast.expr:
+    rank = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
+    if not isinstance(rank, int) or not 1 <= rank <= 3:
+        refuse(node, f"cuda.{kind} takes the number of dimensions: 1, 2 or 3")
+    template = "{blockIdx} * {blockDim} + {threadIdx}" if kind == "grid" else "{gridDim} * {blockDim}"
+    axes = [
+        template.format(**{dimension: index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS})
+        for axis in AXES[:rank]
+    ]
+    text = axes[0] if rank == 1 else f"({', '.join(axes)})"
+    return ast.parse(text, mode="eval").body
+
+
+class ModuleWriter:
+    """Collects the lines of a module and where each came from."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.origins: list[tuple[str, int] | None] = []
+        self.intrinsics: set[str] = set()
+        self.stack_arrays: dict[tuple[Any, Any], str] = {}
+        self.has_assertions = False
+
+    def stack_array(self, shape: Any, dtype: Any) -> str:
+        """Return the name of the function that makes an uninitialised array of this kind on the stack."""
+        return self.stack_arrays.setdefault((shape, dtype), f"{GENERATED}array_{len(self.stack_arrays)}")
+
+    def adapt(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Return copies of statements in which what stands for CUDA is replaced by generated code."""
+        return [_Adapter(self).visit(copy_tree(statement)) for statement in statements]
+
+    def adapt_expression(self, expression: ast.expr) -> ast.expr:
+        """Return the same of an expression."""
+        (statement,) = self.adapt([ast.Expr(expression)])
+        assert isinstance(statement, ast.Expr)
+        return statement.value
+
+    def line(self, text: str, origin: tuple[str, int] | None = None) -> None:
+        """Write a line; ``origin`` is the author's file and line behind it."""
+        self.lines.append(text)
+        self.origins.append(origin)
+
+    def text(self, text: str) -> None:
+        """Write lines that no author wrote."""
+        for line in text.splitlines():
+            self.line(line)
+
+    def function(self, decorator: str, name: str, parameters: Sequence[str], body: list[ast.stmt]) -> None:
+        """Write a function, noting for each line the place of the statement it holds."""
+        arguments = ast.arguments([], [ast.arg(p) for p in parameters], None, [], [], None, [])
+        node = ast.FunctionDef(name, arguments, body or [ast.Pass()], [], None)
+        node.type_params = []  # type: ignore[attr-defined]
+        text = ast.unparse(ast.fix_missing_locations(node)).splitlines()
+        origins: list[tuple[str, int] | None] = [None] * len(text)
+        for written, original in zip(_statements(ast.parse("\n".join(text)).body), _statements([node]), strict=True):
+            file, line = getattr(original, "file", None), getattr(original, "lineno", None)
+            origins[written.lineno - 1] = (file, line) if file and line else None
+        if decorator:
+            self.line(decorator)
+        for line, origin in zip(text, origins, strict=True):
+            self.line(line, origin)
+        self.line("")
+
+    def module(self, table: Table, imports: str) -> GeneratedModule:
+        """Return what was written, after the imports and constants that it needs."""
+        header = [*_header_text(table).splitlines(), *imports.splitlines()]
+        for path in sorted(self.intrinsics):
+            name = path.replace(".", "_")
+            header.append(f"from warpdrive.backends.cpu.intrinsics import {name} as {GENERATED}{name}")
+        for (shape, dtype), name in self.stack_arrays.items():
+            header.append(f"{name} = stack_array({shape!r}, {dtype!r})")
+        return GeneratedModule(
+            "\n".join([*header, "", *self.lines]) + "\n", (*[None] * (len(header) + 1), *self.origins)
+        )
+
+
+def _statements(nodes: Sequence[ast.AST]) -> list[ast.stmt]:
+    return [node for node in walk(nodes) if isinstance(node, ast.stmt)]
+
+
+def _header_text(table: Table) -> str:
+    lines = ["import numpy as np", "from numba import cfunc, njit", f"from builtins import range as {RANGE}"]
+    lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, not_negative, stack_array")
+    for alias, (module, name) in table.imports.items():
+        lines.append(f"from {module} import {name} as {alias}")
+    for name, value in table.constants.items():
+        lines.append(f"{name} = {_constant_text(value)}")
+    return "\n".join(lines)
+
+
+def _constant_text(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        data = np.ascontiguousarray(value)
+        return f"np.frombuffer({data.tobytes()!r}, {data.dtype.str!r}).reshape({data.shape!r})"
+    if isinstance(value, np.generic):
+        return f"np.frombuffer({value.tobytes()!r}, {value.dtype.str!r})[0]"
+    if isinstance(value, tuple):
+        return f"({''.join(_constant_text(item) + ', ' for item in value)})"
+    return f"float({str(value)!r})" if isinstance(value, float) else repr(value)
