@@ -6,6 +6,9 @@ backend, the number of replicas or processes, or the order in which threads run.
 
 The state ``rng`` is a uint32 array ``[num_envs, num_agents, 4]`` that holds, for each agent, the seed's low and high
 word, the global replica index, and the number of draws so far. It exists if a kernel function names it.
+
+The functions of ``numba.cuda.random`` (xoroshiro128+) can be used in kernels as well; :func:`xoroshiro128p_states`
+makes their states without a GPU.
 """
 
 from __future__ import annotations
@@ -44,6 +47,25 @@ def initial_rng(
     state[..., 2] = np.arange(first_env, first_env + num_envs, dtype=np.uint32)[:, None]
     state[..., 3] = first_draw
     return state
+
+
+def xoroshiro128p_states(count: int, seed: int, subsequence_start: int = 0) -> npt.NDArray[np.void]:
+    """Return the states that ``numba.cuda.random.create_xoroshiro128p_states`` makes on a GPU, as a NumPy array.
+
+    The array ``[count]`` has the fields ``s0`` and ``s1`` (uint64). Each state begins 2**64 draws after the one
+    before it; the first, ``subsequence_start`` times as many after the seed's. The integers and uniform numbers that
+    kernels draw from them are a GPU's bit for bit; normal ones agree to the last digits of ``log`` and ``cos``.
+
+    Raises :class:`~warpdrive.errors.DefinitionError` for a number that is negative or does not fit into 64 bits.
+    """
+    from numba.cuda.random import init_xoroshiro128p_states_cpu, xoroshiro128p_dtype
+
+    for name, value in (("count", count), ("seed", seed), ("subsequence_start", subsequence_start)):
+        if not 0 <= value < 1 << 64:
+            raise DefinitionError(f"{name} is {value}: it must lie between 0 and 2**64 - 1")
+    states = np.zeros(count, xoroshiro128p_dtype)
+    init_xoroshiro128p_states_cpu(states, np.uint64(seed), np.uint64(subsequence_start))
+    return states
 
 
 @device_function

@@ -14,6 +14,8 @@ LARGEST_ARRAY = {"local.array": 512 * 1024, "shared.array": 228 * 1024}
 """Bytes per thread and per block that a GPU has at most (CUDA programming guide, technical specifications)."""
 ATOMICS = ("atomic.add", "atomic.sub", "atomic.max", "atomic.min", "atomic.exch", "atomic.cas")
 POSITIONS = ("grid", "gridsize")
+KERNEL_LIBRARY = "numba.cuda.random"
+"""The module of numba whose functions are written in the kernel language."""
 
 SUPPORTED = (BARRIER, *FENCES, *INDICES, *ARRAYS, *ATOMICS, *POSITIONS)
 

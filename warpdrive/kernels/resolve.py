@@ -25,6 +25,7 @@ from warpdrive.kernels.language import (
     ARRAYS,
     BARRIER,
     INDICES,
+    KERNEL_LIBRARY,
     LARGEST_ARRAY,
     SUPPORTED,
     Intrinsic,
@@ -373,6 +374,8 @@ def _look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> A
             refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")
         value = getattr(owner, node.attr)
         intrinsic = intrinsic_of(value)
+        if getattr(value, "__name__", None) == KERNEL_LIBRARY:
+            return value
         if intrinsic is None and is_cuda_module(owner) and not _is_number_or_type(value):
             refuse(node, f"cuda.{node.attr} is not part of the kernel language on this backend")
         return intrinsic or value
@@ -404,7 +407,8 @@ def _is_number_or_type(value: Any) -> bool:
 
 
 def _is_of_a_library(function: types.FunctionType) -> bool:
-    return (function.__module__ or "").split(".")[0] in ("numpy", "math", "numba", "builtins")
+    module = function.__module__ or ""
+    return module.split(".")[0] in ("numpy", "math", "numba", "builtins") and module != KERNEL_LIBRARY
 
 
 def _importable(value: Any) -> tuple[str, str] | None:

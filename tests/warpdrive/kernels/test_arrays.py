@@ -179,3 +179,21 @@ def test_a_shared_array_larger_than_any_device_has_is_refused():
 
     with pytest.raises(wd.errors.WarpDriveError, match=r"test_arrays.py:\d+.*8000000 bytes"):
         kernel[1, 1](np.zeros(1))
+
+
+def age_and_move(people, out):
+    i = cuda.grid(1)
+    people[i]["age"] += 1
+    cuda.syncthreads()
+    person = people[cuda.blockDim.x - 1 - i]
+    out[i] = person["age"] + person.place.x
+
+
+@pytest.mark.parametrize("as_record", [False, True])
+def test_arrays_of_records(as_record):
+    dtype = np.dtype([("age", np.int8), ("place", [("x", np.float64), ("y", np.float32)])], align=True)
+    people = np.zeros(4, dtype)
+    people["age"], people["place"]["x"] = [1, 2, 3, 4], [0.5, 0.25, 0, -1]
+    people, out = people.view(np.recarray) if as_record else people, np.zeros(4)
+    wd.kernel(age_and_move)[1, 4](people, out)
+    assert people["age"].tolist() == [2, 3, 4, 5] and out.tolist() == [4, 4, 3.25, 2.5]

@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Any
 
 import numba
-import numpy as np
 from numba import types
 from numba.core.errors import NumbaError
 
@@ -26,6 +25,7 @@ from warpdrive.backends.cpu.generate import (
 )
 from warpdrive.backends.cpu.module_writer import GeneratedModule
 from warpdrive.backends.cpu.slot_types import infer_slots, known_slots
+from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
 from warpdrive.kernels.syntax import GENERATED
@@ -115,7 +115,7 @@ def _twin_function(twin: GeneratedModule) -> Any:
 
 
 def _numba_type(kind: ArgumentKind) -> types.Type:
-    element = numba.from_dtype(np.dtype(kind.dtype))
+    element = numba.from_dtype(dtype_of(kind.dtype))
     return element if kind.rank is None else types.Array(element, kind.rank, kind.layout, readonly=kind.readonly)
 
 

@@ -69,7 +69,10 @@ class LaunchKind:
 
 @dataclass(frozen=True)
 class ArgumentKind:
-    """What the machine code depends on of an argument; ``rank`` is None for a number."""
+    """What the machine code depends on of an argument; ``rank`` is None for a number.
+
+    ``dtype`` is text of :mod:`warpdrive.kernels.dtypes`.
+    """
 
     dtype: str
     rank: int | None

@@ -15,6 +15,8 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
+from warpdrive.kernels.dtypes import dtype_of
+
 
 def stack_array(shape: tuple[int, ...], dtype: str) -> Any:
     """Return a function, for use in compiled code, that gives an uninitialised C-ordered array on the stack.
@@ -53,7 +55,7 @@ def argument_loader(dtype: str, rank: int, layout: str, readonly: bool) -> Any:
 
     It takes the address of the words: the array's address, its shape, and its strides in bytes.
     """
-    element = numba.from_dtype(np.dtype(dtype))
+    element = numba.from_dtype(dtype_of(dtype))
     array_type = types.Array(element, rank, layout, readonly=readonly)
 
     @intrinsic  # type: ignore[untyped-decorator]

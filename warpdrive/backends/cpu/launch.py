@@ -19,6 +19,7 @@ from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.generate import ArgumentKind, LaunchKind
 from warpdrive.backends.cpu.workers import launch_on_all_cores, parts_of
 from warpdrive.kernels.dimensions import Dimensions, dimensions
+from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.lowering import resolve_kernel
@@ -176,18 +177,22 @@ def _kind(kernel: Kernel, name: str, array: Array, is_number: bool) -> ArgumentK
 @cache
 def _kind_of(dtype: np.dtype[Any], rank: int | None, flags: int) -> ArgumentKind | None:
     """Return the kind of an array with these flags (as NumPy numbers them), or None if it cannot be computed with."""
-    if dtype.kind not in "biufc" or dtype == np.float16:  # numba computes with float16 on GPUs alone
+    if not _is_computable(dtype):
         return None
     try:
         numba.from_dtype(dtype)
     except numba.core.errors.NumbaError:
         return None
     layout = "C" if flags & _C_CONTIGUOUS else "F" if flags & _F_CONTIGUOUS else "A"
-    return (
-        ArgumentKind(dtype.name, rank, layout, not flags & _WRITEABLE)
-        if rank is not None
-        else ArgumentKind(dtype.name, None)
-    )
+    text = dtype_text(dtype)
+    return ArgumentKind(text, None) if rank is None else ArgumentKind(text, rank, layout, not flags & _WRITEABLE)
+
+
+def _is_computable(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype, and each field of a structured one, is of numbers; numba has float16 on GPUs alone."""
+    if dtype.fields is not None:
+        return all(_is_computable(field[0].base) for field in dtype.fields.values())
+    return dtype.kind in "biufc" and dtype != np.float16
 
 
 def _table(arrays: Sequence[Array]) -> tuple[npt.NDArray[np.int64], Sequence[Array]]:

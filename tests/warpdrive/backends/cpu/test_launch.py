@@ -167,7 +167,7 @@ def test_a_wrong_configuration_is_refused(configuration, message):
         (np.ones(3).astype(">f8"), "which the CPU backend does not compute with"),
         (np.array(["2020-01-01"], "M8[D]"), "which the CPU backend does not compute with"),
         (np.array(["a"]), "which the CPU backend does not compute with"),
-        (np.zeros(2, [("x", "i4")]), "which the CPU backend does not compute with"),
+        (np.zeros(2, [("x", "i4"), ("name", "U4")]), "which the CPU backend does not compute with"),
         (np.zeros(3, np.float16), "has dtype float16, which the CPU backend does not compute with"),
         (torch.ones(3, dtype=torch.bfloat16), "'array' of kernel 'scale' has dtype torch.bfloat16"),
         (torch.eye(3).to_sparse(), "'array' of kernel 'scale'"),
