@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from warpdrive.checks.findings import Finding, Report
+from warpdrive.checks import advice
+from warpdrive.checks.findings import Finding, Report, told_index
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.happens_before import HappensBefore
 from warpdrive.checks.memory import Block
-
-Line = tuple[CodeType, int]
-_MOST_ACCESSES = 1_000_000
+from warpdrive.checks.silent_log import Line, SilentLog
 
 
 class Access(NamedTuple):
-    """One access; ``kind`` is how the message calls it."""
+    """One access; ``kind`` is how the message calls it, ``epoch`` counts barriers and blocks."""
 
     kind: str
     block: int
@@ -34,27 +33,21 @@ class Access(NamedTuple):
     line: Line
     value: Any
     time: int
+    epoch: int
 
 
 class _Element:
-    """The accesses of one element that later ones may race with.
+    """The last access of one element by each thread and line, by kind. Blocks run one after the other."""
 
-    Those of the running block since its last barrier, by thread; and of the whole launch, the first by each line:
-    blocks run one after the other, so that is enough to see that another block was there.
-    """
-
-    __slots__ = ("epoch", "launch", "recent")
+    __slots__ = ("changes", "reads", "writes")
 
     def __init__(self) -> None:
-        self.epoch = -1
-        self.recent: dict[str, dict[Any, Access]] = {"reads": {}, "writes": {}, "changes": {}}
-        self.launch: dict[str, dict[Any, Access]] = {"reads": {}, "writes": {}, "changes": {}}
+        self.reads: dict[Any, Access] = {}
+        self.writes: dict[Any, Access] = {}
+        self.changes: dict[Any, Access] = {}
 
 
-_RIVALS = {"reads": ("writes",), "writes": ("reads", "writes", "changes"), "changes": ("writes",)}
-
-
-class AccessLog:
+class AccessLog(SilentLog):
     """Is told of every access, and reports what is wrong.
 
     Args:
@@ -65,30 +58,33 @@ class AccessLog:
     """
 
     def __init__(self, report: Report, grid: Grid, nan: bool = False, helpers: Collection[str] = ()) -> None:
-        self.report, self.grid, self.nan = report, grid, nan
+        super().__init__(grid)
+        self.report, self.nan = report, nan
         self.helpers = frozenset({*helpers, *map(str, Path(__file__).parent.glob("*.py"))})
-        self.block = self.thread = 0
+
+    def begin_launch(self) -> None:
+        """Forget the launch before."""
+        super().begin_launch()
         self.epoch = self.time = 0
         self.order = HappensBefore()
+        self.order_matters = False
         self.elements: dict[int, _Element] = {}
         self.shared_elements: dict[int, _Element] = {}
-        self.since_barrier = 0
 
     def begin_block(self, block: int) -> None:
         """Go on with the next block."""
-        self.block = block
+        super().begin_block(block)
         self.shared_elements = {}
         self.barrier()
-
-    def begin_thread(self, thread: int) -> None:
-        """Go on with the next thread, until it waits."""
-        self.thread = thread
-        self.since_barrier = 0
 
     def barrier(self) -> None:
         """Begin a new epoch: all threads of the block have come to a barrier."""
         self.epoch += 1
         self.order.barrier(self.block, self.time)
+
+    def warp_barrier(self, threads: list[int]) -> None:
+        """Note that threads of a warp have waited for each other: that orders what they do."""
+        self.order.meet(self.block, threads, self.time)
 
     def fence(self) -> None:
         """Note that the running thread's writes so far are ordered before its later ones."""
@@ -96,28 +92,51 @@ class AccessLog:
 
     def read(self, block: Block, address: int) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
-        line = self._line()
+        code, number = line = self._line()
         if block.written is not None and address not in block.written:
             self._uninitialised(block, address, line)
-        if not block.is_private:
-            self._access(block, address, "reads", line, None)
+        if block.is_private:
+            return
+        self.time += 1
+        element = self._element(block, address)
+        access = Access("reads", self.block, self.thread, line, None, self.time, self.epoch)
+        if element.writes:
+            self._compare(block, address, access, element.writes.values())
+        if element.changes and not self.order_matters:
+            self.order_matters = any(self._are_unordered(change, access) for change in element.changes.values())
+        element.reads[self.thread, id(code), number] = access
 
     def write(self, block: Block, address: int, value: Any) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
-        line = self._line()
+        code, number = line = self._line()
         self._put(block, address, value, line)
-        if not block.is_private:
-            self._access(block, address, "writes", line, value)
+        if block.is_private:
+            return
+        self.time += 1
+        element = self._element(block, address)
+        access = Access("writes", self.block, self.thread, line, value, self.time, self.epoch)
+        for rivals in (element.writes, element.reads, element.changes):
+            if rivals:
+                self._compare(block, address, access, rivals.values())
+        element.writes[self.thread, id(code), number] = access
 
     def atomic(self, block: Block, address: int, value: Any) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
-        line = self._line()
+        code, number = line = self._line()
         if block.written is not None and address not in block.written:
             self._uninitialised(block, address, line)
         self._put(block, address, value, line)
-        if not block.is_private:
-            self._access(block, address, "changes", line, value)
-            self.order.atomic(self.block, self.thread, address)
+        if block.is_private:
+            return
+        self.time += 1
+        element = self._element(block, address)
+        access = Access("changes", self.block, self.thread, line, value, self.time, self.epoch)
+        self._compare(block, address, access, element.writes.values())
+        if not self.order_matters:
+            others = (*element.changes.values(), *element.reads.values())
+            self.order_matters = any(self._are_unordered(other, access) for other in others)
+        element.changes[self.thread, id(code), number] = access
+        self.order.atomic(self.block, self.thread, address)
 
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
@@ -127,24 +146,31 @@ class AccessLog:
             block.name,
             index,
             [self._line()],
-            f"index {_told(index)} {what} '{block.name}', which has the shape {shape}, in thread {self.me}",
+            f"index {told_index(index)} {what} '{block.name}', which has the shape {shape}, in thread {self.me}",
+            advice.for_bounds(index, shape, wraps),
         )
 
     def divergence(self, waiting: int, barrier: Line, other: int, elsewhere: Line | None) -> None:
         """Note that a thread waits at a barrier while another waits at one ``elsewhere``, or came to the end (None)."""
         told = "came to the end of the kernel without it" if elsewhere is None else "waits at another"
-        name = self.grid.thread_name
+        name, block = self.grid.thread_name, self.grid.block_name(self.block)
         self.report.add(
             Finding(
                 "divergence",
                 "",
                 (),
                 (name(waiting), name(other)),
-                (self.grid.block_name(self.block),) * 2,
+                (block, block),
                 tuple(_place(line) for line in (barrier, elsewhere) if line is not None),
-                f"thread {name(waiting)} waits at a barrier, thread {name(other)} of the same block {told}",
+                f"thread {name(waiting)} of block {block} waits at a barrier, thread {name(other)} {told}",
+                advice.DIVERGENCE,
             )
         )
+
+    def unassigned(self, variable: str, line: Line) -> None:
+        """Note that the running thread reads a variable which it has not assigned."""
+        message = f"the variable '{variable}' is read by thread {self.me}, which has not assigned it"
+        self.find("uninitialised", variable, (), [line], message, advice.VARIABLE)
 
     def find(
         self,
@@ -153,6 +179,7 @@ class AccessLog:
         index: tuple[int, ...],
         lines: list[Line],
         message: str,
+        what_to_do: str,
         other: Access | None = None,
     ) -> None:
         """Report a finding about the running thread, and the access of another before it."""
@@ -168,46 +195,52 @@ class AccessLog:
                 tuple(self.grid.block_name(block) for block, _ in whose),
                 tuple(map(_place, lines)),
                 message,
+                what_to_do,
             )
         )
 
-    def _access(self, block: Block, address: int, kind: str, line: Line, value: Any) -> None:
-        self.time += 1
+    def _element(self, block: Block, address: int) -> _Element:
         elements = self.elements if block.is_argument else self.shared_elements
         element = elements.get(address)
         if element is None:
             element = elements[address] = _Element()
-        if element.epoch != self.epoch:
-            element.epoch = self.epoch
-            for accesses in element.recent.values():
-                accesses.clear()
-        access = Access(kind, self.block, self.thread, line, value, self.time)
-        for rivals in _RIVALS[kind]:
-            for other in element.recent[rivals].values():
-                if other.thread != self.thread:
-                    self._race(block, address, other, access)
-            for other in element.launch[rivals].values():
-                if other.block != self.block:
-                    self._race(block, address, other, access)
-        element.recent[kind][(self.thread, line)] = access
-        first = element.launch[kind].get(line)
-        if first is None or first.block == self.block:
-            element.launch[kind][line] = access
+        return element
+
+    def _compare(self, block: Block, address: int, access: Access, others: Iterable[Access]) -> None:
+        """Report a race with each line that one of the other accesses, of the same element, was made by."""
+        told = set()
+        for other in others:
+            if not self._are_unordered(other, access):
+                continue
+            self.order_matters = True
+            code, number = other.line
+            if (id(code), number) in told or (other.kind == access.kind and _same(other.value, access.value)):
+                continue
+            if not self.order.is_before(other.block, other.thread, other.time, self.block, self.thread):
+                told.add((id(code), number))
+                self._race(block, address, other, access)
+
+    @staticmethod
+    def _are_unordered(first: Access, second: Access) -> bool:
+        """Whether neither the program nor a barrier orders two accesses."""
+        if first.block != second.block:
+            return True
+        return first.epoch == second.epoch and first.thread != second.thread
 
     def _race(self, block: Block, address: int, first: Access, second: Access) -> None:
-        if first.kind == second.kind == "writes" and _same(first.value, second.value):
-            return
-        if self.order.is_before(first.block, first.thread, first.time, self.block, self.thread):
-            return
         index = block.index_of(address)
-        thread, block_name = self.grid.thread_name, self.grid.block_name
+        element = f"'{block.name}[{told_index(index)}]'"
+        threads = [self.grid.thread_name(access.thread) for access in (first, second)]
+        blocks = [self.grid.block_name(access.block) for access in (first, second)]
         if first.block == second.block:
-            who = [f"thread {thread(access.thread)} {access.kind}" for access in (first, second)]
-            what = f"{who[0]} and {who[1]} '{block.name}[{_told(index)}]' with no barrier between"
+            who = [f"thread {thread} {access.kind}" for thread, access in zip(threads, (first, second), strict=True)]
+            what = f"{who[0]} and {who[1]} {element} in block {blocks[0]}, with no barrier between"
         else:
-            who = [f"block {block_name(access.block)} {access.kind}" for access in (first, second)]
-            what = f"{who[0]} and {who[1]} '{block.name}[{_told(index)}]' in one launch"
-        self.find("races", block.name, index, [first.line, second.line], what, first)
+            who = [f"block {name} {access.kind}" for name, access in zip(blocks, (first, second), strict=True)]
+            what = f"{who[0]} and {who[1]} {element} in one launch (threads {threads[0]} and {threads[1]})"
+        kinds, lines = (first.kind, second.kind), (_place(first.line), _place(second.line))
+        what_to_do = advice.for_race(kinds, lines, is_within_a_block=first.block == second.block)
+        self.find("races", block.name, index, [first.line, second.line], what, what_to_do, first)
 
     def _put(self, block: Block, address: int, value: Any, line: Line) -> None:
         if block.written is not None:
@@ -218,39 +251,27 @@ class AccessLog:
             if np.isfinite(value) or (np.isinf(value) and not block.is_argument):
                 return
             index = block.index_of(address)
-            message = f"{value} is written to '{block.name}[{_told(index)}]' by thread {self.me}"
-            self.find("nan", block.name, index, [line], message)
+            message = f"{value} is written to '{block.name}[{told_index(index)}]' by thread {self.me}"
+            self.find("nan", block.name, index, [line], message, advice.NAN)
 
     def _uninitialised(self, block: Block, address: int, line: Line) -> None:
         index = block.index_of(address)
-        message = f"thread {self.me} reads '{block.name}[{_told(index)}]', which nothing has written"
-        self.find("uninitialised", block.name, index, [line], message)
+        message = f"thread {self.me} reads '{block.name}[{told_index(index)}]', which nothing has written"
+        self.find("uninitialised", block.name, index, [line], message, advice.for_uninitialised(block.is_private))
 
     def _line(self) -> Line:
-        self.since_barrier += 1
-        if self.since_barrier > _MOST_ACCESSES:
-            raise TimeoutError(f"thread {self.me} does not end: it waits for something that no other thread does")
-        frame: FrameType | None = sys._getframe(2)
+        self.count()
+        frame: FrameType | None = sys._getframe(3)
         while frame is not None and frame.f_code.co_filename in self.helpers:
             frame = frame.f_back
         assert frame is not None
         return frame.f_code, frame.f_lineno
-
-    @property
-    def me(self) -> str:
-        """The running thread, in words."""
-        thread, block = self.grid.thread_name(self.thread), self.grid.block_name(self.block)
-        return f"{thread} of block {block}"
 
 
 def _same(first: Any, second: Any) -> bool:
     if isinstance(first, np.floating) and math.isnan(first):
         return bool(np.isnan(second))
     return bool(np.all(first == second))
-
-
-def _told(index: tuple[int, ...]) -> str:
-    return ", ".join(map(str, index))
 
 
 def _place(line: Line) -> str:

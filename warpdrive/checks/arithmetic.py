@@ -19,16 +19,21 @@ import numpy as np
 from numba.np.numpy_support import as_dtype
 
 _SHIFTS = (ast.LShift, ast.RShift)
+_FLOATS = frozenset((np.float32, np.float64))
+_SCALARS = _FLOATS | {np.int64}
 
 
 def _operation(kind: type[ast.operator], compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     def operate(left: Any, right: Any) -> Any:
+        if type(left) is type(right) and type(left) in _FLOATS:  # what follows would not change them
+            return compute(left, right)
         left, right = number(left), number(right)
         if isinstance(left, np.integer) and isinstance(right, np.integer):
-            decisive = (left,) if kind in _SHIFTS else (left, right)
-            unsigned = all(isinstance(value, np.unsignedinteger) for value in decisive)
-            left, right = (cast(value, np.uint64 if unsigned else np.int64) for value in (left, right))
+            if not type(left) is type(right) is np.int64:
+                decisive = (left,) if kind in _SHIFTS else (left, right)
+                unsigned = all(isinstance(value, np.unsignedinteger) for value in decisive)
+                left, right = (cast(value, np.uint64 if unsigned else np.int64) for value in (left, right))
             if kind is ast.Pow and right < 0:
                 left = np.float64(left)
         return compute(left, right)
@@ -56,6 +61,8 @@ OPERATIONS = {kind: _operation(kind, compute) for kind, compute in _OF_PYTHON.it
 
 def number(value: Any) -> Any:
     """Return a Python number as the NumPy scalar that numba takes it for; anything else as it is."""
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, (bool, np.bool_)):
         return np.int64(value)
     if isinstance(value, int):  # a literal from 2**63 on is unsigned

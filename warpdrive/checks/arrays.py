@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator
+from operator import index as _as_integer
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +27,10 @@ class Log(Protocol):
         """Note an index outside of an array; ``wraps`` if it is one that counts from the end."""
 
 
+_AS_THEY_ARE = frozenset((np.float32, np.float64, np.int64, np.uint32, np.uint64))
+"""Types of elements that are operands of the same type."""
+
+
 class CheckedArray:
     """An array as a kernel sees it: indexed by integers, one per axis, or by fewer, or slices, for a view.
 
@@ -35,14 +39,14 @@ class CheckedArray:
 
     def __init__(self, array: Array, block: Block, log: Log) -> None:
         self._array, self._block, self._log = array, block, log
-        self._address, self._strides = array.ctypes.data, array.strides
+        self._address, self._axes = array.ctypes.data, tuple(zip(array.shape, array.strides, strict=True))
         self.shape, self.ndim, self.size, self.dtype = array.shape, array.ndim, array.size, array.dtype
 
     def __getitem__(self, index: Any) -> Any:
         """Read an element, or return a view."""
         if isinstance(index, str):
             return self._view(self._array[index])
-        place = self._place(index)
+        place = self._element(index) or self._place(index)
         if place is None:
             return self._loaded(np.zeros((), self.dtype)[()])
         if isinstance(place, np.ndarray):
@@ -54,7 +58,7 @@ class CheckedArray:
         return self._loaded(self._array[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        place = self._place(index)
+        place = self._element(index) or self._place(index)
         if place is None:
             return
         if isinstance(place, np.ndarray):
@@ -63,7 +67,9 @@ class CheckedArray:
         index, address = place
         if isinstance(value, CheckedRecord):
             value = value.read_all()
-        self._array[index] = stored(value, self.dtype)
+        if type(value) is not self.dtype.type:
+            value = stored(value, self.dtype)
+        self._array[index] = value
         self._log.write(self._block, address, self._array[index])
 
     def change(self, index: Any, new: Callable[[Any], Any]) -> Any:
@@ -105,6 +111,23 @@ class CheckedArray:
         for place in np.ndindex(self.shape):
             self[place] = value[place[-value.ndim :]] if isinstance(value, CheckedArray) else value
 
+    def _element(self, index: Any) -> tuple[Any, int] | None:
+        """Return the index and address of an element within the array, or None for any other index: the quick way."""
+        if type(index) is not tuple:
+            index = (index,)
+        if len(index) != self.ndim:
+            return None
+        address = self._address
+        try:
+            for given, (length, stride) in zip(index, self._axes, strict=True):
+                place = _as_integer(given)
+                if not 0 <= place < length:
+                    return None
+                address += place * stride
+        except TypeError:
+            return None
+        return index, address
+
     def _place(self, index: Any) -> tuple[tuple[int, ...], int] | Array | None:
         """Return an element's index and address, a view, or None for what lies outside."""
         if type(index) is not tuple:
@@ -113,8 +136,8 @@ class CheckedArray:
             return self._part(index)
         address, wraps = self._address, False
         places = []
-        for given, length, stride in zip(index, self.shape, self._strides, strict=True):
-            place = operator.index(given)
+        for given, (length, stride) in zip(index, self._axes, strict=True):
+            place = _as_integer(given)
             if not 0 <= place < length:
                 wraps = True
                 if not -length <= place < 0:
@@ -132,7 +155,7 @@ class CheckedArray:
             raise IndexError(f"'{self._block.name}' has {self.ndim} axes, found {len(index)} indices")
         if Ellipsis not in index:
             for given, length in zip(index, self.shape, strict=False):
-                if _is_integer(given) and not 0 <= operator.index(given) < length:
+                if _is_integer(given) and not 0 <= _as_integer(given) < length:
                     wraps = -length <= given < 0
                     whole = tuple(int(given) for given in index if _is_integer(given))
                     self._log.outside(self._block, whole, self.shape, wraps=wraps)
@@ -144,6 +167,8 @@ class CheckedArray:
     @staticmethod
     def _loaded(value: Any) -> Any:
         """Return an element as an operand: booleans are Python's, as those of NumPy do not count as numbers."""
+        if type(value) in _AS_THEY_ARE:
+            return value
         if isinstance(value, np.bool_):
             return bool(value)
         return np.int64(value) if isinstance(value, np.signedinteger) else value

@@ -3,50 +3,44 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba.cuda import random as cuda_random
 
-import warpdrive.random
 from warpdrive.checks import arithmetic
-from warpdrive.checks.access_log import AccessLog, Line
 from warpdrive.checks.arrays import CheckedArray
-from warpdrive.checks.findings import Report
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.linking import Linker
 from warpdrive.checks.machine import Machine, Thread, ThreadLinker
 from warpdrive.checks.memory import Array, Block
+from warpdrive.checks.order import Order, forwards
+from warpdrive.checks.silent_log import Line, SilentLog
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 
-_HELPERS = tuple(inspect.getfile(module) for module in (warpdrive.random, cuda_random))
-
 
 class CheckedMachine(Machine):
-    """Runs a kernel and reports what is wrong with its accesses to memory and its barriers.
+    """Runs a kernel with compiled kernels' arithmetic and tells a log what it does, launch after launch.
 
     Args:
-        report: where findings go.
-        nan: whether to report NaN and infinity.
+        source: the kernel.
+        grid: its blocks and threads.
+        log: what is told.
         options: as for :class:`Machine`.
     """
 
-    def __init__(
-        self, source: FunctionSource, grid: Grid, report: Report, *, nan: bool = False, **options: Any
-    ) -> None:
-        self.log = AccessLog(report, grid, nan, _HELPERS)
+    def __init__(self, source: FunctionSource, grid: Grid, log: SilentLog, **options: Any) -> None:
+        self.log = log
         self.arguments: dict[str, Block] = {}
-        self.source = source
         super().__init__(source, grid, **options)
 
-    def check(self, arguments: Mapping[str, Any]) -> None:
+    def check(self, arguments: Mapping[str, Any], order: Order = forwards) -> None:
         """Run the kernel on arrays and numbers. Raises :class:`KernelError` for an exception in the kernel."""
+        self.log.begin_launch()
         self.arguments = {name: Block(name, v) for name, v in arguments.items() if isinstance(v, np.ndarray)}
         given = [
             CheckedArray(value, self.arguments[name], self.log) if name in self.arguments else value
@@ -54,15 +48,12 @@ class CheckedMachine(Machine):
         ]
         try:
             with np.errstate(all="ignore"):
-                self.run(given)
+                self.run(given, order)
         except UnboundLocalError as error:
-            line = _last_line(error)
-            name = str(error).split("'")[1]
-            message = f"the variable '{name}' is read by thread {self.log.me}, which has not assigned it"
-            self.log.find("uninitialised", name, (), [line], message)
+            self.log.unassigned(str(error).split("'")[1], _last_line(error))
+        except KernelError:
+            raise
         except Exception as error:
-            if isinstance(error, KernelError):
-                raise
             code, number = _last_line(error)
             raise KernelError(
                 f"{code.co_filename}:{number}: thread {self.log.me} stopped with {type(error).__name__}: {error}"
@@ -89,7 +80,7 @@ class CheckedMachine(Machine):
 
     def warp_barrier(self, threads: list[int]) -> None:
         """See :class:`Machine`."""
-        self.log.order.meet(self.log.block, threads, self.log.time)
+        self.log.warp_barrier(threads)
 
     def fence(self) -> None:
         """See :class:`Machine`."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from warpdrive.checks.advice import source_line
 
 KINDS = ("races", "bounds", "uninitialised", "divergence", "float64", "order", "nan")
 """The lists of a report, in the order they are told."""
@@ -24,6 +27,7 @@ class Finding:
         blocks: the block of each of the ``threads``.
         lines: ``file:line`` of each access concerned; of two accesses in one line, that line twice.
         message: what is wrong, in one sentence.
+        advice: what to do about it.
         count: how often it was seen.
     """
 
@@ -34,6 +38,7 @@ class Finding:
     blocks: tuple[Position, ...]
     lines: tuple[str, ...]
     message: str
+    advice: str = ""
     count: int = 1
 
     @property
@@ -41,9 +46,17 @@ class Finding:
         """Its lines as people read them: each once."""
         return ", ".join(dict.fromkeys(self.lines))
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The text of each of its ``lines``; empty where that cannot be read."""
+        return tuple(map(source_line, self.lines))
+
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
-        return f"{self.where}: {self.message}{times}"
+        places = dict(zip(self.lines, self.sources, strict=True))
+        shown = [f"{place.rpartition(':')[2]:>6} | {text}" for place, text in places.items() if text]
+        what_to_do = [f"       > {self.advice}"] if self.advice else []
+        return "\n".join([f"{self.where}: {self.message}{times}", *shown, *what_to_do])
 
 
 @dataclass
@@ -77,6 +90,11 @@ class Report:
                 return
         found.append(finding)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything in it as lists, dictionaries, strings and numbers, as for JSON."""
+        found = {kind: [asdict(f) | {"sources": f.sources} for f in getattr(self, kind)] for kind in KINDS}
+        return {"clean": self.clean, **found, "notes": list(self.notes)}
+
     def note(self, text: str) -> None:
         """Add a note, once."""
         if text not in self.notes:
@@ -86,6 +104,13 @@ class Report:
         findings = list(self)
         lines = [f"{len(findings)} finding{'s' * (len(findings) != 1)}" if findings else "nothing found"]
         width = max((len(finding.kind) for finding in findings), default=0)
-        lines += [f"  {finding.kind:<{width}}  {finding}" for finding in findings]
+        for finding in findings:
+            first, *others = str(finding).splitlines()
+            lines += [f"  {finding.kind:<{width}}  {first}", *(f"  {'':<{width}}{other}" for other in others)]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+def told_index(index: tuple[int, ...]) -> str:
+    """Return an index as it stands between brackets."""
+    return ", ".join(map(str, index))

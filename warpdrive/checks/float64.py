@@ -18,6 +18,7 @@ from numba import types
 from numba.core import ir
 from numba.core.errors import NumbaError
 
+from warpdrive.checks import advice
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.inference import StandIn, TypedFunction, infer, typed_argument
 from warpdrive.kernels.source import FunctionSource
@@ -132,7 +133,13 @@ class _Body:
     def array(self, node: Any, stand_in: StandIn, dtype: Any) -> None:
         if dtype in (*_DOUBLE, types.int64, types.uint64) and dtype not in self.reader.given:
             kind = stand_in.path.partition(".")[0]
-            self.add(node, str(dtype), (), f"a {kind} array of {dtype} takes twice the memory of one half as wide")
+            self.add(
+                node,
+                str(dtype),
+                (),
+                f"a {kind} array of {dtype} takes twice the memory of one half as wide",
+                advice.WIDE_ARRAY,
+            )
 
     def causes(self, node: Any, seen: frozenset[str] = frozenset()) -> Causes:
         """Return why a value is float64; nothing if it is not."""
@@ -206,11 +213,12 @@ class _Body:
             node,
             cause.text,
             (cause.place,) if cause.place and cause.place != _place_of(node) else (),
-            f"computes in float64 because of {cause.text}; where float32 will do, make it one with np.float32(...)",
+            f"computes in float64 because of {cause.text}",
+            advice.FLOAT64,
         )
 
-    def add(self, node: Any, text: str, others: tuple[str, ...], message: str) -> None:
-        self.reader.report.add(Finding("float64", text, (), (), (), (_place_of(node), *others), message))
+    def add(self, node: Any, text: str, others: tuple[str, ...], message: str, what_to_do: str) -> None:
+        self.reader.report.add(Finding("float64", text, (), (), (), (_place_of(node), *others), message, what_to_do))
 
 
 def _operands(node: Any) -> list[Any]:

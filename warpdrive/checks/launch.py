@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
-from warpdrive.checks import order
+from numba.cuda import random as cuda_random
+
+import warpdrive.random
+from warpdrive.checks.access_log import AccessLog
+from warpdrive.checks.advice import WAITING
 from warpdrive.checks.checked_machine import CheckedMachine
-from warpdrive.checks.findings import Report
+from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.float64 import check_types
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.memory import as_array, copies
+from warpdrive.checks.order import Order, compare, others
+from warpdrive.checks.silent_log import EndlessError, SilentLog
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel, kernel
 from warpdrive.kernels.source import FunctionSource
+
+_HELPERS = tuple(inspect.getfile(module) for module in (warpdrive.random, cuda_random))
 
 
 def check_launch(
@@ -41,14 +51,8 @@ def check_launch(
     named = named_arguments(given, arguments)
     report = Report()
     check_types(given.source, named, report)
-    run_and_compare(
-        given.source,
-        Grid.of(blocks, threads),
-        dict(zip(named, copies(list(named.values())), strict=True)),
-        report,
-        nan=nan,
-        shared_bytes=shared_bytes,
-    )
+    launches = CheckedLaunches(given.source, Grid.of(blocks, threads), report, nan=nan, shared_bytes=shared_bytes)
+    launches.check(dict(zip(named, copies(list(named.values())), strict=True)), others())
     return report
 
 
@@ -63,12 +67,52 @@ def named_arguments(kernel: Kernel, arguments: tuple[Any, ...]) -> dict[str, Any
     return dict(zip(parameters, map(as_array, arguments), strict=True))
 
 
-def run_and_compare(
-    source: FunctionSource, grid: Grid, arguments: Mapping[str, Any], report: Report, **options: Any
-) -> None:
-    """Run a kernel from first to last thread, and a second time on copies from last to first; report what is wrong."""
-    backwards = dict(zip(arguments, copies(list(arguments.values())), strict=True))
-    machine = CheckedMachine(source, grid, report, **options)
-    machine.check(arguments)
-    CheckedMachine(source, grid, report, backwards=True, **options).check(backwards)
-    order.compare(machine.arguments, backwards, report)
+class CheckedLaunches:
+    """Launches of one kernel on one grid, each reported.
+
+    Args:
+        source: the kernel.
+        grid: its blocks and threads.
+        report: where findings go.
+        nan: whether to report NaN and infinity.
+        options: as for :class:`warpdrive.checks.machine.Machine`.
+    """
+
+    def __init__(
+        self, source: FunctionSource, grid: Grid, report: Report, *, nan: bool = False, **options: Any
+    ) -> None:
+        self.source, self.grid, self.report, self.options = source, grid, report, options
+        self.log = AccessLog(report, grid, nan, _HELPERS)
+        self.machine = CheckedMachine(source, grid, self.log, **options)
+
+    @cached_property
+    def silent(self) -> CheckedMachine:
+        """What runs the kernel in other orders."""
+        return CheckedMachine(self.source, self.grid, SilentLog(self.grid), **self.options)
+
+    def check(self, arguments: Mapping[str, Any], orders: Mapping[str, Order]) -> None:
+        """Run the kernel from the first to the last thread and report what is wrong.
+
+        Where threads access one element in no order that the program gives, it is run in other orders too, on copies.
+        """
+        before = copies(list(arguments.values()))
+        try:
+            self.machine.check(arguments)
+        except EndlessError as error:
+            self._find_endless("from the first to the last", error)
+            return
+        if not self.log.order_matters:  # then all orders give the same
+            return
+        for name, order in orders.items():
+            again = dict(zip(arguments, copies(before), strict=True))
+            try:
+                self.silent.check(again, order)
+            except EndlessError as error:
+                self._find_endless(name, error)
+            else:
+                compare(self.machine.arguments, again, name, self.report)
+
+    def _find_endless(self, order: str, error: EndlessError) -> None:
+        what = f"if blocks and threads run {order}, {error}"
+        where = f"{self.source.file}:{self.source.tree.lineno}"
+        self.report.add(Finding("order", "", (), (), (), (where,), what, WAITING))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ from numba.np.numpy_support import as_dtype
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.intrinsics import PLAIN
 from warpdrive.checks.linking import ARRAYS, BARRIERS, Linker, has_barrier, path_of
+from warpdrive.checks.order import Order, forwards
 from warpdrive.kernels.source import FunctionSource
 
 WARP = 32
@@ -56,34 +57,38 @@ class Machine:
     Args:
         source: the kernel.
         grid: its blocks and threads.
-        backwards: whether blocks and threads run from the last to the first.
         shared_bytes: the size of dynamic shared memory.
     """
 
-    def __init__(self, source: FunctionSource, grid: Grid, *, backwards: bool = False, shared_bytes: int = 0) -> None:
-        self.grid, self.backwards, self.shared_bytes = grid, backwards, shared_bytes
+    def __init__(self, source: FunctionSource, grid: Grid, *, shared_bytes: int = 0) -> None:
+        self.grid, self.shared_bytes = grid, shared_bytes
         self.thread_index, self.block_index = SimpleNamespace(), SimpleNamespace()
         self.shared: dict[Any, Any] = {}
         self.dynamic = np.zeros(shared_bytes, np.uint8)
         self.intrinsics = self._intrinsics()
+        self.functions: dict[int, Any] = {}
         self.kernel = self.linker(source, is_kernel=True).link()
 
-    def run(self, arguments: Sequence[Any]) -> None:
-        """Run all threads of all blocks."""
-        for block in self._in_order(range(self.grid.num_blocks)):
+    def run(self, arguments: Sequence[Any], order: Order = forwards) -> None:
+        """Run all threads of all blocks, in an order."""
+        for block in order(self.grid.num_blocks):
             vars(self.block_index).update(zip(AXES, self.grid.block_position(block), strict=True))
             self.shared.clear()
             self.begin_block(block)
-            threads = self._in_order(range(self.grid.num_threads))
-            self._run_block([Thread(number, self.kernel(*arguments)) for number in threads])
+            self._run_block([Thread(number, self.kernel(*arguments)) for number in order(self.grid.num_threads)])
 
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
         """Return what links a function."""
         return ThreadLinker(source, self.function, self.intrinsics.__getitem__, is_kernel=is_kernel)
 
     def function(self, source: FunctionSource) -> Any:
-        """Return the linked form of a device function: a generator function if a barrier stands in it."""
-        return self.linker(source).link()
+        """Return the linked form of a device function: a generator function if a barrier stands in it.
+
+        Whoever calls it: an array in its shared memory is one.
+        """
+        if id(source.tree) not in self.functions:
+            self.functions[id(source.tree)] = self.linker(source).link()
+        return self.functions[id(source.tree)]
 
     def begin_block(self, block: int) -> None:
         """Hear that a block begins."""
@@ -153,9 +158,6 @@ class Machine:
         for warp in sorted({thread.number // WARP for thread in waiting}):
             self.warp_barrier([thread.number for thread in waiting if thread.number // WARP == warp])
         return bool(waiting)
-
-    def _in_order(self, numbers: Iterable[int]) -> list[int]:
-        return list(numbers)[:: -1 if self.backwards else 1]
 
     def _intrinsics(self) -> dict[str, Any]:
         block, grid = self.grid.threads, self.grid.blocks

@@ -19,7 +19,7 @@ class Block:
     """A piece of memory that kernels know by a name: an argument, or a shared or local array.
 
     ``written`` holds the addresses of the elements that were written, where nothing was there from the start; it is
-    None for an argument.
+    None for an argument (``is_argument``), whose memory outlives the launch.
     """
 
     name: str
@@ -27,11 +27,10 @@ class Block:
     is_private: bool = False
     written: set[int] | None = None
     writers: dict[int, Any] = field(default_factory=dict)
+    is_argument: bool = field(init=False)
 
-    @property
-    def is_argument(self) -> bool:
-        """Whether it is memory that outlives the launch."""
-        return self.written is None
+    def __post_init__(self) -> None:
+        self.is_argument = self.written is None
 
     def index_of(self, address: int) -> tuple[int, ...]:
         """Return the index of the element that an address lies in."""

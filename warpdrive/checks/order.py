@@ -1,27 +1,53 @@
-"""Report results that change when blocks and threads run in another order."""
+"""The orders in which blocks and threads may run, and results that change with them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from warpdrive.checks.findings import Finding, Report
+from warpdrive.checks.advice import ORDER
+from warpdrive.checks.findings import Finding, Report, told_index
 from warpdrive.checks.memory import Array, Block
 
 _TOLERANCE = {2: 1e-2, 4: 1e-4, 8: 1e-10}
 """By bytes of a number: the difference, relative to the largest number in the array, that rounding alone can make."""
 
 
-def compare(forwards: Mapping[str, Block], backwards: Mapping[str, Any], report: Report) -> None:
-    """Report the arrays that one order left with other contents than the other did.
+Order = Callable[[int], Iterable[int]]
+"""In what order a number of blocks or threads run."""
+
+
+def forwards(count: int) -> Iterable[int]:
+    """The order from the first to the last."""
+    return range(count)
+
+
+def backwards(count: int) -> Iterable[int]:
+    """The order from the last to the first."""
+    return reversed(range(count))
+
+
+def shuffled(seed: int) -> Order:
+    """Return an order that is drawn at random, anew for each block: the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    return lambda count: [int(number) for number in rng.permutation(count)]
+
+
+def others() -> dict[str, Order]:
+    """Return the orders that are compared with :func:`forwards`, by what they are called."""
+    return {"from the last to the first": backwards, "in a random order": shuffled(1), "in another one": shuffled(2)}
+
+
+def compare(expected: Mapping[str, Block], found: Mapping[str, Any], order: str, report: Report) -> None:
+    """Report the arrays that an order left with other contents than :func:`forwards` did.
 
     Floating-point sums differ by their rounding, whatever the order: such differences are none.
     """
     compared: set[int] = set()
-    for name, block in forwards.items():
-        differ = _differences(block.array, backwards[name])
+    for name, block in expected.items():
+        differ = _differences(block.array, found[name])
         places = [tuple(map(int, place)) for place in np.argwhere(differ)]
         addresses = {_address(block.array, place) for place in places}
         if not places or addresses <= compared:  # another name for memory that was told of
@@ -37,9 +63,10 @@ def compare(forwards: Mapping[str, Block], backwards: Mapping[str, Any], report:
                 (),
                 (),
                 () if line is None else (f"{line[0].co_filename}:{line[1]}",),
-                f"'{name}[{', '.join(map(str, first))}]' is {block.array[first]} if blocks and threads run from the "
-                f"first to the last, and {backwards[name][first]} if from the last to the first"
+                f"'{name}[{told_index(first)}]' is {block.array[first]} if blocks and threads run from the "
+                f"first to the last, and {found[name][first]} if they run {order}"
                 + (f"; {len(places)} elements differ" if len(places) > 1 else ""),
+                ORDER,
             )
         )
 

@@ -1,0 +1,80 @@
+"""What to do about a finding, in a line."""
+
+from __future__ import annotations
+
+import linecache
+import re
+
+DIVERGENCE = (
+    "all threads of a block must come to the same barrier: move it out of the condition or loop, "
+    "or let the other threads leave by 'return' before it"
+)
+VARIABLE = "assign it before the condition or loop under which it is assigned now"
+NAN = "look for a division by zero, a root or logarithm of what may be negative, or an overflow"
+ORDER = (
+    "if the order is not to matter, use what an atomic operation returns for nothing but itself: "
+    "let the thread's index decide, not which thread comes first"
+)
+WAITING = (
+    "threads of a block, and blocks, need not go on while another waits: where all threads wait for one, "
+    "use cuda.syncthreads(); where blocks wait for each other, end the launch"
+)
+FLOAT64 = "where float32 will do, make it one with np.float32(...)"
+WIDE_ARRAY = "where half the width will do, give a dtype of 32 bits"
+
+
+def for_race(kinds: tuple[str, str], lines: tuple[str, str], is_within_a_block: bool) -> str:
+    """Return advice about two accesses: what they do ("reads", "writes", "changes") and their ``file:line``."""
+    if lines[0] == lines[1] and (operator := _in_place_operator(lines[0])):
+        function = {"+": "add", "-": "sub"}.get(operator)
+        return (
+            f"use cuda.atomic.{function}(array, index, value)"
+            if function
+            else "let one thread do it, or each thread write an element of its own and one combine them after a barrier"
+        )
+    if not is_within_a_block:
+        return (
+            "blocks run in any order and at the same time: let one block write, use cuda.atomic, "
+            "write to an array that is not read, or end the launch between the two"
+        )
+    if "changes" in kinds:
+        return "put cuda.syncthreads() between the two lines, or let both be atomic (cuda.atomic.exch to set)"
+    if kinds == ("writes", "writes"):
+        return "let one thread write, or use cuda.atomic.add, max or min if the values are to be combined"
+    if _comes_round(*lines):
+        return "put cuda.syncthreads() at the end of the loop's body, too: the next round begins before all have read"
+    return "put cuda.syncthreads() between the two lines, or write to an array that is not read here"
+
+
+def for_bounds(index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> str:
+    """Return advice about an index outside of an array."""
+    if wraps:
+        return "make sure that the index is not negative; for the last element write array.shape[0] - 1"
+    axis = next((axis for axis, (i, n) in enumerate(zip(index, shape, strict=False)) if not 0 <= i < n), 0)
+    if index[axis] < 0:
+        return "make sure that the index is not negative"
+    return f"use the element only where the index is less than shape[{axis}], which is {shape[axis]}"
+
+
+def for_uninitialised(is_local: bool) -> str:
+    """Return advice about a read of shared or local memory that nothing wrote."""
+    if is_local:
+        return "local memory is not cleared: write all elements that are read"
+    return "shared memory is not cleared: let a thread write it, and put cuda.syncthreads() after that"
+
+
+def source_line(place: str) -> str:
+    """Return the text of ``file:line``, or nothing if it cannot be read."""
+    file, _, number = place.rpartition(":")
+    return linecache.getline(file, int(number)).strip() if number.isdigit() else ""
+
+
+def _in_place_operator(place: str) -> str | None:
+    found = re.search(r"(\+|-|\*|/|%|&|\||\^|<<|>>|//|\*\*)=(?!=)", source_line(place))
+    return found.group(1) if found else None
+
+
+def _comes_round(first: str, second: str) -> bool:
+    """Whether the first of two accesses stands behind the second: a loop has come round."""
+    (file, _, number), (other_file, _, other) = first.rpartition(":"), second.rpartition(":")
+    return file == other_file and int(number) > int(other)
