@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -24,16 +24,19 @@ from warpdrive.checks.memory import Block
 from warpdrive.checks.silent_log import Line, SilentLog
 
 
-class Access(NamedTuple):
-    """One access; ``kind`` is how the message calls it, ``epoch`` counts barriers and blocks."""
+class _Access(NamedTuple):
+    """One access; ``kind`` is how the message calls it."""
 
     kind: str
     block: int
     thread: int
     line: Line
-    value: Any
-    time: int
-    epoch: int
+
+
+_By = tuple[int, int, int]
+"""By whom an element was accessed: thread, and number and identity of a line."""
+_When = tuple[int, int, int, Line, Any]
+"""The last time: block, epoch (which counts barriers and blocks), time, line and the value that was written."""
 
 
 class _Element:
@@ -42,9 +45,9 @@ class _Element:
     __slots__ = ("changes", "reads", "writes")
 
     def __init__(self) -> None:
-        self.reads: dict[Any, Access] = {}
-        self.writes: dict[Any, Access] = {}
-        self.changes: dict[Any, Access] = {}
+        self.reads: dict[_By, _When] = {}
+        self.writes: dict[_By, _When] = {}
+        self.changes: dict[_By, _When] = {}
 
 
 class AccessLog(SilentLog):
@@ -99,12 +102,11 @@ class AccessLog(SilentLog):
             return
         self.time += 1
         element = self._element(block, address)
-        access = Access("reads", self.block, self.thread, line, None, self.time, self.epoch)
         if element.writes:
-            self._compare(block, address, access, element.writes.values())
+            self._compare(block, address, "writes", element.writes, "reads", line)
         if element.changes and not self.order_matters:
-            self.order_matters = any(self._are_unordered(change, access) for change in element.changes.values())
-        element.reads[self.thread, id(code), number] = access
+            self._note_order(element.changes)
+        element.reads[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, None
 
     def write(self, block: Block, address: int, value: Any) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
@@ -114,11 +116,13 @@ class AccessLog(SilentLog):
             return
         self.time += 1
         element = self._element(block, address)
-        access = Access("writes", self.block, self.thread, line, value, self.time, self.epoch)
-        for rivals in (element.writes, element.reads, element.changes):
-            if rivals:
-                self._compare(block, address, access, rivals.values())
-        element.writes[self.thread, id(code), number] = access
+        if element.writes:
+            self._compare(block, address, "writes", element.writes, "writes", line, value)
+        if element.reads:
+            self._compare(block, address, "reads", element.reads, "writes", line)
+        if element.changes:
+            self._compare(block, address, "changes", element.changes, "writes", line)
+        element.writes[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, value
 
     def atomic(self, block: Block, address: int, value: Any) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
@@ -130,12 +134,12 @@ class AccessLog(SilentLog):
             return
         self.time += 1
         element = self._element(block, address)
-        access = Access("changes", self.block, self.thread, line, value, self.time, self.epoch)
-        self._compare(block, address, access, element.writes.values())
+        if element.writes:
+            self._compare(block, address, "writes", element.writes, "changes", line)
         if not self.order_matters:
-            others = (*element.changes.values(), *element.reads.values())
-            self.order_matters = any(self._are_unordered(other, access) for other in others)
-        element.changes[self.thread, id(code), number] = access
+            self._note_order(element.changes)
+            self._note_order(element.reads)
+        element.changes[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, None
         self.order.atomic(self.block, self.thread, address)
 
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
@@ -180,7 +184,7 @@ class AccessLog(SilentLog):
         lines: list[Line],
         message: str,
         what_to_do: str,
-        other: Access | None = None,
+        other: _Access | None = None,
     ) -> None:
         """Report a finding about the running thread, and the access of another before it."""
         whose = [(self.block, self.thread)]
@@ -206,28 +210,30 @@ class AccessLog(SilentLog):
             element = elements[address] = _Element()
         return element
 
-    def _compare(self, block: Block, address: int, access: Access, others: Iterable[Access]) -> None:
+    def _compare(
+        self, block: Block, address: int, rival: str, others: dict[_By, _When], kind: str, line: Line, value: Any = None
+    ) -> None:
         """Report a race with each line that one of the other accesses, of the same element, was made by."""
         told = set()
-        for other in others:
-            if not self._are_unordered(other, access):
-                continue
+        for (thread, number, code), (other_block, epoch, time, other_line, other_value) in others.items():
+            if other_block == self.block and (epoch != self.epoch or thread == self.thread):
+                continue  # the program or a barrier orders them
             self.order_matters = True
-            code, number = other.line
-            if (id(code), number) in told or (other.kind == access.kind and _same(other.value, access.value)):
+            if (code, number) in told or (rival == kind and _same(other_value, value)):
                 continue
-            if not self.order.is_before(other.block, other.thread, other.time, self.block, self.thread):
-                told.add((id(code), number))
-                self._race(block, address, other, access)
+            if not self.order.is_before(other_block, thread, time, self.block, self.thread):
+                told.add((code, number))
+                first = _Access(rival, other_block, thread, other_line)
+                self._race(block, address, first, _Access(kind, self.block, self.thread, line))
 
-    @staticmethod
-    def _are_unordered(first: Access, second: Access) -> bool:
-        """Whether neither the program nor a barrier orders two accesses."""
-        if first.block != second.block:
-            return True
-        return first.epoch == second.epoch and first.thread != second.thread
+    def _note_order(self, others: dict[_By, _When]) -> None:
+        """Note whether other threads' accesses of an element are in no order with the one that is made now."""
+        self.order_matters = self.order_matters or any(
+            block != self.block or (epoch == self.epoch and thread != self.thread)
+            for (thread, _, _), (block, epoch, *_) in others.items()
+        )
 
-    def _race(self, block: Block, address: int, first: Access, second: Access) -> None:
+    def _race(self, block: Block, address: int, first: _Access, second: _Access) -> None:
         index = block.index_of(address)
         element = f"'{block.name}[{told_index(index)}]'"
         threads = [self.grid.thread_name(access.thread) for access in (first, second)]
