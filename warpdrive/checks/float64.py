@@ -2,7 +2,8 @@
 
 Told is where float64 comes from: a literal, an integer, an argument. What follows from that is not told again, nor
 what is needed because arrays of float64 are given. Comparisons with a literal that float32 holds exactly compile to
-comparisons in float32. Integers are int64 in nearly all of numba's arithmetic: of them only arrays are told.
+comparisons in float32, and those of integers with a literal to comparisons of integers. Integers are int64 in nearly
+all of numba's arithmetic: of them only arrays are told.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class _Body:
     def operation(self, node: Any) -> None:
         """Report an operation in which float64 comes up for the first time."""
         signature = self.function.signatures.get(node)
-        if signature is None:
+        if signature is None or self.is_sign_of_constant(node):
             return
         if node.op == "call":
             stand_in = self.stand_in(node)
@@ -159,14 +160,14 @@ class _Body:
         return self.causes_of_expression(node, seen)
 
     def causes_of_expression(self, node: Any, seen: frozenset[str]) -> Causes:
-        if node.op == "getattr" and isinstance(self.function.types[node.value.name], types.Module):
+        if self.is_of_a_module(node):
             module = self.function.types[node.value.name].pymod.__name__
             return frozenset({_Cause(f"{module}.{node.attr}", _place_of(node))})
         if node.op in ("getitem", "static_getitem", "getattr") and not isinstance(
             self.function.types[node.value.name], types.BaseTuple
         ):
             return frozenset({_NEEDED})
-        if node.op in _PASSED_ON:
+        if node.op in _PASSED_ON or self.is_sign_of_constant(node):
             return frozenset[_Cause]().union(*(self.causes(part, seen) for part in _operands(node)))
         if node.op == "call":
             stand_in = self.stand_in(node)
@@ -179,12 +180,26 @@ class _Body:
         value = self.constant(node.func)
         return value if isinstance(value, StandIn) else None
 
+    def is_sign_of_constant(self, node: Any) -> bool:
+        """Whether a node is like ``-math.inf``, which nothing computes when the kernel runs."""
+        if node.op != "unary":
+            return False
+        (found, *others) = self.definitions[node.value.name]
+        return not others and (isinstance(found, (ir.Const, ir.Global, ir.FreeVar)) or self.is_of_a_module(found))
+
+    def is_of_a_module(self, node: Any) -> bool:
+        """Whether a node is like ``math.inf``."""
+        is_attribute = isinstance(node, ir.Expr) and node.op == "getattr"
+        return is_attribute and isinstance(self.function.types[node.value.name], types.Module)
+
     def is_exact_comparison(self, node: Any, operands: list[Any]) -> bool:
         if node.op != "binop" or node.fn not in _COMPARISONS:
             return False
         kinds = [types.unliteral(self.function.types[operand.name]) for operand in operands]
         numbers = [number for operand in operands if (number := self.literal(operand)) is not None]
-        return types.float32 in kinds and any(float(np.float32(number)) == float(number) for number in numbers)
+        is_of_integers = all(isinstance(kind, types.Integer) for kind in kinds)  # unsigned ones with signed ones
+        is_of_singles = types.float32 in kinds
+        return any(is_of_integers or (is_of_singles and float(np.float32(n)) == float(n)) for n in numbers)
 
     def literal(self, operand: Any) -> float | None:
         value = self.constant(operand)

@@ -12,10 +12,12 @@ import numpy as np
 from numba import types
 from numba.core import compiler, ir, typed_passes
 from numba.core.registry import cpu_target
+from numba.core.ssa import reconstruct_ssa
 from numba.core.typing.templates import AbstractTemplate, Signature, signature
 from numba.extending import typeof_impl
 
 from warpdrive.checks.linking import Linker, has_barrier
+from warpdrive.kernels.resolve import shape_parameters
 from warpdrive.kernels.source import FunctionSource
 
 
@@ -55,13 +57,14 @@ class StandIn:
         if self.source is None:
             return _intrinsic_signature(context, self.path, arguments, words)
         given = dict(zip(self.source.parameters, arguments, strict=False)) | dict(words)
-        given = {**{n: numba.typeof(v) for n, v in self.source.defaults.items() if n not in given}, **given}
+        given = {**{n: typed_argument(v) for n, v in self.source.defaults.items() if n not in given}, **given}
         if set(given) != set(self.source.parameters):
             return None
-        ordered = tuple(given[name] for name in self.source.parameters)
+        shapes = shape_parameters(self.source)
+        ordered = tuple(given[n] if n in shapes else types.unliteral(given[n]) for n in self.source.parameters)
         if ordered not in self.typed:
             self.typed[ordered] = infer(self.source, ordered)
-        return signature(self.typed[ordered].returns, *ordered)
+        return signature(types.unliteral(self.typed[ordered].returns), *ordered)
 
 
 @typeof_impl.register(StandIn)  # type: ignore[untyped-decorator]
@@ -82,7 +85,7 @@ def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
     linker = Linker(source, lambda callee: StandIn(callee.name, callee), _typed_intrinsic)
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     typing_context.refresh()
-    code = compiler.run_frontend(linker.link())
+    code = reconstruct_ssa(compiler.run_frontend(linker.link()))
     inferred = typed_passes.type_inference_stage(typing_context, target_context, code, arguments, None)
     return TypedFunction(source, code, inferred.typemap, inferred.calltypes, inferred.return_type)
 

@@ -13,6 +13,7 @@ import warpdrive as wd
 
 HALF = 0.5
 SINGLE = np.float32(0.5)
+START = 7
 
 
 def find(kernel, *arguments):
@@ -53,6 +54,12 @@ def accumulator(x):
 @wd.kernel
 def integer_literal(x):
     x[0] = 2 * x[1]
+
+
+@wd.kernel
+def unsigned_with_signed(x, n):
+    if np.uint64(n) < n:
+        x[0] = 1
 
 
 @wd.kernel
@@ -111,6 +118,11 @@ def wide_arrays(x):
     x[0] = np.float32(own[0])
 
 
+@wd.kernel
+def negative_constant_of_a_module(x):
+    x[0] = x[1] * -math.inf
+
+
 @wd.device_function
 def scaled(value, factor):
     return value * factor
@@ -127,9 +139,11 @@ REPORTED = [
     (in_place, (single(),), {(2, "0.1")}),
     (accumulator, (single(),), {(4, "0.0")}),
     (integer_literal, (single(),), {(2, "2")}),
+    (unsigned_with_signed, (single(), 3), {(2, "uint64 < int64")}),
     (mixed_with_an_index, (single(),), {(2, "float32 * int32")}),
     (division_of_integers, (single(),), {(3, "3")}),
     (constant_of_a_module, (single(),), {(2, "HALF (0.5)"), (2, "math.pi")}),
+    (negative_constant_of_a_module, (single(),), {(2, "math.inf")}),
     (function_of_an_integer, (single(),), {(2, "sqrt(...)")}),
     (conversion, (single(),), {(2, "float(...)")}),
     (least, (single(),), {(2, "1.0")}),
@@ -158,6 +172,10 @@ def test_a_literal_that_comes_through_a_variable_is_reported_with_both_lines():
     assert finding.lines == (f"{__file__}:{first + 4}", f"{__file__}:{first + 2}")
 
 
+def least_of(a, b):
+    return a if a < b else b
+
+
 @wd.kernel
 def all_single(x, n):
     i = cuda.threadIdx.x
@@ -166,8 +184,14 @@ def all_single(x, n):
     x[i] = min(max(own[0], np.float32(0)), SINGLE) + math.sqrt(x[i]) + np.float32(i) / np.float32(n)
     if x[i] > 0 and x[i] < 0.5 and i * 2 // 3 < n % 5:
         x[i] = 0.1
-    x[i] = x[i] ** 2 + scaled(x[i], SINGLE)
-    cuda.atomic.add(x, i, 1.0)
+    elif x[i] > 9:
+        x[i] = -math.inf
+    nearest = START
+    for other in range(n):
+        nearest = least_of(nearest, other)
+    x[nearest] = x[i] ** 2 + scaled(x[i], SINGLE)
+    if np.uint32(n) & np.uint32(1) == 1:
+        cuda.atomic.add(x, i, 1.0)
 
 
 def test_a_kernel_in_float32_is_clean():
