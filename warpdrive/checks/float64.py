@@ -1,9 +1,9 @@
 """Report what computes in float64 without need, which a GPU does at a fraction of its speed.
 
 Told is where float64 comes from: a literal, an integer, an argument. What follows from that is not told again, nor
-what is needed because arrays of float64 are given. Comparisons with a literal that float32 holds exactly compile to
-comparisons in float32, and those of integers with a literal to comparisons of integers. Integers are int64 in nearly
-all of numba's arithmetic: of them only arrays are told.
+what is needed because arrays of float64 are given; nothing is told if no other arrays of floats are. Comparisons with
+a literal that float32 holds exactly compile to comparisons in float32, and those of integers with a literal to
+comparisons of integers. Integers are int64 in nearly all of numba's arithmetic: of them only arrays are told.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from warpdrive.checks.inference import StandIn, TypedFunction, infer, typed_argu
 from warpdrive.kernels.source import FunctionSource
 
 _DOUBLE = (types.float64, types.complex128)
+_SINGLE = (types.float16, types.float32, types.complex64)
 _COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
 _OPERATIONS = ("binop", "inplace_binop", "unary", "call")
 _PASSED_ON = ("cast", "phi", "build_tuple", "exhaust_iter", "static_getitem", "getitem", "pair_first")
@@ -58,7 +59,7 @@ def check_types(source: FunctionSource, arguments: Mapping[str, Any], report: Re
         for name, kind in kinds.items()
         if kind in _DOUBLE
     }
-    _Reader(report, given).read(function, causes)
+    _Reader(report, given).body(function, causes).tell()
 
 
 class _Reader:
@@ -66,32 +67,50 @@ class _Reader:
 
     def __init__(self, report: Report, given: set[Any]) -> None:
         self.report, self.given = report, given
-        self.known: dict[Any, Causes] = {}
+        self.is_double = bool(given & set(_DOUBLE)) and not given & set(_SINGLE)
+        self.bodies: dict[Any, _Body] = {}
 
-    def read(self, function: TypedFunction, arguments: Mapping[str, Causes]) -> Causes:
-        """Report what is in a function and in those it calls; return why what it returns is float64."""
-        key = (id(function), tuple(sorted(arguments.items())))
-        if key not in self.known:
-            self.known[key] = frozenset()
-            self.known[key] = _Body(self, function, arguments).read()
-        return self.known[key]
+    def body(self, function: TypedFunction, arguments: Mapping[str, Causes]) -> _Body:
+        """Return what is found in a function whose ``arguments`` are float64 for these reasons."""
+        key = (id(function), frozenset(arguments.items()))
+        if key not in self.bodies:
+            self.bodies[key] = _Body(self, function, arguments)
+        return self.bodies[key]
 
 
 class _Body:
     def __init__(self, reader: _Reader, function: TypedFunction, arguments: Mapping[str, Causes]) -> None:
         self.reader, self.function, self.arguments = reader, function, arguments
         self.definitions = function.definitions
+        self.variables: dict[str, Causes] = {}
+        self.is_told = False
+        self._trace()
 
-    def read(self) -> Causes:
-        returned: Causes = frozenset()
+    def _trace(self) -> None:
+        """Find why each variable is float64, over and over, because in loops they depend on each other."""
+        doubles = [name for name in self.definitions if _is_double(self.function.types.get(name))]
+        before = None
+        while before != self.variables:
+            before = dict(self.variables)
+            for name in doubles:
+                self.variables[name] = frozenset().union(*map(self.causes, self.definitions[name]))
+
+    @property
+    def returned(self) -> Causes:
+        """Why what the function returns is float64."""
+        returns = (s.value for block in self.function.code.blocks.values() for s in block.find_insts(ir.Return))
+        return frozenset[_Cause]().union(*map(self.causes, returns))
+
+    def tell(self) -> None:
+        """Report what is in the function and in those it calls, once."""
+        if self.is_told:
+            return
+        self.is_told = True
         for _, block in sorted(self.function.code.blocks.items()):
             for statement in block.body:
                 value = getattr(statement, "value", None)
-                if isinstance(statement, ir.Return):
-                    returned |= self.causes(statement.value)
-                elif isinstance(value, ir.Expr) and value.op in _OPERATIONS:
+                if isinstance(value, ir.Expr) and value.op in _OPERATIONS:
                     self.operation(value)
-        return returned
 
     def operation(self, node: Any) -> None:
         """Report an operation in which float64 comes up for the first time."""
@@ -103,8 +122,12 @@ class _Body:
             if stand_in is not None and stand_in.path in ("local.array", "shared.array"):
                 self.array(node, stand_in, signature.return_type.dtype)
             if stand_in is not None and stand_in.source is not None:
-                self.call(node, stand_in)
+                callee = self.callee(node, stand_in)
+                if callee is not None:
+                    callee.tell()
                 return
+        if self.reader.is_double:
+            return
         is_binary = node.op in ("binop", "inplace_binop")
         if signature.return_type not in _DOUBLE and not (is_binary and set(signature.args) & set(_DOUBLE)):
             return
@@ -118,18 +141,18 @@ class _Body:
         for cause in told:
             self.find(node, cause)
 
-    def call(self, node: Any, stand_in: StandIn) -> Causes:
-        """Read a device function that is called, and return why what it returns is float64."""
+    def callee(self, node: Any, stand_in: StandIn) -> _Body | None:
+        """Return a device function as it is called; None if it is not reached."""
         assert stand_in.source is not None
         function = stand_in.typed.get(tuple(self.function.signatures[node].args))
         if function is None:
-            return frozenset()
+            return None
         given = dict(zip(stand_in.source.parameters, node.args, strict=False)) | dict(node.kws)
         causes = {name: found for name, operand in given.items() if (found := self.causes(operand))}
         for name, value in stand_in.source.defaults.items():
             if name not in given and isinstance(value, float):
                 causes[name] = frozenset({_Cause(repr(value), _place(stand_in.source.file, stand_in.source.tree))})
-        return self.reader.read(function, causes)
+        return self.reader.body(function, causes)
 
     def array(self, node: Any, stand_in: StandIn, dtype: Any) -> None:
         if dtype in (*_DOUBLE, types.int64, types.uint64) and dtype not in self.reader.given:
@@ -142,13 +165,10 @@ class _Body:
                 advice.WIDE_ARRAY,
             )
 
-    def causes(self, node: Any, seen: frozenset[str] = frozenset()) -> Causes:
+    def causes(self, node: Any) -> Causes:
         """Return why a value is float64; nothing if it is not."""
         if isinstance(node, ir.Var):
-            if node.name in seen or not _is_double(self.function.types.get(node.name)):
-                return frozenset()
-            found = (self.causes(value, seen | {node.name}) for value in self.definitions.get(node.name, ()))
-            return frozenset[_Cause]().union(*found)
+            return self.variables.get(node.name, frozenset())
         if isinstance(node, ir.Arg):
             return self.arguments.get(node.name, frozenset({_NEEDED}))
         if isinstance(node, (ir.Const, ir.Global, ir.FreeVar)):
@@ -157,9 +177,9 @@ class _Body:
                 text = f"{node.name} ({node.value!r})" if is_named else repr(node.value)
                 return frozenset({_Cause(text, _place_of(node))})
             return frozenset({_NEEDED})
-        return self.causes_of_expression(node, seen)
+        return self.causes_of_expression(node)
 
-    def causes_of_expression(self, node: Any, seen: frozenset[str]) -> Causes:
+    def causes_of_expression(self, node: Any) -> Causes:
         if self.is_of_a_module(node):
             module = self.function.types[node.value.name].pymod.__name__
             return frozenset({_Cause(f"{module}.{node.attr}", _place_of(node))})
@@ -168,12 +188,13 @@ class _Body:
         ):
             return frozenset({_NEEDED})
         if node.op in _PASSED_ON or self.is_sign_of_constant(node):
-            return frozenset[_Cause]().union(*(self.causes(part, seen) for part in _operands(node)))
+            return frozenset[_Cause]().union(*map(self.causes, _operands(node)))
         if node.op == "call":
             stand_in = self.stand_in(node)
             if stand_in is not None and stand_in.source is not None:
-                return self.call(node, stand_in) or frozenset({_COMPUTED})
-        causes = frozenset[_Cause]().union(*(self.causes(part, seen) for part in _operands(node)))
+                callee = self.callee(node, stand_in)
+                return (callee and callee.returned) or frozenset({_COMPUTED})
+        causes = frozenset[_Cause]().union(*map(self.causes, _operands(node)))
         return frozenset({_NEEDED if _NEEDED in causes else _COMPUTED})
 
     def stand_in(self, node: Any) -> StandIn | None:

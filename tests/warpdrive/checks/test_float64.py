@@ -110,6 +110,11 @@ def argument(x, dt):
 
 
 @wd.kernel
+def only_of_arguments(x, dt):
+    x[0] = dt * 2
+
+
+@wd.kernel
 def wide_arrays(x):
     own = cuda.local.array(2, float64)
     whole = cuda.shared.array(2, int64)
@@ -133,7 +138,20 @@ def literal_handed_over(x):
     x[0] = scaled(x[1], 0.5)
 
 
+@wd.kernel
+def accumulators_through_a_function(x):
+    total, other = 0.0, x[1]
+    for i in range(3):
+        total, other = halves(other, total, x[i])
+    x[0] = total
+
+
+def halves(a, b, weight):
+    return SINGLE * (a + b), a - weight
+
+
 REPORTED = [
+    (accumulators_through_a_function, (single(),), {(9, "0.0")}),
     (literal, (single(),), {(2, "0.5")}),
     (literal_first, (single(),), {(2, "0.5"), (2, "0.25")}),
     (in_place, (single(),), {(2, "0.1")}),
@@ -201,6 +219,12 @@ def test_a_kernel_in_float32_is_clean():
 @pytest.mark.parametrize("kernel", [literal, literal_first, in_place, accumulator, integer_literal, power])
 def test_float64_is_needed_where_arrays_of_it_are_given(kernel):
     assert find(kernel, np.ones(4)) == set()
+
+
+def test_float64_is_needed_where_no_other_floats_are_given():
+    assert find(argument, np.ones(4), 0.5) == set()
+    assert find(only_of_arguments, np.ones(4), 0.5) == set()
+    assert find(only_of_arguments, np.ones(4, np.int32), 0.5) == {(2, "argument 'dt'")}
 
 
 def test_float64_beside_float32_in_one_kernel():
