@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class CompiledKernel:
     """Machine code of a kernel for one kind of arguments.
 
     ``address`` is that of a C function ``void(table, part, parts)``. The table holds the grid's and a block's
-    three dimensions, the kernel's arguments, and an array ``[parts, threads, *shape]`` for each slot.
+    three dimensions, an array ``[parts, threads, *shape]`` for each slot, and the kernel's arguments.
     """
 
     address: int
@@ -46,6 +47,7 @@ class CompiledKernel:
 
 
 _compiled: dict[str, CompiledKernel] = {}
+_one_at_a_time = threading.RLock()
 
 
 def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], launch: LaunchKind) -> CompiledKernel:
@@ -54,9 +56,10 @@ def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], la
     Raises :class:`KernelError`, with the author's file and line, for what cannot be compiled.
     """
     key = cache.key_of(kernel.content(), repr(list(kinds.items())), repr(launch))
-    if key not in _compiled:
-        _compiled[key] = _compile(key, kernel, kinds, launch)
-    return _compiled[key]
+    with _one_at_a_time:
+        if key not in _compiled:
+            _compiled[key] = _compile(key, kernel, kinds, launch)
+        return _compiled[key]
 
 
 def _compile(key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], launch: LaunchKind) -> CompiledKernel:

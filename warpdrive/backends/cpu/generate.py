@@ -269,9 +269,9 @@ def _entry_text(
     part, parts, blocks, index, table = (GENERATED + name for name in ("part", "parts", "blocks", "index", "table"))
     whole = ArgumentKind("int64", None)
     room_kinds = [ArgumentKind(slot.dtype, 2 + len(slot.shape)) for slot in slots]
-    names = [*grid, *block, *parameters, *(slot.array for slot in slots)]
+    names = [*grid, *block, *(slot.array for slot in slots), *parameters]
     loaders, loads, place = [], [], 0
-    for number, (name, kind) in enumerate(zip(names, [*[whole] * 6, *kinds, *room_kinds], strict=True)):
+    for number, (name, kind) in enumerate(zip(names, [*[whole] * 6, *room_kinds, *kinds], strict=True)):
         loaders.append(f"{GENERATED}load_{number} = argument_loader{kind.loader_arguments!r}")
         loads.append(f"    {name} = {GENERATED}load_{number}({table} + {8 * place})" + "[0]" * (kind.rank is None))
         place += kind.words

@@ -140,6 +140,27 @@ def atomic_store(typingctx: Any, address: Any, value: Any) -> Any:
     return types.void(types.intp, types.intp), codegen
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def load_word(typingctx: Any, address: Any) -> Any:
+    """Return the word at an address that no other thread writes to."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_word_at(builder, args[0]))
+
+    return types.intp(types.intp), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store_word(typingctx: Any, address: Any, value: Any) -> Any:
+    """Store a word at an address that no other thread uses."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], _word_at(builder, args[0]))
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp), codegen
+
+
 def _word_at(builder: Any, address: Any) -> Any:
     return builder.inttoptr(address, ir.IntType(64).as_pointer())
 

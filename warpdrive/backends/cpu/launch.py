@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import operator
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from warpdrive.backends.cpu.argument_table import C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE, ArgumentTable
 from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.generate import ArgumentKind, LaunchKind
-from warpdrive.backends.cpu.workers import launch_on_all_cores, parts_of
+from warpdrive.backends.cpu.workers import get_num_threads, launch_on_all_cores, parts_of
 from warpdrive.kernels.dimensions import Dimensions, dimensions
 from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import KernelError
@@ -30,8 +31,8 @@ Array = npt.NDArray[Any]
 _CACHE_LINES = 128
 """Bytes that processors fetch together: two cache lines."""
 
-_C_CONTIGUOUS, _F_CONTIGUOUS, _WRITEABLE = 0x1, 0x2, 0x400
-"""Bits of ``ndarray.flags.num``: NPY_ARRAY_C_CONTIGUOUS and its like in NumPy's C API."""
+TABLES = 8
+"""How many tables of arguments a launcher keeps: one for each mixture of kinds that it was last launched with."""
 
 
 @dataclass
@@ -56,38 +57,57 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
     ``arguments`` maps each parameter to a NumPy array, a CPU tensor or a number. The arrays must stay where they
     are as long as the function is used.
     """
-    grid, block = dimensions(blocks, "blocks"), dimensions(threads, "threads")
-    known = _known(kernel)
-    baked = _baked(kernel, known.shape_parameters, arguments)
-    given = {name: arguments[name] for name in kernel.parameters if name not in baked}
-    arrays = {name: _as_array(kernel, name, value) for name, value in given.items()}
-    kinds = {
-        name: _kind(kernel, name, array, is_number=np.ndim(given[name]) == 0 and not _has_memory(given[name]))
-        for name, array in arrays.items()
-    }
-    launch_kind = LaunchKind.of(grid, block)
-    key = (*baked.values(), *kinds.values(), launch_kind)
-    if key not in known.compiled:
-        known.compiled[key] = compile_kernel(resolve_kernel(kernel.source, baked), kinds, launch_kind)
-    compiled = known.compiled[key]
-    parts = parts_of(grid[0] * grid[1] * grid[2])
-    table, kept = _table([*map(_number, (*grid, *block)), *arrays.values(), *_rooms(compiled, parts, block)])
-    run = launch_on_all_cores(compiled.address, table.ctypes.data, parts)
-    if compiled.has_assertions:
-        run = raising(run)
+    return _BoundKernel(kernel, arguments, dimensions(blocks, "blocks"), dimensions(threads, "threads")).run
 
-    def launch() -> None:
-        run()
 
-    launch.keeps = (compiled, table, kept)  # type: ignore[attr-defined]
-    return launch
+class _BoundKernel:
+    """A kernel compiled for its arguments, and the table that its machine code finds them in."""
+
+    def __init__(self, kernel: Kernel, arguments: Mapping[str, Any], grid: Dimensions, block: Dimensions) -> None:
+        known = _known(kernel)
+        baked = _baked(kernel, known.shape_parameters, arguments)
+        given = {name: arguments[name] for name in kernel.parameters if name not in baked}
+        arrays = {name: _as_array(kernel, name, value) for name, value in given.items()}
+        kinds = {
+            name: _kind(kernel, name, array, is_number=np.ndim(given[name]) == 0 and not _has_memory(given[name]))
+            for name, array in arrays.items()
+        }
+        launch_kind = LaunchKind.of(grid, block)
+        key = (*baked.values(), *kinds.values(), launch_kind)
+        if key not in known.compiled:
+            known.compiled[key] = compile_kernel(resolve_kernel(kernel.source, baked), kinds, launch_kind)
+        self._compiled = known.compiled[key]  # keeps the machine code in memory
+        self._threads = get_num_threads()
+        parts = parts_of(grid[0] * grid[1] * grid[2])
+        sizes = [_number(size) for size in (*grid, *block)]
+        self.table = ArgumentTable(
+            [*sizes, *_rooms(self._compiled, parts, block)],
+            [(arguments[name], arrays.get(name)) for name in kernel.parameters],
+        )
+        run = launch_on_all_cores(self._compiled.address, self.table.address, parts)
+        self._run = raising(run) if self._compiled.has_assertions else run
+        self._in_use = threading.Lock()
+
+    def run(self) -> None:
+        """Launch the kernel."""
+        self._run()
+
+    def run_with(self, arguments: tuple[Any, ...]) -> bool:
+        """Launch the kernel with other arguments of the same kinds; return False if that cannot be done now."""
+        if self._threads != get_num_threads() or not self._in_use.acquire(blocking=False):
+            return False
+        try:
+            alive = self.table.refill(arguments)
+            if alive is None:
+                return False
+            self._run()
+            return True
+        finally:
+            self._in_use.release()
 
 
 def launcher(kernel: Kernel, blocks: Any, threads: Any) -> Callable[..., None]:
-    """Return a function that launches the kernel with the arguments it is called with.
-
-    It keeps the arguments of its last launch: when they come again, which they do in a loop, it only runs.
-    """
+    """Return a function that launches the kernel with the arguments it is called with."""
     grid, block = dimensions(blocks, "blocks"), dimensions(threads, "threads")
     launchers = _known(kernel).launchers
     if (grid, block) not in launchers:
@@ -96,32 +116,26 @@ def launcher(kernel: Kernel, blocks: Any, threads: Any) -> Callable[..., None]:
 
 
 def _make_launcher(kernel: Kernel, grid: Dimensions, block: Dimensions) -> Callable[..., None]:
-    last: tuple[tuple[Any, ...], list[int], Callable[[], None]] | None = None
+    """Return a launcher, which keeps the tables of its last launches to fill them anew."""
+    ready: tuple[_BoundKernel, ...] = ()
 
     def launch(*arguments: Any) -> None:
-        nonlocal last
-        known = last  # one name for all of it, so that another Python thread never sees the half
-        if (
-            known is None
-            or len(arguments) != len(known[0])
-            or not all(map(operator.is_, arguments, known[0]))
-            or _addresses(arguments) != known[1]
-        ):
-            if len(arguments) != len(kernel.parameters):
-                raise KernelError(
-                    f"{kernel.where}: kernel '{kernel.source.name}' takes {len(kernel.parameters)} arguments "
-                    f"({', '.join(kernel.parameters)}), found {len(arguments)}"
-                )
-            run = bind(kernel, dict(zip(kernel.parameters, arguments, strict=True)), grid, block)
-            known = last = (arguments, _addresses(arguments), run)
-        known[2]()
+        nonlocal ready
+        for bound in ready:
+            if bound.run_with(arguments):
+                return
+        if len(arguments) != len(kernel.parameters):
+            raise KernelError(
+                f"{kernel.where}: kernel '{kernel.source.name}' takes {len(kernel.parameters)} arguments "
+                f"({', '.join(kernel.parameters)}), found {len(arguments)}"
+            )
+        bound = _BoundKernel(kernel, dict(zip(kernel.parameters, arguments, strict=True)), grid, block)
+        bound.run()
+        if bound.table.can_be_refilled:
+            bound.table.arguments = ()
+            ready = (bound, *ready[: TABLES - 1])
 
     return launch
-
-
-def _addresses(arguments: Sequence[Any]) -> list[int]:
-    """Return where the tensors among the arguments are: assigning to ``tensor.data`` moves one."""
-    return [value.data_ptr() for value in arguments if isinstance(value, torch.Tensor)]
 
 
 def _baked(kernel: Kernel, names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, int]:
@@ -183,9 +197,9 @@ def _kind_of(dtype: np.dtype[Any], rank: int | None, flags: int) -> ArgumentKind
         numba.from_dtype(dtype)
     except numba.core.errors.NumbaError:
         return None
-    layout = "C" if flags & _C_CONTIGUOUS else "F" if flags & _F_CONTIGUOUS else "A"
+    layout = "C" if flags & C_CONTIGUOUS else "F" if flags & F_CONTIGUOUS else "A"
     text = dtype_text(dtype)
-    return ArgumentKind(text, None) if rank is None else ArgumentKind(text, rank, layout, not flags & _WRITEABLE)
+    return ArgumentKind(text, None) if rank is None else ArgumentKind(text, rank, layout, not flags & WRITEABLE)
 
 
 def _is_computable(dtype: np.dtype[Any]) -> bool:
@@ -193,14 +207,6 @@ def _is_computable(dtype: np.dtype[Any]) -> bool:
     if dtype.fields is not None:
         return all(_is_computable(field[0].base) for field in dtype.fields.values())
     return dtype.kind in "biufc" and dtype != np.float16
-
-
-def _table(arrays: Sequence[Array]) -> tuple[npt.NDArray[np.int64], Sequence[Array]]:
-    """Return the words that tell machine code where the arrays are, and what must be kept alive for them."""
-    words: list[int] = []
-    for array in arrays:
-        words += (array.__array_interface__["data"][0], *array.shape, *array.strides)
-    return np.array(words, np.int64), arrays
 
 
 def _rooms(compiled: CompiledKernel, parts: int, block: Dimensions) -> list[Array]:

@@ -12,12 +12,11 @@ import _thread
 import threading
 import time
 from collections.abc import Callable
-from types import ModuleType
 
 import numba
 import numpy as np
 
-from warpdrive.backends.cpu import cache
+from warpdrive.backends.cpu.native import native_module
 
 PARTS_PER_THREAD = 4
 """How finely a launch is cut: enough that threads of unequal speed end together."""
@@ -92,7 +91,7 @@ class _Pool:
     """The calling thread's helpers, and the job that they share."""
 
     def __init__(self) -> None:
-        self.module = _native_code()
+        self.module = native_module(_TEXT)
         self.job = np.zeros((5 + MAX_THREADS) * 8, np.int64)
         self.busy = threading.Lock()
         self.doors: list[_thread.LockType] = []
@@ -156,14 +155,3 @@ def launch_on_all_cores(function: int, table: int, parts: int) -> Callable[[], N
     if helpers == 0:
         return lambda: run_alone(function, table)
     return lambda: pool.launch(function, table, parts, helpers)
-
-
-def _native_code() -> ModuleType:
-    key = cache.key_of(_TEXT)
-    if cache.is_stored(key):
-        try:
-            return cache.load(key, "kernel")
-        except Exception:  # what was stored is damaged
-            cache.discard(key)
-    cache.store(key, {"kernel": _TEXT})
-    return cache.load(key, "kernel")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -101,7 +102,7 @@ def test_an_array_without_dimensions_is_memory():
 
 def test_shapes_of_local_arrays_are_compiled_in_for_each_value():
     out = np.zeros(1)
-    for length in (3, 4, 3):
+    for length in (3, 4, 3, 3, np.int16(4)):
         remember[1, 1](out, length)
         assert out[0] == 5 + length
 
@@ -116,6 +117,99 @@ def test_the_same_kernel_with_other_arguments_each_time():
 
 
 @wd.kernel
+def measure(out, array, number):
+    """Write down all that is known of the arguments."""
+    out[0] = array.shape[0]
+    out[1] = array.shape[1]
+    out[2] = array[array.shape[0] - 1, array.shape[1] - 1]
+    out[3] = number * 0.5
+
+
+def measured(array, number=2):
+    out = np.zeros(4)
+    measure[1, 1](out, array, number)
+    return out.tolist()
+
+
+def test_one_array_that_changes_between_launches_is_read_anew():
+    array = np.zeros((2, 3))
+    array.flat = range(6)
+    assert measured(array) == [2, 3, 5, 1]
+    array.shape = (3, 2)
+    assert measured(array) == [3, 2, 5, 1]
+    array.resize((500, 300), refcheck=False)  # moves it
+    array[-1, -1] = 8
+    assert measured(array) == [500, 300, 8, 1]
+    array.dtype = np.int64
+    array[-1, -1] = 9
+    assert measured(array) == [500, 300, 9, 1]
+    array.flags.writeable = False
+    assert measured(array) == [500, 300, 9, 1]
+    with pytest.raises(wd.errors.WarpDriveError, match="readonly"):
+        measure[1, 1](array[0], array, 2)
+
+
+def test_kinds_of_arguments_in_turns():
+    """A launch takes over what it knows of one before only if the arguments are of the very same kinds."""
+
+    class Subclass(np.ndarray):
+        pass
+
+    base = np.arange(12.0).reshape(3, 4)
+    views = [base, base.T, base[::2, ::2], base.astype(np.float32), base.astype("i1"), torch.from_numpy(base)]
+    views += [torch.ones(3, 4), torch.nn.Parameter(torch.ones(2, 2)), base.view(Subclass)]
+    numbers = [2, 2.0, np.float32(0.5), np.int8(3), True, 2**63, -2, 2**62, np.uint64(2**63)]
+    for _ in range(3):
+        for view in views:
+            last = view[-1, -1].item()
+            assert measured(view) == [*view.shape, last, 1]
+        for number in numbers:
+            assert measured(base, number) == [3, 4, 11, float(number) / 2]
+    with pytest.raises(wd.errors.WarpDriveError, match="dtype object"):
+        measured(base, 2**64)
+
+
+def test_more_kinds_than_a_launcher_remembers():
+    arrays = [np.ones(2, dtype) for dtype in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")]
+    for factor in (2, 3, 4):
+        for array in arrays:
+            scale[1, 2](array, factor)
+    assert all(array.tolist() == [24, 24] for array in arrays)
+
+
+def test_nothing_keeps_the_arguments_of_a_launch():
+    arrays = [np.ones(3), np.ones(3)]
+    for array in arrays:
+        scale[1, 3](array, 2)
+    dead = [weakref.ref(array) for array in arrays]
+    del array, arrays
+    assert all(ref() is None for ref in dead)
+    tensor = torch.ones(3)
+    for _ in range(2):
+        scale[1, 3](tensor, 2)
+    dead = [weakref.ref(tensor.untyped_storage())]
+    del tensor
+    assert dead[0]() is None
+
+
+def test_a_launch_in_the_middle_of_a_launch():
+    """Such as by a signal's handler, or by what is done when an object is no longer needed."""
+
+    class Launching(torch.Tensor):
+        def numpy(self):
+            inner = torch.ones(3)
+            scale[1, 3](inner, 5.0)
+            found.append(inner.tolist())
+            return super().numpy()
+
+    found, outer = [], torch.ones(3).as_subclass(Launching)
+    for _ in range(3):
+        scale[1, 3](outer, 2.0)
+    assert outer.tolist() == [8] * 3
+    assert len(found) >= 3 and all(inner == [5] * 3 for inner in found)
+
+
+@wd.kernel
 def rotate_often(array, rounds):
     i, n = cuda.threadIdx.x, cuda.blockDim.x
     for _ in range(rounds):
@@ -127,10 +221,12 @@ def rotate_often(array, rounds):
 
 def test_several_python_threads_may_launch_one_kernel():
     def work(seed):
-        array = np.random.default_rng(seed).random((30, 20))
+        dtype = (np.float32, np.float64)[seed % 2]
+        array = np.random.default_rng(seed).random((30, 20), dtype)
         expected = np.roll(array, -50, axis=1)
         for _ in range(50):
             rotate_often[30, 20](array, 1)
+            array = array.copy()
         return np.array_equal(array, expected)
 
     rotate_often[30, 20](np.zeros((30, 20)), 1)

@@ -1,0 +1,169 @@
+"""The table of words that tells machine code where the arguments of a launch are.
+
+Asking NumPy for the address, shape and strides of an array in Python takes a microsecond; a launch with other arguments
+of the same kinds has them read by compiled code instead, from the ``PyArrayObject`` of NumPy's C API, whose fields are
+part of its stable binary interface.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from warpdrive.backends.cpu.native import native_module
+
+Array = npt.NDArray[Any]
+
+C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE = 0x1, 0x2, 0x400
+"""Bits of ``ndarray.flags.num``: NPY_ARRAY_C_CONTIGUOUS and its like in NumPy's C API."""
+
+KIND = C_CONTIGUOUS | F_CONTIGUOUS | WRITEABLE
+"""The flags that code is compiled for."""
+
+# A row of ``expected`` says of one argument: its type, where in the table its words begin (-1 for a number, which has
+# none here), its dtype, its number of dimensions and its flags. No function here lets go of the GIL, so that what they
+# read stands still.
+_TEXT = f"""
+from numba import njit
+from warpdrive.backends.cpu.intrinsics import load_word, store_word
+
+ITEMS = {tuple.__basicsize__}
+TYPE = {object.__basicsize__ - 8}
+DATA, DIMENSIONS, SHAPE, STRIDES, BASE, DTYPE, FLAGS = ({object.__basicsize__} + 8 * n for n in range(7))
+INT = 0xFFFFFFFF
+KIND = {KIND}
+
+@njit("boolean(intp, intp, intp, intp)", cache=True, _nrt=False)
+def take_arrays(arguments, expected, count, table):
+    for i in range(count):
+        row = expected + 40 * i
+        argument = load_word(arguments + ITEMS + 8 * i)
+        if load_word(argument + TYPE) != load_word(row):
+            return False
+        place = load_word(row + 8)
+        if place < 0:
+            continue
+        dimensions = load_word(argument + DIMENSIONS) & INT
+        if (
+            load_word(argument + DTYPE) != load_word(row + 16)
+            or dimensions != load_word(row + 24)
+            or load_word(argument + FLAGS) & KIND != load_word(row + 32)
+        ):
+            return False
+        words = table + 8 * place
+        store_word(words, load_word(argument + DATA))
+        shape, strides = load_word(argument + SHAPE), load_word(argument + STRIDES)
+        for axis in range(dimensions):
+            store_word(words + 8 + 8 * axis, load_word(shape + 8 * axis))
+            store_word(words + 8 + 8 * (dimensions + axis), load_word(strides + 8 * axis))
+    return True
+"""
+
+
+class ArgumentTable:
+    """Words for arrays, one after the other: the address, the shape, and the strides in bytes.
+
+    ``own`` are the backend's arrays, which come first and stay. ``arguments`` are the values that a kernel is launched
+    with, each with the array that stands for it, or None for a value that is compiled in.
+    """
+
+    def __init__(self, own: Sequence[Array], arguments: Sequence[tuple[Any, Array | None]]) -> None:
+        words = [word for array in own for word in words_of(array)]
+        rows: list[tuple[int, ...]] = []
+        self._own = own
+        self.arguments: Sequence[tuple[Any, Array | None]] = arguments
+        self._known: list[Any] = []  # types and dtypes, kept so that no other gets the address of one
+        self._tensors: list[int] = []
+        self._numbers: list[tuple[int, Array]] = []
+        self._constants: list[tuple[int, Any]] = []
+        for index, (value, array) in enumerate(arguments):
+            has_memory = isinstance(value, (np.ndarray, torch.Tensor))
+            if array is None:
+                self._constants.append((index, value))
+            elif not has_memory:
+                self._numbers.append((index, array))
+            if array is not None and has_memory:
+                rows.append((id(type(array)), len(words), id(array.dtype), array.ndim, array.flags.num & KIND))
+                self._known += (type(array), array.dtype)
+            else:
+                rows.append((id(type(value)), -1, 0, 0, 0))
+                self._known.append(type(value))
+            if isinstance(value, torch.Tensor):
+                self._tensors.append(index)
+            words += words_of(array) if array is not None else ()
+        self._words = np.array(words, np.int64)
+        self.address = int(self._words.ctypes.data)
+        self._expected = np.array(rows, np.int64)
+        self._where = int(self._expected.ctypes.data), len(rows), self.address
+        native = _native()
+        self._take_arrays = native.take_arrays if native else None
+        self.can_be_refilled = native is not None and all(_can_be_replaced(value) for value, _ in arguments)
+
+    def refill(self, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Put other arguments in place of those in the table, if they are of the same kinds.
+
+        Returns what must live until the launch is over, or None if the arguments do not fit; what is then in the table
+        is undefined. The caller sees to it that nobody else uses the table.
+        """
+        if self._take_arrays is None or len(arguments) != self._where[1]:
+            return None
+        try:
+            if self._tensors:
+                given = list(arguments)
+                for index in self._tensors:
+                    given[index] = _memory_of(given[index])
+                arguments = tuple(given)
+            if not self._take_arrays(id(arguments), *self._where):
+                return None
+            for index, cell in self._numbers:
+                cell[0] = arguments[index]
+        except (TypeError, RuntimeError, OverflowError):  # not such a tensor or number
+            return None
+        for index, value in self._constants:
+            if arguments[index] != value:
+                return None
+        return arguments
+
+
+def words_of(array: Array) -> tuple[int, ...]:
+    """Return the words of one array."""
+    return (array.__array_interface__["data"][0], *array.shape, *array.strides)
+
+
+def _memory_of(tensor: Any) -> Array:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError
+    return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
+
+
+def _can_be_replaced(value: Any) -> bool:
+    """Whether another argument of the same type, and for an array dtype, rank and layout, is of the same kind.
+
+    A large Python integer is not: numbers of its type are signed or unsigned depending on their value.
+    """
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, (np.ndarray, torch.Tensor, float, complex, np.number, np.bool_))
+
+
+@cache
+def _native() -> ModuleType | None:
+    """Return the compiled functions, or None where Python or NumPy lay objects out in another way."""
+    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    if sys.implementation.name != "cpython" or struct.calcsize("P") != 8 or not has_gil:
+        return None
+    module = native_module(_TEXT)
+    array = np.zeros((3, 4), np.float32)[::2, 1:]
+    arguments = (array,)
+    found = np.zeros(5, np.int64)
+    expected = np.array([id(np.ndarray), 0, id(array.dtype), array.ndim, array.flags.num & KIND], np.int64)
+    fits = module.take_arrays(id(arguments), expected.ctypes.data, 1, found.ctypes.data)
+    return module if fits and tuple(found.tolist()) == words_of(array) else None
