@@ -25,18 +25,21 @@ from warpdrive.checks.silent_log import Line, SilentLog
 
 
 class _Access(NamedTuple):
-    """One access; ``kind`` is how the message calls it."""
+    """One access; ``kind`` is "reads", "writes" or "changes" (atomically)."""
 
     kind: str
+    memory: Block
     block: int
     thread: int
     line: Line
 
 
+_WORDS = {"reads": "reads", "writes": "writes", "changes": "atomically changes"}
 _By = tuple[int, int, int]
 """By whom an element was accessed: thread, and number and identity of a line."""
-_When = tuple[int, int, int, Line, Any]
-"""The last time: block, epoch (which counts barriers and blocks), time, line and the value that was written."""
+_When = tuple[int, int, int, Line, Block, Any]
+"""The last time: block, epoch (which counts barriers and blocks), time, line, the array and the value that was
+written."""
 
 
 class _Element:
@@ -106,7 +109,7 @@ class AccessLog(SilentLog):
             self._compare(block, address, "writes", element.writes, "reads", line)
         if element.changes and not self.order_matters:
             self._note_order(element.changes)
-        element.reads[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, None
+        element.reads[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, block, None
 
     def write(self, block: Block, address: int, value: Any) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
@@ -122,7 +125,7 @@ class AccessLog(SilentLog):
             self._compare(block, address, "reads", element.reads, "writes", line)
         if element.changes:
             self._compare(block, address, "changes", element.changes, "writes", line)
-        element.writes[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, value
+        element.writes[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, block, value
 
     def atomic(self, block: Block, address: int, value: Any) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
@@ -139,7 +142,7 @@ class AccessLog(SilentLog):
         if not self.order_matters:
             self._note_order(element.changes)
             self._note_order(element.reads)
-        element.changes[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, None
+        element.changes[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, block, None
         self.order.atomic(self.block, self.thread, address)
 
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
@@ -215,7 +218,7 @@ class AccessLog(SilentLog):
     ) -> None:
         """Report a race with each line that one of the other accesses, of the same element, was made by."""
         told = set()
-        for (thread, number, code), (other_block, epoch, time, other_line, other_value) in others.items():
+        for (thread, number, code), (other_block, epoch, time, other_line, memory, other_value) in others.items():
             if other_block == self.block and (epoch != self.epoch or thread == self.thread):
                 continue  # the program or a barrier orders them
             self.order_matters = True
@@ -223,8 +226,8 @@ class AccessLog(SilentLog):
                 continue
             if not self.order.is_before(other_block, thread, time, self.block, self.thread):
                 told.add((code, number))
-                first = _Access(rival, other_block, thread, other_line)
-                self._race(block, address, first, _Access(kind, self.block, self.thread, line))
+                first = _Access(rival, memory, other_block, thread, other_line)
+                self._race(address, first, _Access(kind, block, self.block, self.thread, line))
 
     def _note_order(self, others: dict[_By, _When]) -> None:
         """Note whether other threads' accesses of an element are in no order with the one that is made now."""
@@ -233,20 +236,25 @@ class AccessLog(SilentLog):
             for (thread, _, _), (block, epoch, *_) in others.items()
         )
 
-    def _race(self, block: Block, address: int, first: _Access, second: _Access) -> None:
-        index = block.index_of(address)
-        element = f"'{block.name}[{told_index(index)}]'"
+    def _race(self, address: int, first: _Access, second: _Access) -> None:
+        index = second.memory.index_of(address)
+        element = f"'{second.memory.name}[{told_index(index)}]'"
         threads = [self.grid.thread_name(access.thread) for access in (first, second)]
         blocks = [self.grid.block_name(access.block) for access in (first, second)]
         if first.block == second.block:
-            who = [f"thread {thread} {access.kind}" for thread, access in zip(threads, (first, second), strict=True)]
+            who = [
+                f"thread {thread} {_WORDS[access.kind]}"
+                for thread, access in zip(threads, (first, second), strict=True)
+            ]
             what = f"{who[0]} and {who[1]} {element} in block {blocks[0]}, with no barrier between"
         else:
-            who = [f"block {name} {access.kind}" for name, access in zip(blocks, (first, second), strict=True)]
+            who = [f"block {name} {_WORDS[access.kind]}" for name, access in zip(blocks, (first, second), strict=True)]
             what = f"{who[0]} and {who[1]} {element} in one launch (threads {threads[0]} and {threads[1]})"
+        if first.memory.name != second.memory.name:
+            what += f" ('{first.memory.name}[{told_index(first.memory.index_of(address))}]' is the same memory)"
         kinds, lines = (first.kind, second.kind), (_place(first.line), _place(second.line))
         what_to_do = advice.for_race(kinds, lines, is_within_a_block=first.block == second.block)
-        self.find("races", block.name, index, [first.line, second.line], what, what_to_do, first)
+        self.find("races", second.memory.name, index, [first.line, second.line], what, what_to_do, first)
 
     def _put(self, block: Block, address: int, value: Any, line: Line) -> None:
         if block.written is not None:

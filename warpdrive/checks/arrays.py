@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from warpdrive.checks.memory import Array, Block
+from warpdrive.checks.memory import Array, Block, leaves
 
 
 class Log(Protocol):
@@ -54,7 +54,7 @@ class CheckedArray:
         index, address = place
         if self.dtype.names is not None:
             return CheckedRecord(self._array[index], address, self._block, self._log)
-        self._log.read(self._block, address)
+        self._tell_of(self._log.read, address)
         return self._loaded(self._array[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -70,7 +70,7 @@ class CheckedArray:
         if type(value) is not self.dtype.type:
             value = stored(value, self.dtype)
         self._array[index] = value
-        self._log.write(self._block, address, self._array[index])
+        self._tell_of(self._log.write, address, self._array[index])
 
     def change(self, index: Any, new: Callable[[Any], Any]) -> Any:
         """Change an element atomically to what ``new`` makes of it, and return what it was."""
@@ -80,7 +80,7 @@ class CheckedArray:
         index, address = place
         before = self._loaded(self._array[index])
         self._array[index] = stored(new(before), self.dtype)
-        self._log.atomic(self._block, address, self._array[index])
+        self._tell_of(self._log.atomic, address, self._array[index])
         return before
 
     def __len__(self) -> int:
@@ -105,11 +105,22 @@ class CheckedArray:
         return f"{self._block.name}: {self._array!r}"
 
     def _view(self, array: Array) -> CheckedArray:
+        self._block.is_mixed |= array.itemsize != self.dtype.itemsize and self.dtype.names is None
         return CheckedArray(array, self._block, self._log)
 
     def _fill(self, value: Any) -> None:
         for place in np.ndindex(self.shape):
             self[place] = value[place[-value.ndim :]] if isinstance(value, CheckedArray) else value
+
+    def _tell_of(self, access: Callable[..., None], address: int, *value: Any) -> None:
+        if self._block.is_mixed:
+            for byte in range(self.dtype.itemsize):
+                access(self._block, address + byte, *value)
+        elif self.dtype.names is not None:
+            for leaf in leaves(self.dtype):
+                access(self._block, address + leaf, *value)
+        else:
+            access(self._block, address, *value)
 
     def _element(self, index: Any) -> tuple[Any, int] | None:
         """Return the index and address of an element within the array, or None for any other index: the quick way."""
@@ -207,7 +218,8 @@ class CheckedRecord:
 
     def read_all(self) -> Any:
         """Read the whole record."""
-        self._log.read(self._block, self._address)
+        for leaf in leaves(self._record.dtype):
+            self._log.read(self._block, self._address + leaf)
         return self._record.copy()
 
 

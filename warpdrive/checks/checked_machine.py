@@ -15,7 +15,7 @@ from warpdrive.checks.arrays import CheckedArray
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.linking import Linker
 from warpdrive.checks.machine import Machine, Thread, ThreadLinker
-from warpdrive.checks.memory import Array, Block
+from warpdrive.checks.memory import Array, Block, mark_mixed
 from warpdrive.checks.order import Order, forwards
 from warpdrive.checks.silent_log import Line, SilentLog
 from warpdrive.kernels.errors import KernelError
@@ -42,6 +42,7 @@ class CheckedMachine(Machine):
         """Run the kernel on arrays and numbers. Raises :class:`KernelError` for an exception in the kernel."""
         self.log.begin_launch()
         self.arguments = {name: Block(name, v) for name, v in arguments.items() if isinstance(v, np.ndarray)}
+        mark_mixed(list(self.arguments.values()))
         given = [
             CheckedArray(value, self.arguments[name], self.log) if name in self.arguments else value
             for name, value in arguments.items()
@@ -93,7 +94,8 @@ class CheckedMachine(Machine):
     def array(self, kind: str, shape: tuple[int, ...], dtype: Any, name: str, buffer: Any = None) -> Any:
         """See :class:`Machine`."""
         array = super().array(kind, shape, dtype, name, buffer)
-        return CheckedArray(array, Block(name, array, kind == "local", written=set()), self.log)
+        is_mixed = buffer is not None
+        return CheckedArray(array, Block(name, array, kind == "local", written=set(), is_mixed=is_mixed), self.log)
 
 
 class CheckedLinker(ThreadLinker):

@@ -21,6 +21,7 @@ from numba.core.errors import NumbaError
 
 from warpdrive.checks import advice
 from warpdrive.checks.findings import Finding, Report
+from warpdrive.checks.helpers import HELPERS
 from warpdrive.checks.inference import StandIn, TypedFunction, infer, typed_argument
 from warpdrive.kernels.source import FunctionSource
 
@@ -69,6 +70,7 @@ class _Reader:
         self.report, self.given = report, given
         self.is_double = bool(given & set(_DOUBLE)) and not given & set(_SINGLE)
         self.bodies: dict[Any, _Body] = {}
+        self.told: dict[_Cause, tuple[str, ...]] = {}
 
     def body(self, function: TypedFunction, arguments: Mapping[str, Causes]) -> _Body:
         """Return what is found in a function whose ``arguments`` are float64 for these reasons."""
@@ -157,13 +159,8 @@ class _Body:
     def array(self, node: Any, stand_in: StandIn, dtype: Any) -> None:
         if dtype in (*_DOUBLE, types.int64, types.uint64) and dtype not in self.reader.given:
             kind = stand_in.path.partition(".")[0]
-            self.add(
-                node,
-                str(dtype),
-                (),
-                f"a {kind} array of {dtype} takes twice the memory of one half as wide",
-                advice.WIDE_ARRAY,
-            )
+            message = f"a {kind} array of {dtype} takes twice the memory of one half as wide"
+            self.add((_place_of(node),), str(dtype), message, advice.WIDE_ARRAY)
 
     def causes(self, node: Any) -> Causes:
         """Return why a value is float64; nothing if it is not."""
@@ -245,16 +242,16 @@ class _Body:
         return f" {sign} ".join(kinds)
 
     def find(self, node: Any, cause: _Cause) -> None:
-        self.add(
-            node,
-            cause.text,
-            (cause.place,) if cause.place and cause.place != _place_of(node) else (),
-            f"computes in float64 because of {cause.text}",
-            advice.FLOAT64,
-        )
+        """Report a cause; one that stands elsewhere is told once, with the first line that computes with it."""
+        lines = (_place_of(node), cause.place) if cause.place not in ("", _place_of(node)) else (_place_of(node),)
+        if len(lines) > 1:
+            lines = self.reader.told.setdefault(cause, lines)
+        self.add(lines, cause.text, f"computes in float64 because of {cause.text}", advice.FLOAT64)
 
-    def add(self, node: Any, text: str, others: tuple[str, ...], message: str, what_to_do: str) -> None:
-        self.reader.report.add(Finding("float64", text, (), (), (), (_place_of(node), *others), message, what_to_do))
+    def add(self, lines: tuple[str, ...], text: str, message: str, what_to_do: str) -> None:
+        """Report something, unless it stands in a library function: its user cannot change that."""
+        if self.function.source.file not in HELPERS:
+            self.reader.report.add(Finding("float64", text, (), (), (), lines, message, what_to_do))
 
 
 def _operands(node: Any) -> list[Any]:

@@ -11,7 +11,9 @@ import numba
 import numpy as np
 from numba import types
 from numba.core import compiler, ir, typed_passes
+from numba.core.compiler import StateDict
 from numba.core.registry import cpu_target
+from numba.core.rewrites.static_raise import RewriteConstRaises
 from numba.core.ssa import reconstruct_ssa
 from numba.core.typing.templates import AbstractTemplate, Signature, signature
 from numba.extending import typeof_impl
@@ -85,7 +87,12 @@ def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
     linker = Linker(source, lambda callee: StandIn(callee.name, callee), _typed_intrinsic)
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     typing_context.refresh()
-    code = reconstruct_ssa(compiler.run_frontend(linker.link()))
+    code = compiler.run_frontend(linker.link())
+    raises = RewriteConstRaises(StateDict(func_ir=code))
+    for label, block in list(code.blocks.items()):
+        if raises.match(code, block, None, None):
+            code.blocks[label] = raises.apply()
+    code = reconstruct_ssa(code)
     inferred = typed_passes.type_inference_stage(typing_context, target_context, code, arguments, None)
     return TypedFunction(source, code, inferred.typemap, inferred.calltypes, inferred.return_type)
 

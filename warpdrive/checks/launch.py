@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import gc
-import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from numba.cuda import random as cuda_random
-
-import warpdrive.random
 from warpdrive.checks.access_log import AccessLog
 from warpdrive.checks.advice import WAITING
 from warpdrive.checks.checked_machine import CheckedMachine
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.float64 import check_types
 from warpdrive.checks.grid import Grid
+from warpdrive.checks.helpers import HELPERS
 from warpdrive.checks.memory import as_array, copies
 from warpdrive.checks.order import Order, compare, others
 from warpdrive.checks.silent_log import EndlessError, SilentLog
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel, kernel
 from warpdrive.kernels.source import FunctionSource
-
-_HELPERS = tuple(inspect.getfile(module) for module in (warpdrive.random, cuda_random))
 
 
 def check_launch(
@@ -84,7 +79,7 @@ class CheckedLaunches:
         self, source: FunctionSource, grid: Grid, report: Report, *, nan: bool = False, **options: Any
     ) -> None:
         self.source, self.grid, self.report, self.options = source, grid, report, options
-        self.log = AccessLog(report, grid, nan, _HELPERS)
+        self.log = AccessLog(report, grid, nan, HELPERS)
         self.machine = CheckedMachine(source, grid, self.log, **options)
 
     @cached_property

@@ -19,7 +19,8 @@ class Block:
     """A piece of memory that kernels know by a name: an argument, or a shared or local array.
 
     ``written`` holds the addresses of the elements that were written, where nothing was there from the start; it is
-    None for an argument (``is_argument``), whose memory outlives the launch.
+    None for an argument (``is_argument``), whose memory outlives the launch. ``is_mixed`` tells that elements of other
+    sizes lie in the same memory: accesses are then told byte by byte.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Block:
     written: set[int] | None = None
     writers: dict[int, Any] = field(default_factory=dict)
     is_argument: bool = field(init=False)
+    is_mixed: bool = False
 
     def __post_init__(self) -> None:
         self.is_argument = self.written is None
@@ -43,6 +45,26 @@ class Block:
                 index[axis] = -(-rest // stride)
             rest -= index[axis] * stride
         return tuple(int(i) for i in index)
+
+
+def mark_mixed(blocks: Sequence[Block]) -> None:
+    """Mark the arrays that share memory with others whose elements have another size."""
+    for block in blocks:
+        low, high = _extent(block.array)
+        for other in blocks:
+            other_low, other_high = _extent(other.array)
+            if other.array.itemsize != block.array.itemsize and low < other_high and other_low < high:
+                block.is_mixed = True
+
+
+def leaves(dtype: Any) -> list[int]:
+    """Return the offset of each number in an element of ``dtype``: of a record, in all of its fields."""
+    if dtype.subdtype is not None:
+        part, shape = dtype.subdtype
+        return [k * part.itemsize + leaf for k in range(int(np.prod(shape))) for leaf in leaves(part)]
+    if dtype.names is not None:
+        return [dtype.fields[name][1] + leaf for name in dtype.names for leaf in leaves(dtype.fields[name][0])]
+    return [0]
 
 
 def as_array(value: Any) -> Any:

@@ -308,6 +308,129 @@ def across_warps_with_a_barrier_of_the_warp(x):
     x[63 - i] = -1  # race
 
 
+@racy("tiles", 1, 4, zeros(4))
+def double_buffer_read_where_it_is_written(x):
+    tiles = cuda.shared.array((2, 4), float32)
+    i = cuda.threadIdx.x
+    tiles[0, i] = i
+    cuda.syncthreads()
+    for step in range(2):
+        tiles[(step + 1) % 2, i] = tiles[(step + 1) % 2, (i + 1) % 4] + i if step else tiles[0, i]  # race
+        cuda.syncthreads()
+    x[i] = tiles[0, i]
+
+
+@racy("tiles", 1, 4, zeros(4))
+def double_buffer_without_barrier(x):
+    tiles = cuda.shared.array((2, 4), float32)
+    i = cuda.threadIdx.x
+    tiles[0, i] = i
+    cuda.syncthreads()
+    for step in range(2):
+        tiles[(step + 1) % 2, i] = tiles[step % 2, (i + 1) % 4]  # race
+    cuda.syncthreads()
+    x[i] = tiles[0, i]
+
+
+@racy("x", 1, 4, np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (4,), (0,)))
+def broadcast_array_written(x):
+    i = cuda.threadIdx.x
+    x[i] = i  # race
+
+
+MEMORY = zeros(8)
+
+
+@racy("low", 1, 4, MEMORY[:5], MEMORY[4:])
+def two_arguments_that_overlap(low, high):
+    i = cuda.threadIdx.x
+    low[i + 1] = i  # race
+    high[i] = i + 9  # race
+
+
+@racy("rows", 1, 4, zeros(4, 4))
+def row_and_column(rows):
+    i = cuda.threadIdx.x
+    own = rows[i]
+    other = rows.T[i]
+    own[(i + 2) % 4] = i  # race
+    other[(i + 2) % 4] = i + 4  # race
+
+
+@racy("counter", 1, 4, counts(1), zeros(4))
+def atomic_counter_read_plainly_and_then_cleared(counter, out):
+    i = cuda.threadIdx.x
+    cuda.atomic.add(counter, 0, 1)
+    cuda.syncthreads()
+    out[i] = counter[0]  # race
+    if i == 0:
+        counter[0] = 0  # race
+
+
+@racy("total", 1, 4, floats(4), zeros(1))
+def reduction_cleared_after_the_barrier(x, total):
+    i = cuda.threadIdx.x
+    cuda.syncthreads()
+    if i == 3:
+        total[0] = 0  # race
+    cuda.atomic.add(total, 0, x[i])  # race
+
+
+@racy("warp", 1, 64, zeros(2))
+def sums_of_warps_added_up_without_barrier(out):
+    warp = cuda.shared.array(2, float32)
+    i = cuda.threadIdx.x
+    if i % 32 == 0:
+        warp[i // 32] = i  # race
+    cuda.syncwarp()
+    if i == 0:
+        out[0] = warp[0] + warp[1]  # race
+
+
+@racy("x", (2, 2), (2, 2), zeros(4, 4))
+def halo_written_by_two_blocks(x):
+    i, j = cuda.grid(2)
+    x[i, j] = i  # race
+    if cuda.threadIdx.x == 1 and i + 1 < 4:
+        x[i + 1, j] = -1  # race
+
+
+@racy("x", 1, 4, zeros(4))
+def barrier_in_a_device_function_that_comes_too_early(x):
+    i = cuda.threadIdx.x
+    x[i] = meet_and_read(x, (i + 3) % 4) + 1
+
+
+@racy("state", 1, 4, counts(2))
+def set_if_unset(state):
+    if state[0] == 0:  # race
+        state[0] = 1  # race
+        cuda.atomic.add(state, 1, 1)
+
+
+@racy("x", 1, 4, zeros(8))
+def stride_taken_for_the_number_of_threads(x):
+    for i in range(cuda.threadIdx.x, 8, 2):
+        x[i] = cuda.threadIdx.x  # race
+
+
+@racy("prefix", 1, 8, counts(8))
+def blelloch_scan_without_barrier_on_the_way_down(x):
+    prefix = cuda.shared.array(8, int32)
+    i = cuda.threadIdx.x
+    prefix[i] = 1
+    cuda.syncthreads()
+    step = 4
+    while step > 0:
+        if i % (2 * step) == 0:
+            left = prefix[i]  # race
+            prefix[i] += prefix[i + step]  # race
+            prefix[i + step] = left  # race
+        step //= 2
+    cuda.syncthreads()
+    x[i] = prefix[i]
+
+
 # --- clean ---
 
 
@@ -557,12 +680,56 @@ def one_thread_alone(x):
         x[i] = x[i - 1] + np.float32(1)
 
 
+@clean(1, 4, MEMORY[:4], MEMORY[4:])
+def two_halves_of_one_array(low, high):
+    i = cuda.threadIdx.x
+    low[i] = i
+    high[i] = low[i]
+
+
+@clean(1, 4, zeros(4, 4), zeros(4))
+def rows_and_columns_apart_in_time(rows, out):
+    i = cuda.threadIdx.x
+    own = rows[i]
+    own[0] = i
+    cuda.syncthreads()
+    out[i] = rows.T[0][3 - i]
+
+
+@clean(1, 64, zeros(2))
+def sums_of_warps(out):
+    warp = cuda.shared.array(2, float32)
+    i = cuda.threadIdx.x
+    if i % 32 == 0:
+        warp[i // 32] = i
+    cuda.syncthreads()
+    if i == 0:
+        out[0] = warp[0] + warp[1]
+
+
+@clean(1, 4, np.lib.stride_tricks.as_strided(np.ones(1, np.float32), (4,), (0,)), zeros(4))
+def broadcast_array_read(x, out):
+    i = cuda.threadIdx.x
+    out[i] = x[i]
+
+
+@clean(1, 4, counts(1), zeros(4))
+def atomic_counter_cleared_after_a_barrier(counter, out):
+    i = cuda.threadIdx.x
+    cuda.atomic.add(counter, 0, 1)
+    cuda.syncthreads()
+    out[i] = counter[0]
+    cuda.syncthreads()
+    if i == 0:
+        counter[0] = 0
+
+
 # --- the tests ---
 
 
 def test_the_corpora_are_large_enough():
-    assert len(RACY) >= 25
-    assert len(CLEAN) >= 25
+    assert len(RACY) >= 40
+    assert len(CLEAN) >= 30
 
 
 @pytest.mark.parametrize("launch", RACY)
@@ -616,7 +783,9 @@ def test_arguments_that_share_memory_are_seen_as_one():
         rows[(i + 1) % 4] = 9
 
     x = zeros(4, 1)
-    assert wd.check_launch(through_two_names, 1, 4, x, x.reshape(-1)).races
+    races = {race.array: race for race in wd.check_launch(through_two_names, 1, 4, x, x.reshape(-1)).races}
+    assert "'rows[1]' in block 0" in races["x"].message or "'x[0, 0]' is the same memory" in races["rows"].message
+    assert "is the same memory" in races["rows"].message
 
 
 def test_the_arguments_are_not_modified():
@@ -624,3 +793,69 @@ def test_the_arguments_are_not_modified():
     before = x.copy()
     wd.check_launch(shift_in_place, 1, N, x)
     np.testing.assert_array_equal(x, before)
+
+
+RECORD = np.dtype([("mass", np.float32), ("place", np.float32, (2,)), ("id", np.int64)])
+
+
+def test_fields_of_a_record_are_elements_of_their_own():
+    @wd.kernel
+    def two_fields(particles):
+        if cuda.threadIdx.x == 0:
+            particles[0].mass = 1
+        elif cuda.threadIdx.x == 1:
+            particles[0].id = 2
+        else:
+            particles[0].place[cuda.threadIdx.x - 2] = 3
+
+    assert wd.check_launch(two_fields, 1, 4, np.zeros(1, RECORD)).clean
+
+    @wd.kernel
+    def a_field_and_the_whole(particles):
+        if cuda.threadIdx.x == 0:
+            particles[0].id = 2
+        else:
+            particles[1] = particles[0]
+
+    (race,) = wd.check_launch(a_field_and_the_whole, 1, 2, np.zeros(2, RECORD)).races
+    assert (race.array, race.index) == ("particles", (0,))
+
+
+def test_arrays_of_other_dtypes_in_one_memory_are_seen_as_one():
+    @wd.kernel
+    def dynamic(out):
+        narrow = cuda.shared.array(0, int32)
+        wide = cuda.shared.array(0, np.float64)
+        i = cuda.threadIdx.x
+        if i == 0:
+            wide[0] = 1.5  # bytes 0 to 7
+        else:
+            narrow[i] = 7  # of thread 1: bytes 4 to 7
+        out[i] = 0
+
+    races = wd.check_launch(dynamic, 1, 2, zeros(2), shared_bytes=16).races
+    assert {race.array for race in races} == {"narrow"}
+    assert "'wide[0]' is the same memory" in races[0].message
+
+    @wd.kernel
+    def apart(out):
+        narrow = cuda.shared.array(0, int32)
+        wide = cuda.shared.array(0, np.float64)
+        i = cuda.threadIdx.x
+        if i == 0:
+            wide[1] = 1.5
+        else:
+            narrow[i] = 7
+        out[i] = 0
+
+    assert not wd.check_launch(apart, 1, 2, zeros(2), shared_bytes=16).races
+
+    @wd.kernel
+    def arguments(words, whole):
+        if cuda.threadIdx.x == 0:
+            whole[0] = 2**40
+        else:
+            words[1] = 7
+
+    memory = np.zeros(2, np.int64)
+    assert wd.check_launch(arguments, 1, 2, memory.view(np.int32), memory).races
