@@ -243,9 +243,9 @@ class _Body:
 
     def find(self, node: Any, cause: _Cause) -> None:
         """Report a cause; one that stands elsewhere is told once, with the first line that computes with it."""
-        lines = (_place_of(node), cause.place) if cause.place not in ("", _place_of(node)) else (_place_of(node),)
-        if len(lines) > 1:
-            lines = self.reader.told.setdefault(cause, lines)
+        lines: tuple[str, ...] = (_place_of(node),)
+        if cause.place not in ("", _place_of(node)):
+            lines = self.reader.told.setdefault(cause, (*lines, cause.place))
         self.add(lines, cause.text, f"computes in float64 because of {cause.text}", advice.FLOAT64)
 
     def add(self, lines: tuple[str, ...], text: str, message: str, what_to_do: str) -> None:
