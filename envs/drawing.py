@@ -1,4 +1,4 @@
-"""What the pictures of the environments have in common: a board with a title, colours, trails that fade."""
+"""What the pictures of the environments have in common: a frame with a title, colours, trails that fade, rods."""
 
 from __future__ import annotations
 
@@ -24,15 +24,46 @@ GRID_LINE = "#dcd8cb"
 
 def board(low: float, high: float, title: str, subtitle: str) -> tuple[Figure, Axes]:
     """Return a square figure (560 x 600 pixels) and its axes from ``low`` to ``high`` in both directions."""
-    figure = Figure(figsize=(5.6, 6.0), dpi=100, facecolor=PAPER)
+    return _paper((low, high), (low, high), 6.0, (0.045, 0.042, 0.91, 0.85), title, subtitle)
+
+
+def scene(x: tuple[float, float], y: tuple[float, float], title: str, subtitle: str) -> tuple[Figure, Axes]:
+    """Return a figure 560 pixels wide and axes over ``x`` and ``y`` (low, high), a unit of one as long as of the other.
+
+    The picture is as high as that needs; the number of pixels is even, as films want it.
+    """
+    width, margin, head = 5.6, 0.25, 0.7
+    inner = width - 2 * margin
+    high = inner * (y[1] - y[0]) / (x[1] - x[0])
+    height = round(50 * (margin + high + head)) / 50
+    place = (margin / width, margin / height, inner / width, high / height)
+    return _paper(x, y, height, place, title, subtitle)
+
+
+def _paper(
+    x: tuple[float, float],
+    y: tuple[float, float],
+    height: float,
+    place: tuple[float, float, float, float],
+    title: str,
+    subtitle: str,
+) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(5.6, height), dpi=100, facecolor=PAPER)
     FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.045, 0.042, 0.91, 0.85))
-    axes.set(xlim=(low, high), ylim=(low, high), xticks=[], yticks=[], facecolor=BOARD)
+    axes = figure.add_axes(place)
+    axes.set(xlim=x, ylim=y, xticks=[], yticks=[], facecolor=BOARD)
     for spine in axes.spines.values():
         spine.set(color=INK, linewidth=1.2)
-    figure.text(0.045, 0.94, title, fontsize=13, fontweight="bold", color=INK, va="center")
-    figure.text(0.955, 0.94, subtitle, fontsize=11, color=INK, va="center", ha="right")
+    line = 1 - 0.36 / height
+    figure.text(0.045, line, title, fontsize=13, fontweight="bold", color=INK, va="center")
+    figure.text(0.955, line, subtitle, fontsize=11, color=INK, va="center", ha="right")
     return figure, axes
+
+
+def rod(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = "#c98b4b") -> None:
+    """Draw a thick line with round ends, and the joint that it turns about at its start."""
+    axes.plot(*zip(start, end, strict=True), color=colour, linewidth=9, solid_capstyle="round", zorder=4)
+    axes.plot(*start, "o", color=PAPER, markeredgecolor=INK, markersize=7, zorder=5)
 
 
 def legend(figure: Figure, entries: Sequence[tuple[str, str]]) -> None:

@@ -43,6 +43,19 @@ def real(
     return float(value)
 
 
+def reals(name: str, value: Any) -> npt.NDArray[np.float32]:
+    """Return a list of one finite number or more as a float32 array; raise ``DefinitionError`` for anything else."""
+    entries = value.tolist() if isinstance(value, np.ndarray) else value
+    if (
+        not isinstance(entries, Sequence)
+        or isinstance(entries, str)
+        or not entries
+        or not all(map(_is_finite_real, entries))
+    ):
+        _refuse(name, value, "a list of one finite number or more")
+    return np.array(entries, np.float32)
+
+
 def flag(name: str, value: Any) -> bool:
     """Return ``value`` as a bool; raise ``DefinitionError`` unless it is True or False."""
     if not isinstance(value, (bool, np.bool_)):

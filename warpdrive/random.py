@@ -101,6 +101,18 @@ def uniform(rng, env, agent):  # type: ignore[no-untyped-def]
 
 
 @device_function
+def four_uniforms(rng, env, agent):  # type: ignore[no-untyped-def]
+    """Return four numbers (float32) of one draw, each uniform in [0, 1) like those of :func:`uniform`."""
+    words = draw(rng, env, agent)
+    return (
+        np.float32(words[0] >> _UNIFORM_SHIFT) * _UNIFORM_STEP,
+        np.float32(words[1] >> _UNIFORM_SHIFT) * _UNIFORM_STEP,
+        np.float32(words[2] >> _UNIFORM_SHIFT) * _UNIFORM_STEP,
+        np.float32(words[3] >> _UNIFORM_SHIFT) * _UNIFORM_STEP,
+    )
+
+
+@device_function
 def normal(rng, env, agent):  # type: ignore[no-untyped-def]
     """Return a number (float32) from the standard normal distribution (Box and Muller, 1958)."""
     words = draw(rng, env, agent)

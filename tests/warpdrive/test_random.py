@@ -36,6 +36,15 @@ def draw_all(rng, uniforms, normals, integers, n):
         integers[env, agent, k] = wd.random.integer(rng, env, agent, n)
 
 
+@wd.kernel
+def draw_fours(rng, fours):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for k in range(fours.shape[2]):
+        a, b, c, d = wd.random.four_uniforms(rng, env, agent)
+        fours[env, agent, k, 0], fours[env, agent, k, 1] = a, b
+        fours[env, agent, k, 2], fours[env, agent, k, 3] = c, d
+
+
 def words(text: str) -> list[int]:
     return [int(word, 16) for word in text.split()]
 
@@ -80,6 +89,13 @@ def test_streams_are_what_the_documentation_says() -> None:
                 expected = radius * math.cos(2 * math.pi * (second[1] >> 8) * 2.0**-24)
                 assert normals[env, agent, k] == pytest.approx(expected, abs=2e-6)
                 assert integers[env, agent, k] == third[0] * 10 >> 32
+
+
+def test_four_numbers_of_one_draw() -> None:
+    fours = np.zeros((2, 3, 2, 4), np.float32)
+    draw_fours[2, 3](initial_rng((7 << 32) + 11, 5, 2, 3), fours)
+    expected = [[[philox((5 + env, agent, k, 0), (11, 7)) for k in range(2)] for agent in range(3)] for env in range(2)]
+    np.testing.assert_array_equal(fours, (np.array(expected) >> 8) * 2.0**-24)
 
 
 def test_a_replica_draws_the_same_whatever_number_there_is() -> None:

@@ -1,0 +1,229 @@
+"""Two links hang down and are to swing up (Sutton 1996, with the book's dynamics; Gymnasium's ``Acrobot-v1``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs import parameters
+from warpdrive.envs.acrobot import reference
+from warpdrive.envs.angles import wrapped
+
+if TYPE_CHECKING:
+    from gymnasium.envs.classic_control import AcrobotEnv
+    from matplotlib.figure import Figure
+
+HALF, ONE, TWO, SIXTH = np.float32(0.5), np.float32(1), np.float32(2), np.float32(1 / 6)
+
+
+@wd.kernel
+def reset(angle_1, angle_2, velocity_1, velocity_2, rng, start_range):
+    """Draw the start state, each number from [-start_range, start_range)."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    u, v, w, z = wd.random.four_uniforms(rng, env, agent)
+    angle_1[env] = (TWO * u - ONE) * start_range
+    angle_2[env] = (TWO * v - ONE) * start_range
+    velocity_1[env] = (TWO * w - ONE) * start_range
+    velocity_2[env] = (TWO * z - ONE) * start_range
+
+
+@wd.device_function
+def accelerations(theta_1, theta_2, omega_1, omega_2, torque, gravity, length_1, mass_1, mass_2, com_1, com_2, inertia):
+    """Return the angular accelerations of both links; the second one's angle is relative to the first."""
+    cosine, sine = math.cos(theta_2), math.sin(theta_2)
+    coupling = mass_2 * length_1 * com_2
+    d_1 = (
+        mass_1 * com_1 * com_1
+        + mass_2 * (length_1 * length_1 + com_2 * com_2 + TWO * length_1 * com_2 * cosine)
+        + TWO * inertia
+    )
+    d_2 = mass_2 * (com_2 * com_2 + length_1 * com_2 * cosine) + inertia
+    phi_2 = mass_2 * com_2 * gravity * math.sin(theta_1 + theta_2)
+    phi_1 = (
+        -coupling * omega_2 * omega_2 * sine
+        - TWO * coupling * omega_2 * omega_1 * sine
+        + (mass_1 * com_1 + mass_2 * length_1) * gravity * math.sin(theta_1)
+        + phi_2
+    )
+    acceleration_2 = (torque + d_2 / d_1 * phi_1 - coupling * omega_1 * omega_1 * sine - phi_2) / (
+        mass_2 * com_2 * com_2 + inertia - d_2 * d_2 / d_1
+    )
+    return -(d_2 * acceleration_2 + phi_1) / d_1, acceleration_2
+
+
+@wd.kernel
+def step(
+    angle_1,
+    angle_2,
+    velocity_1,
+    velocity_2,
+    actions,
+    rewards,
+    terminated,
+    torques,
+    gravity,
+    length_1,
+    mass_1,
+    mass_2,
+    com_1,
+    com_2,
+    inertia,
+    largest_velocity_1,
+    largest_velocity_2,
+    time_step,
+):
+    """Apply the torque for ``time_step`` (Runge and Kutta's method of fourth order), and see how high the end is."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    torque = torques[actions[env, agent]]
+    p, q, v, w = angle_1[env], angle_2[env], velocity_1[env], velocity_2[env]
+
+    # the slopes of p and q are the velocities; a and b are those of v and w
+    half = HALF * time_step
+    a_1, b_1 = accelerations(p, q, v, w, torque, gravity, length_1, mass_1, mass_2, com_1, com_2, inertia)
+    v_2, w_2 = v + half * a_1, w + half * b_1
+    a_2, b_2 = accelerations(
+        p + half * v, q + half * w, v_2, w_2, torque, gravity, length_1, mass_1, mass_2, com_1, com_2, inertia
+    )
+    v_3, w_3 = v + half * a_2, w + half * b_2
+    a_3, b_3 = accelerations(
+        p + half * v_2, q + half * w_2, v_3, w_3, torque, gravity, length_1, mass_1, mass_2, com_1, com_2, inertia
+    )
+    v_4, w_4 = v + time_step * a_3, w + time_step * b_3
+    a_4, b_4 = accelerations(
+        p + time_step * v_3,
+        q + time_step * w_3,
+        v_4,
+        w_4,
+        torque,
+        gravity,
+        length_1,
+        mass_1,
+        mass_2,
+        com_1,
+        com_2,
+        inertia,
+    )
+    sixth = SIXTH * time_step
+    p = wrapped(p + sixth * (v + TWO * v_2 + TWO * v_3 + v_4))
+    q = wrapped(q + sixth * (w + TWO * w_2 + TWO * w_3 + w_4))
+    v += sixth * (a_1 + TWO * a_2 + TWO * a_3 + a_4)
+    w += sixth * (b_1 + TWO * b_2 + TWO * b_3 + b_4)
+
+    angle_1[env], angle_2[env] = p, q
+    velocity_1[env] = min(max(v, -largest_velocity_1), largest_velocity_1)
+    velocity_2[env] = min(max(w, -largest_velocity_2), largest_velocity_2)
+    is_up = -math.cos(p) - math.cos(p + q) > ONE
+    terminated[env] = is_up
+    rewards[env, agent] = np.float32(0) if is_up else -ONE
+
+
+@wd.kernel
+def observe(angle_1, angle_2, velocity_1, velocity_2, observations):
+    """Write ``observations [6]``: cosine and sine of both angles, then both velocities."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = math.cos(angle_1[env])
+    observations[env, agent, 1] = math.sin(angle_1[env])
+    observations[env, agent, 2] = math.cos(angle_2[env])
+    observations[env, agent, 3] = math.sin(angle_2[env])
+    observations[env, agent, 4] = velocity_1[env]
+    observations[env, agent, 5] = velocity_2[env]
+
+
+class Acrobot(wd.Environment):
+    """Two links hang from a fixed joint; a motor in the joint between them is to swing the free end up.
+
+    One agent, whose action chooses a torque. All constants are those of ``Acrobot-v1``.
+
+    Args:
+        torques: what each action applies to the second joint, N m; one number or more.
+        gravity: m/s^2, 0 or more.
+        length_1: m, of the first link, greater than 0.
+        length_2: m, of the second link, greater than 0; for the picture only.
+        mass_1: kg, of the first link, greater than 0.
+        mass_2: kg, of the second link, greater than 0.
+        com_1: m from the first joint to the first link's centre of mass, greater than 0.
+        com_2: m from the second joint to the second link's centre of mass, greater than 0.
+        inertia: kg m^2, of either link about its centre of mass, greater than 0.
+        largest_velocity_1: rad/s, what the first link's velocity is clipped to, greater than 0.
+        largest_velocity_2: rad/s, what the second link's velocity is clipped to, greater than 0.
+        time_step: s, greater than 0.
+        start_range: each number of a start state is uniform within it on either side of 0, 0 or more.
+        episode_length: steps after which an episode is truncated, 1 or more.
+
+    Raises:
+        DefinitionError: a parameter has the wrong type, sign or range.
+    """
+
+    name = "acrobot"
+    termination_meaning: ClassVar[str] = "the free end swung up"
+    step, observe, reset = step, observe, reset
+
+    def __init__(
+        self,
+        torques: Sequence[float] = (-1.0, 0.0, 1.0),
+        gravity: float = 9.8,
+        length_1: float = 1.0,
+        length_2: float = 1.0,
+        mass_1: float = 1.0,
+        mass_2: float = 1.0,
+        com_1: float = 0.5,
+        com_2: float = 0.5,
+        inertia: float = 1.0,
+        largest_velocity_1: float = 4 * math.pi,
+        largest_velocity_2: float = 9 * math.pi,
+        time_step: float = 0.2,
+        start_range: float = 0.1,
+        episode_length: int = 500,
+    ) -> None:
+        real = parameters.real
+        self.torques = parameters.reals("torques", torques)
+        self.gravity = real("gravity", gravity, at_least=0)
+        self.length_1 = real("length_1", length_1, above=0)
+        self.length_2 = real("length_2", length_2, above=0)
+        self.mass_1 = real("mass_1", mass_1, above=0)
+        self.mass_2 = real("mass_2", mass_2, above=0)
+        self.com_1 = real("com_1", com_1, above=0)
+        self.com_2 = real("com_2", com_2, above=0)
+        self.inertia = real("inertia", inertia, above=0)
+        self.largest_velocity_1 = real("largest_velocity_1", largest_velocity_1, above=0)
+        self.largest_velocity_2 = real("largest_velocity_2", largest_velocity_2, above=0)
+        self.time_step = real("time_step", time_step, above=0)
+        self.start_range = real("start_range", start_range, at_least=0)
+        self.episode_length = parameters.whole("episode_length", episode_length, at_least=1)
+
+        self.num_agents = 1
+        self.policy_tags = {"agent": [0]}
+        self.action_space = spaces.Discrete(len(self.torques))
+        bounds = np.array([1, 1, 1, 1, self.largest_velocity_1, self.largest_velocity_2], np.float32)
+        self.observation_space = spaces.Box(-bounds, bounds)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return the state at rest, each array float32 of one number; ``reset`` draws the start state on the device."""
+        names = ("angle_1", "angle_2", "velocity_1", "velocity_2")
+        return {name: np.zeros((), np.float32) for name in names}
+
+    @cached_property
+    def _gymnasium(self) -> AcrobotEnv:
+        return reference.twin(self)
+
+    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the state after ``actions`` (int, ``[1]``), worked out by Gymnasium's ``AcrobotEnv``."""
+        return reference.step(self._gymnasium, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+        """Return the observations of ``state``, ``[1, 6]``."""
+        return reference.observe(state)
+
+    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
+        """Return a picture of ``state``; ``trail``, the states before it, shows as the path of the free end."""
+        from warpdrive.envs.acrobot.render import draw
+
+        return draw(self, state, trail)

@@ -1,0 +1,60 @@
+"""One step of ``acrobot`` as Gymnasium's own class does it, in float64: what the kernels are tested against."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from gymnasium.envs.classic_control import AcrobotEnv
+
+    from warpdrive.envs.acrobot.acrobot import Acrobot
+
+STATE = ("angle_1", "angle_2", "velocity_1", "velocity_2")
+
+
+def twin(env: Acrobot) -> AcrobotEnv:
+    """Return Gymnasium's environment with the constants of ``env``; its gravity of 9.8 cannot be changed."""
+    from gymnasium.envs.classic_control import AcrobotEnv
+
+    if env.gravity != 9.8:
+        raise NotImplementedError(f"the reference has a gravity of 9.8, and this environment of {env.gravity}")
+    other = AcrobotEnv()
+    other.AVAIL_TORQUE = [float(torque) for torque in env.torques]
+    other.LINK_LENGTH_1, other.LINK_LENGTH_2 = env.length_1, env.length_2
+    other.LINK_MASS_1, other.LINK_MASS_2 = env.mass_1, env.mass_2
+    other.LINK_COM_POS_1, other.LINK_COM_POS_2 = env.com_1, env.com_2
+    other.LINK_MOI, other.dt = env.inertia, env.time_step
+    other.MAX_VEL_1, other.MAX_VEL_2 = env.largest_velocity_1, env.largest_velocity_2
+    return other
+
+
+def step(other: Any, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return the state after ``actions`` (int, ``[1]``), with observations, rewards and ``terminated``.
+
+    ``other`` is a :func:`twin`.
+    """
+    other.state = np.array([state[name] for name in STATE], np.float64)
+    observations, reward, terminated, _, _ = other.step(int(actions[0]))
+    return {
+        **dict(zip(STATE, other.state, strict=True)),
+        "timestep": int(state["timestep"]) + 1,
+        "observations": observations[None],
+        "rewards": np.array([reward], np.float32),
+        "terminated": terminated,
+    }
+
+
+def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:
+    """Return the observations of ``state``, ``[1, 6]``."""
+    p, q, v, w = (float(state[name]) for name in STATE)
+    return np.array([[math.cos(p), math.sin(p), math.cos(q), math.sin(q), v, w]], np.float32)
+
+
+def margin(env: Acrobot, state: dict[str, Any]) -> float:
+    """Return how far ``state`` is from the boundary between going on and the end of the episode."""
+    p, q = float(state["angle_1"]), float(state["angle_2"])
+    return abs(-math.cos(p) - math.cos(p + q) - 1.0)

@@ -1,0 +1,154 @@
+"""How closely the kernels of the environments follow references that others wrote, and how that is found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.environment import Environment, State
+from warpdrive.envs.acrobot import reference as acrobot
+from warpdrive.envs.cartpole import reference as cartpole
+from warpdrive.envs.mountain_car import reference as mountain_car
+
+Array = npt.NDArray[Any]
+Act = Callable[[Environment, Array, np.random.Generator], Array]
+"""From an environment and its observations ``[replicas, agents, ...]`` to actions for all of them."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """How an environment is compared with its reference.
+
+    Attributes:
+        reference: what the reference is, in Markdown.
+        step_tolerance: largest difference allowed between one step of the kernels and of the reference from the same
+            state, in any number of the observations and rewards.
+        episode_tolerance: the same where the reference goes its own way from the start of an episode to its end; None
+            where rounding errors grow so fast that such a comparison says nothing.
+        act: chooses the actions.
+        margin: how far a state is from the boundary between going on and the end of the episode; None where episodes
+            end by their time limit alone.
+    """
+
+    reference: str
+    step_tolerance: float
+    episode_tolerance: float | None
+    act: Act
+    margin: Callable[[Any, State], float] | None = None
+
+
+@dataclass
+class Agreement:
+    """What came out of a comparison.
+
+    Attributes:
+        steps: how many steps of a replica were compared.
+        episodes: how many episodes ended in them.
+        largest: the largest difference found in any number of the observations and rewards.
+        doubtful_ends: episodes that ended on one side alone, the reference within the tolerance of the boundary.
+        wrong_ends: other episodes that ended on one side alone, in words.
+    """
+
+    steps: int = 0
+    episodes: int = 0
+    largest: float = 0.0
+    doubtful_ends: int = 0
+    wrong_ends: list[str] = field(default_factory=list)
+
+
+def compare(
+    env: Environment,
+    case: Case,
+    num_steps: int,
+    *,
+    whole_episodes: bool,
+    replicas: int = 50,
+    seed: int = 0,
+    backend: str = "cpu",
+) -> Agreement:
+    """Run an environment and its ``reference_step`` side by side with the same actions.
+
+    Args:
+        env: the environment.
+        case: how to compare.
+        num_steps: how many steps are compared, at least, over all replicas.
+        whole_episodes: whether the reference is given only the start states, or the kernels' state before each step.
+        replicas: how many replicas run.
+        seed: of start states and actions.
+        backend: where the kernels run.
+    """
+    tolerance = case.episode_tolerance if whole_episodes else case.step_tolerance
+    assert tolerance is not None, "this environment is compared step by step only"
+    wrapper, rng = EnvWrapper(env, replicas, backend, seed), np.random.default_rng(seed)
+    observations = _host(wrapper.reset())
+    expected = _states(wrapper)
+    found = Agreement()
+    while found.steps < num_steps:
+        actions = case.act(env, observations, rng)
+        after, rewards, terminated, truncated, info = wrapper.step(torch.from_numpy(actions))
+        observations, final = _host(after), _host(info["final_observations"])
+        ended = _host(terminated | truncated)
+        present = _states(wrapper)
+        for e in range(replicas):
+            reference = env.reference_step(expected[e], actions[e])
+            found.steps += 1
+            found.episodes += int(ended[e])
+            if bool(terminated[e]) == reference["terminated"]:
+                seen = final[e] if ended[e] else observations[e]
+                pairs = [(seen, reference["observations"]), (_host(rewards[e]), reference["rewards"])]
+                found.largest = max([found.largest, *(float(np.abs(ours - theirs).max()) for ours, theirs in pairs)])
+            elif case.margin is not None and case.margin(env, reference) <= tolerance:
+                found.doubtful_ends += 1
+            else:
+                found.wrong_ends.append(f"replica {e}, step {reference['timestep']}: {reference}")
+            if whole_episodes and not ended[e] and not reference["terminated"]:
+                present[e] = reference
+        expected = present
+    wrapper.close()
+    return found
+
+
+def _host(tensor: Any) -> Array:
+    array: Array = tensor.cpu().numpy().copy()
+    return array
+
+
+def _states(wrapper: EnvWrapper) -> list[State]:
+    names = [name for name in wrapper.ctx.state_names if "." not in name]
+    arrays = {name: _host(wrapper.ctx[name]) for name in names}
+    return [{name: array[e] for name, array in arrays.items()} for e in range(wrapper.num_envs)]
+
+
+def random_actions(env: Environment, observations: Array, rng: np.random.Generator) -> Array:
+    """Return random actions of a Discrete space, ``[replicas, agents]`` int32."""
+    assert isinstance(env.action_space, spaces.Discrete)
+    return rng.integers(env.action_space.n, size=observations.shape[:2]).astype(np.int32)
+
+
+def along_the_velocity(env: Environment, observations: Array, rng: np.random.Generator) -> Array:
+    """Return actions for a mountain car: mostly a push in the direction that it moves in, which gets it up the hill."""
+    forwards = np.where(observations[..., 1] >= 0, 2, 0)
+    keep = rng.random(forwards.shape) < 0.8
+    return np.where(keep, forwards, rng.integers(3, size=forwards.shape)).astype(np.int32)
+
+
+def against_the_swing(env: Environment, observations: Array, rng: np.random.Generator) -> Array:
+    """Return actions for an acrobot: mostly a torque against the first link's velocity, which makes it swing."""
+    forwards = np.where(observations[..., 4] >= 0, 0, 2)
+    keep = rng.random(forwards.shape) < 0.8
+    return np.where(keep, forwards, rng.integers(3, size=forwards.shape)).astype(np.int32)
+
+
+CASES: dict[str, Case] = {
+    "cartpole": Case("`CartPoleEnv`", 1e-6, 1e-3, random_actions, cartpole.margin),
+    "acrobot": Case("`AcrobotEnv`", 1e-5, None, against_the_swing, acrobot.margin),
+    "mountain_car": Case("`MountainCarEnv`", 1e-6, 1e-3, along_the_velocity, mountain_car.margin),
+}
+"""By the name of the environment. Acrobot's motion is chaotic, so it is compared step by step."""

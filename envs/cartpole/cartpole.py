@@ -1,0 +1,167 @@
+"""A cart is pushed so that the pole on it stays up (Barto, Sutton and Anderson 1983; Gymnasium's ``CartPole-v1``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs import parameters
+from warpdrive.envs.cartpole import reference
+
+if TYPE_CHECKING:
+    from gymnasium.envs.classic_control import CartPoleEnv
+    from matplotlib.figure import Figure
+
+FOUR_THIRDS = np.float32(4 / 3)
+TWO, ONE = np.float32(2), np.float32(1)
+
+
+@wd.kernel
+def reset(position, velocity, angle, angular_velocity, rng, start_range):
+    """Draw the start state, each number from [-start_range, start_range)."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    u, v, w, z = wd.random.four_uniforms(rng, env, agent)
+    position[env] = (TWO * u - ONE) * start_range
+    velocity[env] = (TWO * v - ONE) * start_range
+    angle[env] = (TWO * w - ONE) * start_range
+    angular_velocity[env] = (TWO * z - ONE) * start_range
+
+
+@wd.kernel
+def step(
+    position,
+    velocity,
+    angle,
+    angular_velocity,
+    actions,
+    rewards,
+    terminated,
+    gravity,
+    total_mass,
+    pole_mass,
+    pole_half_length,
+    pole_moment,
+    push_force,
+    time_step,
+    largest_position,
+    largest_angle,
+):
+    """Push the cart and integrate by one step of Euler's method: positions move with the velocities from before."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, v, theta, omega = position[env], velocity[env], angle[env], angular_velocity[env]
+    force = push_force if actions[env, agent] == 1 else -push_force
+
+    sine, cosine = math.sin(theta), math.cos(theta)
+    push = (force + pole_moment * omega * omega * sine) / total_mass
+    angular_acceleration = (gravity * sine - cosine * push) / (
+        pole_half_length * (FOUR_THIRDS - pole_mass * cosine * cosine / total_mass)
+    )
+    acceleration = push - pole_moment * angular_acceleration * cosine / total_mass
+
+    x += time_step * v
+    v += time_step * acceleration
+    theta += time_step * omega
+    omega += time_step * angular_acceleration
+    position[env], velocity[env], angle[env], angular_velocity[env] = x, v, theta, omega
+    rewards[env, agent] = ONE
+    terminated[env] = abs(x) > largest_position or abs(theta) > largest_angle
+
+
+@wd.kernel
+def observe(position, velocity, angle, angular_velocity, observations):
+    """Write ``observations [4]``: the state."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = position[env]
+    observations[env, agent, 1] = velocity[env]
+    observations[env, agent, 2] = angle[env]
+    observations[env, agent, 3] = angular_velocity[env]
+
+
+class CartPole(wd.Environment):
+    """A cart on a track is pushed so that the pole on it does not fall.
+
+    One agent. Actions: 0 push to the left, 1 push to the right. All constants are those of ``CartPole-v1``.
+
+    Args:
+        gravity: m/s^2, 0 or more.
+        cart_mass: kg, greater than 0.
+        pole_mass: kg, greater than 0.
+        pole_half_length: m from the joint to the pole's centre of mass, greater than 0.
+        push_force: N, 0 or more.
+        time_step: s, greater than 0.
+        largest_position: m; the episode terminates beyond it on either side, greater than 0.
+        largest_angle: rad from upright; likewise, greater than 0 and of pi or less.
+        start_range: each number of a start state is uniform within it on either side of 0, 0 or more.
+        episode_length: steps after which an episode is truncated, 1 or more.
+
+    Raises:
+        DefinitionError: a parameter has the wrong type, sign or range.
+    """
+
+    name = "cartpole"
+    termination_meaning: ClassVar[str] = "the pole fell or the cart left the track"
+    step, observe, reset = step, observe, reset
+
+    def __init__(
+        self,
+        gravity: float = 9.8,
+        cart_mass: float = 1.0,
+        pole_mass: float = 0.1,
+        pole_half_length: float = 0.5,
+        push_force: float = 10.0,
+        time_step: float = 0.02,
+        largest_position: float = 2.4,
+        largest_angle: float = math.radians(12),
+        start_range: float = 0.05,
+        episode_length: int = 500,
+    ) -> None:
+        real = parameters.real
+        self.gravity = real("gravity", gravity, at_least=0)
+        self.cart_mass = real("cart_mass", cart_mass, above=0)
+        self.pole_mass = real("pole_mass", pole_mass, above=0)
+        self.pole_half_length = real("pole_half_length", pole_half_length, above=0)
+        self.push_force = real("push_force", push_force, at_least=0)
+        self.time_step = real("time_step", time_step, above=0)
+        self.largest_position = real("largest_position", largest_position, above=0)
+        self.largest_angle = real("largest_angle", largest_angle, above=0, at_most=math.pi)
+        self.start_range = real("start_range", start_range, at_least=0)
+        self.episode_length = parameters.whole("episode_length", episode_length, at_least=1)
+        self.total_mass = self.cart_mass + self.pole_mass
+        self.pole_moment = self.pole_mass * self.pole_half_length
+
+        self.num_agents = 1
+        self.policy_tags = {"agent": [0]}
+        self.action_space = spaces.Discrete(2)
+        bounds = np.array([2 * self.largest_position, np.inf, 2 * self.largest_angle, np.inf], np.float32)
+        self.observation_space = spaces.Box(-bounds, bounds)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return the state at rest, each array float32 of one number; ``reset`` draws the start state on the device."""
+        names = ("position", "velocity", "angle", "angular_velocity")
+        return {name: np.zeros((), np.float32) for name in names}
+
+    @cached_property
+    def _gymnasium(self) -> CartPoleEnv:
+        return reference.twin(self)
+
+    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the state after ``actions`` (int, ``[1]``), worked out by Gymnasium's ``CartPoleEnv``."""
+        return reference.step(self._gymnasium, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+        """Return the observations of ``state``, ``[1, 4]``."""
+        return reference.observe(state)
+
+    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
+        """Return a picture of ``state``; ``trail`` is not shown."""
+        from warpdrive.envs.cartpole.render import draw
+
+        return draw(self, state)

@@ -1,0 +1,53 @@
+"""One step of ``cartpole`` as Gymnasium's own class does it, in float64: what the kernels are tested against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from gymnasium.envs.classic_control import CartPoleEnv
+
+    from warpdrive.envs.cartpole.cartpole import CartPole
+
+STATE = ("position", "velocity", "angle", "angular_velocity")
+
+
+def twin(env: CartPole) -> CartPoleEnv:
+    """Return Gymnasium's environment with the constants of ``env``."""
+    from gymnasium.envs.classic_control import CartPoleEnv
+
+    other = CartPoleEnv()
+    other.gravity, other.force_mag, other.tau = env.gravity, env.push_force, env.time_step
+    other.masscart, other.masspole, other.length = env.cart_mass, env.pole_mass, env.pole_half_length
+    other.total_mass = env.cart_mass + env.pole_mass
+    other.polemass_length = env.pole_mass * env.pole_half_length
+    other.x_threshold, other.theta_threshold_radians = env.largest_position, env.largest_angle
+    return other
+
+
+def step(other: CartPoleEnv, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return the state after ``actions`` (int, ``[1]``), with observations, rewards and ``terminated``."""
+    other.state = np.array([state[name] for name in STATE], np.float64)
+    other.steps_beyond_terminated = None  # the reward is that of the step that ends an episode, not of later ones
+    observations, reward, terminated, _, _ = other.step(int(actions[0]))
+    return {
+        **dict(zip(STATE, other.state, strict=True)),
+        "timestep": int(state["timestep"]) + 1,
+        "observations": observations[None],
+        "rewards": np.array([reward], np.float32),
+        "terminated": terminated,
+    }
+
+
+def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:
+    """Return the observations of ``state``, ``[1, 4]``."""
+    return np.array([[state[name] for name in STATE]], np.float32)
+
+
+def margin(env: CartPole, state: dict[str, Any]) -> float:
+    """Return how far ``state`` is from the boundary between going on and the end of the episode."""
+    x, theta = abs(float(state["position"])), abs(float(state["angle"]))
+    return min(abs(x - env.largest_position), abs(theta - env.largest_angle))

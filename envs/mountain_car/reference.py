@@ -1,0 +1,51 @@
+"""One step of ``mountain_car`` as Gymnasium's own class does it, in float64: what the kernels are tested against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from gymnasium.envs.classic_control import Continuous_MountainCarEnv, MountainCarEnv
+
+    from warpdrive.envs.mountain_car.mountain_car import MountainCar
+    from warpdrive.envs.mountain_car.valley import Valley
+
+
+def twin(env: MountainCar) -> MountainCarEnv:
+    """Return Gymnasium's environment with the constants of ``env``."""
+    from gymnasium.envs.classic_control import MountainCarEnv
+
+    other = MountainCarEnv(goal_velocity=env.goal_velocity)
+    other.force, other.gravity = env.force, env.gravity
+    other.min_position, other.max_position = env.min_position, env.max_position
+    other.max_speed, other.goal_position = env.max_speed, env.goal_position
+    return other
+
+
+def step(other: MountainCarEnv | Continuous_MountainCarEnv, state: dict[str, Any], action: Any) -> dict[str, Any]:
+    """Return the state after ``action`` as Gymnasium takes it, with observations, rewards and ``terminated``."""
+    other.state = (float(state["position"]), float(state["velocity"]))
+    observations, reward, terminated, _, _ = other.step(action)
+    return {
+        "position": other.state[0],
+        "velocity": other.state[1],
+        "timestep": int(state["timestep"]) + 1,
+        "observations": observations[None],
+        "rewards": np.array([reward], np.float32),
+        "terminated": terminated,
+    }
+
+
+def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:
+    """Return the observations of ``state``, ``[1, 2]``."""
+    return np.array([[state["position"], state["velocity"]]], np.float32)
+
+
+def margin(env: Valley, state: dict[str, Any]) -> float:
+    """Return how far ``state`` is from the boundary between going on and the end of the episode."""
+    ahead = float(state["position"]) - env.goal_position
+    too_fast = float(state["velocity"]) - env.goal_velocity
+    return min(abs(ahead), abs(too_fast)) if min(ahead, too_fast) >= 0 else max(-ahead, -too_fast)

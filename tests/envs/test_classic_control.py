@@ -1,0 +1,214 @@
+"""The classic-control environments beside Gymnasium's own classes."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs import classic_control
+
+import warpdrive as wd
+from warpdrive.envs.agreement import CASES, compare
+from warpdrive.errors import DefinitionError
+
+REGISTERED = {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1", "mountain_car": "MountainCar-v0"}
+
+OTHER_CONSTANTS = {
+    "cartpole": {
+        "gravity": 12.0,
+        "cart_mass": 0.7,
+        "pole_mass": 0.3,
+        "pole_half_length": 0.8,
+        "push_force": 25.0,
+        "time_step": 0.03,
+        "largest_position": 0.6,
+        "largest_angle": 0.7,
+        "start_range": 0.3,
+        "episode_length": 40,
+    },
+    "acrobot": {
+        "torques": [-3.0, 0.5, 2.0, 4.0],
+        "length_1": 0.8,
+        "mass_1": 1.3,
+        "mass_2": 0.6,
+        "com_1": 0.3,
+        "com_2": 0.7,
+        "inertia": 0.5,
+        "largest_velocity_1": 3.0,
+        "largest_velocity_2": 5.0,
+        "time_step": 0.1,
+        "start_range": 2.0,
+        "episode_length": 60,
+    },
+    "mountain_car": {
+        "force": 0.003,
+        "gravity": 0.004,
+        "min_position": -0.9,
+        "max_position": 0.7,
+        "max_speed": 0.05,
+        "goal_position": 0.3,
+        "goal_velocity": 0.03,
+        "start_low": -0.7,
+        "start_high": 0.0,
+        "episode_length": 60,
+    },
+}
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_defaults_are_those_registered_in_gymnasium(name):
+    env, spec = wd.make(name), gymnasium.spec(REGISTERED[name])
+    original = getattr(classic_control, spec.entry_point.rpartition(":")[2])()
+    assert env.episode_length == spec.max_episode_steps
+    assert env.observation_space == original.observation_space and env.action_space == original.action_space
+    for constant, value in vars(env._gymnasium).items():
+        if isinstance(value, (int, float)):
+            assert value == pytest.approx(getattr(original, constant), rel=1e-12), constant
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["as_registered", "other_constants"])
+@pytest.mark.parametrize("name", REGISTERED)
+def test_steps_agree_with_gymnasium(name, others, backend):
+    env, case = wd.make(name, **(OTHER_CONSTANTS[name] if others else {})), CASES[name]
+    found = compare(env, case, 5000, whole_episodes=False, replicas=20, seed=1, backend=backend)
+    assert found.largest <= case.step_tolerance and not found.wrong_ends
+    assert found.steps >= 5000 and found.episodes >= 10
+
+
+@pytest.mark.parametrize("name", [name for name in REGISTERED if CASES[name].episode_tolerance is not None])
+def test_episodes_agree_with_gymnasium(name, backend):
+    case = CASES[name]
+    found = compare(wd.make(name), case, 10_000, whole_episodes=True, seed=2, backend=backend)
+    assert found.largest <= case.episode_tolerance and not found.wrong_ends
+    assert found.episodes >= 30
+
+
+def test_comparisons_notice_other_physics_and_other_ends(monkeypatch):
+    env = wd.make("cartpole")
+    env._gymnasium.gravity = 9.81
+    found = compare(env, CASES["cartpole"], 500, whole_episodes=False)
+    assert found.largest > CASES["cartpole"].step_tolerance
+    env = wd.make("cartpole")
+    env._gymnasium.theta_threshold_radians = 0.15
+    found = compare(env, CASES["cartpole"], 500, whole_episodes=False)
+    assert found.wrong_ends and "step" in found.wrong_ends[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "counted"), [("cartpole", 2.39999, True), ("cartpole", 2.39, False), ("cartpole", 2.3, False)]
+)
+def test_the_margin_is_the_distance_from_the_end(name, position, counted):
+    env = wd.make(name)
+    state = {"position": position, "velocity": 0.0, "angle": 0.1, "angular_velocity": 0.0}
+    assert (CASES[name].margin(env, state) < 1e-3) == counted
+
+
+START_RANGES = {
+    "cartpole": dict.fromkeys(("position", "velocity", "angle", "angular_velocity"), (-0.05, 0.05)),
+    "acrobot": dict.fromkeys(("angle_1", "angle_2", "velocity_1", "velocity_2"), (-0.1, 0.1)),
+    "mountain_car": {"position": (-0.6, -0.4), "velocity": (0.0, 0.0)},
+}
+
+
+@pytest.mark.parametrize("name", START_RANGES)
+def test_start_states_are_uniform_and_new_in_every_episode(name, backend):
+    wrapper = wd.EnvWrapper(wd.make(name), 4000, backend, seed=5)
+    first = {array: wrapper.ctx[array].cpu().numpy().copy() for array in START_RANGES[name]}
+    wrapper.reset()
+    for array, (low, high) in START_RANGES[name].items():
+        for values in (first[array], wrapper.ctx[array].cpu().numpy()):
+            if low == high:
+                assert (values == low).all()
+                continue
+            assert low <= values.min() and values.max() <= high
+            # Kolmogorov and Smirnov: 4000 uniform numbers are further from their distribution once in 10**7
+            distance = np.abs(np.sort(values) - np.linspace(low, high, 4000)).max() / (high - low)
+            assert distance < math.sqrt(math.log(2 / 1e-7) / 2 / 4000) + 1 / 4000
+        if low < high:
+            assert (first[array] != wrapper.ctx[array].cpu().numpy()).mean() > 0.99
+    independent = [values for values in first.values() if values.any()]
+    correlations = np.corrcoef(independent)[np.triu_indices(len(independent), 1)] if len(independent) > 1 else [0]
+    assert np.abs(correlations).max() < 5.5 / math.sqrt(4000)  # false alarm: 4e-8 for each pair
+
+
+WRONG = {
+    "cartpole": {
+        "gravity": -1,
+        "cart_mass": 0,
+        "pole_mass": 0,
+        "pole_half_length": 0,
+        "push_force": -1,
+        "time_step": 0,
+        "largest_position": 0,
+        "largest_angle": 3.2,
+        "start_range": -0.1,
+        "episode_length": 0,
+    },
+    "acrobot": {
+        "torques": [],
+        "gravity": -1,
+        "length_1": 0,
+        "length_2": 0,
+        "mass_1": 0,
+        "mass_2": 0,
+        "com_1": 0,
+        "com_2": 0,
+        "inertia": 0,
+        "largest_velocity_1": 0,
+        "largest_velocity_2": 0,
+        "time_step": 0,
+        "start_range": -0.1,
+        "episode_length": 0,
+    },
+    "mountain_car": {
+        "force": -1,
+        "gravity": -1,
+        "min_position": 0.6,
+        "max_position": -1.3,
+        "max_speed": 0,
+        "goal_position": math.inf,
+        "goal_velocity": math.nan,
+        "start_low": -1.3,
+        "start_high": -0.7,
+        "episode_length": 0,
+    },
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_every_parameter_is_checked_and_documented(name):
+    environment = type(wd.make(name))
+    assert set(inspect.signature(environment).parameters) == set(WRONG[name])
+    for parameter, wrong in WRONG[name].items():
+        named = "max_position" if parameter == "min_position" else parameter  # told of the later one of the two
+        for value in (wrong, "much", None):
+            with pytest.raises(DefinitionError, match=rf"^({named}|{parameter}) is .*, but it must be "):
+                environment(**{parameter: value})
+        assert f"        {parameter}: " in environment.__doc__
+
+
+PICTURED = {
+    "cartpole": ({"angle": 0.2}, {"angle": -0.2}),
+    "acrobot": ({"angle_1": 0.5}, {"angle_2": 0.5}),
+    "mountain_car": ({"position": -0.5}, {"position": 0.3}),
+}
+
+
+@pytest.mark.parametrize("name", PICTURED)
+def test_pictures_show_the_state(name):
+    env = wd.make(name)
+    rest = {**env.initial_state(np.random.default_rng(0)), "timestep": 3}
+
+    def pixels(state, trail=()):
+        figure = env.render({**rest, **state}, trail)
+        figure.canvas.draw()
+        assert "Step 3 of" in figure.texts[0].get_text()
+        return np.asarray(figure.canvas.buffer_rgba())[60:, :, :3].astype(int)
+
+    one, other = (pixels(state) for state in PICTURED[name])
+    assert one.shape == other.shape and one.shape[0] % 2 == 0
+    assert (np.abs(one - other).max(-1) > 60).sum() > 500  # what moved is large enough to be seen
+    assert (pixels(PICTURED[name][0], [rest]) == one).mean() > 0.9
