@@ -61,9 +61,15 @@ examples:
   warpdrive check my_game.py:MyGame --steps 50
   warpdrive check my_run.yaml
 
-The kernels run in an interpreter that sees every access to memory: few agents make for a quick check. It finds
-races, indices out of bounds, reads of memory that nothing wrote, barriers that not all threads reach, results that
-depend on the order of threads, and float64 without need. Exit code 1 if anything was found."""
+The kernels run in an interpreter that sees every access to memory: few agents make for a quick check. What it finds:
+  races          two threads, or two blocks, access one element in no order, and at least one writes
+  bounds         an index outside of an array, or a negative one that counts from its end
+  uninitialised  a read of shared or local memory that nothing wrote
+  divergence     a barrier that not all threads of a block come to
+  float64        what computes in float64 without need
+  order          results that change when threads run in another order
+  nan            (with --nan) where NaN or infinity is written
+Each is told once, with the times it was seen, the lines, and what to do. Exit code 1 if anything was found."""
 
 ENVS_EPILOG = """\
 examples:
@@ -182,6 +188,7 @@ def _add_check(commands: _Commands) -> None:
     parser.add_argument("--replicas", type=_count, metavar="N", default=2, help="how many replicas (default: 2)")
     parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="of start states and actions (default: 0)")
     parser.add_argument("--nan", action="store_true", help="also report NaN and infinity written to arrays")
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON, for programs to read")
 
 
 def _add_envs(commands: _Commands) -> None:

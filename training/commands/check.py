@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from warpdrive import registry
 from warpdrive.checks.environment import check_environment_kernels
-from warpdrive.checks.findings import KINDS, Report
+from warpdrive.checks.findings import KINDS, Finding, Report
 from warpdrive.environment import Environment
 from warpdrive.errors import ConfigError
 from warpdrive.training.commands.printing import console_for_people
@@ -27,32 +30,46 @@ def run(options: argparse.Namespace) -> int:
     """Check an environment, print what was found, and return 1 if that is anything."""
     console = console_for_people()
     env = _environment(options.source, options.overrides)
-    with console.status(
-        f"running {options.steps} steps of {options.replicas} replicas of '{env.name}', access by access"
-    ):
-        report = check_environment_kernels(env, options.steps, options.replicas, options.seed, options.nan)
-    checked = [kind for kind in KINDS if kind != "nan" or options.nan]
-    print_report(console, report)
-    count = sum(1 for _ in report)
-    told = "clean" if report.clean else f"{count} finding{'s' * (count > 1)}"
-    console.print(
-        f"{env.name}: {told}, over {options.steps} steps of {options.replicas} replicas of {env.num_agents} agents "
-        f"(checked: {', '.join(checked)})",
-        highlight=False,
-    )
+    with Progress(console=console, transient=True, disable=options.json or not console.is_terminal) as progress:
+        task = progress.add_task(f"running '{env.name}' access by access", total=options.steps)
+        report = check_environment_kernels(
+            env, options.steps, options.replicas, options.seed, options.nan, on_step=lambda: progress.advance(task)
+        )
+    if options.json:
+        print(json.dumps({"environment": env.name, **report.as_dict()}, indent=2))
+    else:
+        print_report(console, report)
+        checked = [kind for kind in KINDS if kind != "nan" or options.nan]
+        count = sum(1 for _ in report)
+        told = "clean" if report.clean else f"{count} finding{'s' * (count > 1)}"
+        console.print(
+            f"{env.name}: {told}, over {options.steps} steps of {options.replicas} replicas of {env.num_agents} agents "
+            f"(checked: {', '.join(checked)})",
+            highlight=False,
+        )
     return 0 if report.clean else FOUND
 
 
 def print_report(console: Console, report: Report) -> None:
     """Print a report as a table."""
     if not report.clean:
-        table = Table("check", "where", "what", "times", box=None, header_style="bold", padding=(0, 2, 0, 0))
+        table = Table(
+            "check", "times", "what, where, and what to do", box=None, header_style="bold", padding=(0, 2, 0, 0)
+        )
         for finding in report:
-            where = "\n".join(_short(line) for line in dict.fromkeys(finding.lines))
-            table.add_row(finding.kind, where, finding.message, str(finding.count))
+            table.add_row(finding.kind, str(finding.count), _told(finding))
         console.print(table, highlight=False, markup=False)
     for note in report.notes:
         console.print(f"note: {note}", highlight=False, markup=False)
+
+
+def _told(finding: Finding) -> Text:
+    told = Text(finding.message)
+    for place, source in dict(zip(finding.lines, finding.sources, strict=True)).items():
+        told.append(f"\n  {_short(place)}", style="cyan").append(f"  {source}")
+    if finding.advice:
+        told.append(f"\n  > {finding.advice}", style="dim")
+    return told.append("\n")
 
 
 def _environment(source: str, overrides: Sequence[str]) -> Environment:

@@ -11,6 +11,7 @@ DIVERGENCE = (
 )
 VARIABLE = "assign it before the condition or loop under which it is assigned now"
 NAN = "look for a division by zero, a root or logarithm of what may be negative, or an overflow"
+ORDER_OF_RACES = "mend the races first: they are the likely cause"
 ORDER = (
     "if the order is not to matter, use what an atomic operation returns for nothing but itself: "
     "let the thread's index decide, not which thread comes first"

@@ -40,7 +40,12 @@ class CheckingBackend:
 
 
 def check_environment_kernels(
-    env: Environment, steps: int = 10, replicas: int = 2, seed: int = 0, nan: bool = False
+    env: Environment,
+    steps: int = 10,
+    replicas: int = 2,
+    seed: int = 0,
+    nan: bool = False,
+    on_step: Callable[[], None] = lambda: None,
 ) -> Report:
     """Check an environment over some steps with random actions, in which every replica also ends an episode.
 
@@ -50,6 +55,7 @@ def check_environment_kernels(
         replicas: how many replicas: two or more, so that races between them are seen.
         seed: for the start states and actions.
         nan: whether to report NaN and infinity that are written to arrays.
+        on_step: is called after each step.
 
     Raises:
         DefinitionError: an environment that cannot work.
@@ -62,6 +68,7 @@ def check_environment_kernels(
     step = _sampled(wrapper, steps) if _can_sample(wrapper) else _given(wrapper, seed)
     for _ in range(steps):
         step()
+        on_step()
     wrapper.close()
     return report
 

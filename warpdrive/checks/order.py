@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from warpdrive.checks.advice import ORDER
+from warpdrive.checks.advice import ORDER, ORDER_OF_RACES
 from warpdrive.checks.findings import Finding, Report, told_index
 from warpdrive.checks.memory import Array, Block
 
@@ -66,7 +66,7 @@ def compare(expected: Mapping[str, Block], found: Mapping[str, Any], order: str,
                 f"'{name}[{told_index(first)}]' is {block.array[first]} if blocks and threads run from the "
                 f"first to the last, and {found[name][first]} if they run {order}"
                 + (f"; {len(places)} elements differ" if len(places) > 1 else ""),
-                ORDER,
+                ORDER_OF_RACES if report.races else ORDER,
             )
         )
 

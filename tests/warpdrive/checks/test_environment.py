@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +158,34 @@ def test_the_command_exits_with_1_and_a_table_of_what_was_found(capsys):
     printed = capsys.readouterr().out
     assert "races" in printed and "bounds" in printed and "float64" in printed
     assert f"{Path(__file__).name}:{line_of(observe, '# outside').rpartition(':')[2]}" in printed
+
+
+def test_the_command_shows_the_lines_and_what_to_do(capsys):
+    main(["check", f"{__file__}:Careless", "--steps", "2"])
+    printed = capsys.readouterr().out
+    assert "rewards[env, agent // num_agents] += position[env, agent] * 0.5" in printed
+    assert "> use cuda.atomic.add(array, index, value)" in printed
+    assert "index 0, 3 lies outside of 'position', which has the shape (2, 3)" in printed
+
+
+def test_the_command_fits_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    main(["check", f"{__file__}:Careless", "--steps", "2"])
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", capsys.readouterr().out)
+    assert max(map(len, plain.splitlines())) <= 60
+    assert "cuda.atomic.add" in plain
+
+
+def test_the_command_prints_json_for_programs(capsys):
+    assert main(["check", f"{__file__}:Careless", "--steps", "2", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["environment"], told["clean"]) == ("careless", False)
+    (bounds,) = told["bounds"]
+    assert (bounds["array"], bounds["index"], bounds["lines"]) == ("position", [0, 3], [line_of(observe, "# outside")])
+    assert bounds["sources"] == ["observations[env, agent, 0] = position[env, agent + 1]  # outside"]
+    assert main(["check", "tag_gridworld", "num_taggers=1", "grid_length=3", "--steps", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["clean"]
 
 
 def test_the_command_takes_run_configurations(tmp_path, capsys):
