@@ -66,9 +66,10 @@ def print_report(console: Console, report: Report) -> None:
 def _told(finding: Finding) -> Text:
     told = Text(finding.message)
     for place, source in dict(zip(finding.lines, finding.sources, strict=True)).items():
-        told.append(f"\n  {_short(place)}", style="cyan").append(f"  {source}")
+        told.append(f"\n{_short(place)}", style="cyan")
+        told.append(f"\n  {source}" if source else "")
     if finding.advice:
-        told.append(f"\n  > {finding.advice}", style="dim")
+        told.append(f"\n> {finding.advice}", style="dim")
     return told.append("\n")
 
 

@@ -153,7 +153,7 @@ class AccessLog(SilentLog):
             block.name,
             index,
             [self._line()],
-            f"index {told_index(index)} {what} '{block.name}', which has the shape {shape}, in thread {self.me}",
+            f"index {index[0] if len(index) == 1 else index} {what} '{block.name}', which has the shape {shape}, in thread {self.me}",
             advice.for_bounds(index, shape, wraps),
         )
 

@@ -165,7 +165,7 @@ def test_the_command_shows_the_lines_and_what_to_do(capsys):
     printed = capsys.readouterr().out
     assert "rewards[env, agent // num_agents] += position[env, agent] * 0.5" in printed
     assert "> use cuda.atomic.add(array, index, value)" in printed
-    assert "index 0, 3 lies outside of 'position', which has the shape (2, 3)" in printed
+    assert "index (0, 3) lies outside of 'position', which has the shape (2, 3)" in printed
 
 
 def test_the_command_fits_a_narrow_terminal(capsys, monkeypatch):
