@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     """Check an environment, print what was found, and return 1 if that is anything."""
     console = console_for_people()
     env = _environment(options.source, options.overrides)
-    with Progress(console=console, transient=True, disable=options.json or not console.is_terminal) as progress:
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(f"running '{env.name}' access by access", total=options.steps)
         report = check_environment_kernels(
             env, options.steps, options.replicas, options.seed, options.nan, on_step=lambda: progress.advance(task)
@@ -64,7 +65,7 @@ def print_report(console: Console, report: Report) -> None:
 
 
 def _told(finding: Finding) -> Text:
-    told = Text(finding.message)
+    told = Text(finding.message, overflow="fold")
     for place, source in dict(zip(finding.lines, finding.sources, strict=True)).items():
         told.append(f"\n{_short(place)}", style="cyan")
         told.append(f"\n  {source}" if source else "")

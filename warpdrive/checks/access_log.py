@@ -148,12 +148,13 @@ class AccessLog(SilentLog):
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
         what = "counts from the end of" if wraps else "lies outside of"
+        told = str(index[0] if len(index) == 1 else index)
         self.find(
             "bounds",
             block.name,
             index,
             [self._line()],
-            f"index {index[0] if len(index) == 1 else index} {what} '{block.name}', which has the shape {shape}, in thread {self.me}",
+            f"index {told} {what} '{block.name}', which has the shape {shape}, in thread {self.me}",
             advice.for_bounds(index, shape, wraps),
         )
 
