@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from warpdrive.checks.arithmetic import cast
+from warpdrive.kernels.language import ATOMIC_DTYPES
+
 Change = Callable[..., Any]
 """Gives the new value of an element from its old value and the operands of an atomic operation."""
 
@@ -27,6 +30,15 @@ def _less(old: Any, value: Any) -> Any:
     return value if value < old else old
 
 
+def _swap(old: Any, expected: Any, value: Any) -> Any:
+    return value if old == expected else old
+
+
+def _unless_missing(change: Change) -> Change:
+    """Return a change that takes NaN for no value at all."""
+    return lambda old, value: old if value != value else value if old != old else change(old, value)
+
+
 ATOMICS: dict[str, Change] = {
     "atomic.add": lambda old, value: old + value,
     "atomic.sub": lambda old, value: old - value,
@@ -38,28 +50,36 @@ ATOMICS: dict[str, Change] = {
     "atomic.exch": lambda old, value: value,
     "atomic.max": _greater,
     "atomic.min": _less,
-    "atomic.nanmax": lambda old, value: np.fmax(old, value),
-    "atomic.nanmin": lambda old, value: np.fmin(old, value),
-    "atomic.cas": lambda old, expected, value: value if old == expected else old,
+    "atomic.nanmax": _unless_missing(_greater),
+    "atomic.nanmin": _unless_missing(_less),
+    "atomic.cas": _swap,
+    "atomic.compare_and_swap": _swap,
 }
 
 
-def atomic(change: Change) -> Callable[..., Any]:
-    """Return an operation ``(array, index, *operands) -> old value`` that changes an element of an array."""
+def atomic(path: str, index_of: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
+    """Return an operation ``(array, index, *operands) -> old value`` that changes an element of an array.
 
-    def operate(array: Any, index: Any, *operands: Any) -> Any:
+    With ``index_of``, which gives the index for an array, it is ``(array, *operands) -> old value``.
+    """
+    change = ATOMICS[path]
+
+    def operate(array: Any, *arguments: Any) -> Any:
+        if array.dtype.name not in ATOMIC_DTYPES[path]:
+            raise TypeError(f"cuda.{path} works on {', '.join(ATOMIC_DTYPES[path])}, not on {array.dtype}")
+        index, *operands = (index_of(array), *arguments) if index_of else arguments
+        operands = [cast(operand, array.dtype) for operand in operands]
+
+        def changed(old: Any) -> Any:
+            return change(cast(old, array.dtype), *operands)
+
         if hasattr(array, "change"):
-            return array.change(index, lambda old: change(old, *operands))
+            return array.change(index, changed)
         old = array[index]
-        array[index] = change(old, *operands)
+        array[index] = changed(old)
         return old
 
     return operate
-
-
-def compare_and_swap(array: Any, expected: Any, value: Any) -> Any:
-    """Put ``value`` into an array's first element if that is ``expected``; return what it was."""
-    return atomic(ATOMICS["atomic.cas"])(array, (0,) * array.ndim, expected, value)
 
 
 def popc(value: Any) -> int:
@@ -87,7 +107,6 @@ def ffs(value: Any) -> int:
 
 
 PLAIN: dict[str, Callable[..., Any]] = {
-    "atomic.compare_and_swap": compare_and_swap,
     "popc": popc,
     "brev": brev,
     "clz": clz,
@@ -96,7 +115,8 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "fma": lambda x, y, z: x * y + z,
     "cbrt": np.cbrt,
     "const.array_like": lambda array: array,
-    **{path: atomic(change) for path, change in ATOMICS.items()},
+    **{path: atomic(path) for path in ATOMICS},
+    "atomic.compare_and_swap": atomic("atomic.compare_and_swap", lambda array: (0,) * array.ndim),
 }
 """Everything that does not depend on which thread runs."""
 

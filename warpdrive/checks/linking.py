@@ -15,6 +15,7 @@ from numba import cuda
 
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import python_function
+from warpdrive.kernels.language import ATOMIC_DTYPES
 from warpdrive.kernels.resolve import source_of
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
@@ -27,9 +28,7 @@ INTRINSICS = (
     *("threadfence", "threadfence_block", "threadfence_system"),
     *ARRAYS,
     "const.array_like",
-    *("atomic.add", "atomic.sub", "atomic.and_", "atomic.or_", "atomic.xor", "atomic.inc", "atomic.dec"),
-    *("atomic.exch", "atomic.max", "atomic.min", "atomic.nanmax", "atomic.nanmin"),
-    *("atomic.cas", "atomic.compare_and_swap"),
+    *ATOMIC_DTYPES,
     *("popc", "brev", "clz", "ffs", "selp", "fma", "cbrt"),
 )
 UNKNOWN = object()

@@ -12,12 +12,29 @@ INDICES = tuple(f"{dimension}.{axis}" for dimension in DIMENSIONS for axis in "x
 ARRAYS = ("local.array", "shared.array")
 LARGEST_ARRAY = {"local.array": 512 * 1024, "shared.array": 228 * 1024}
 """Bytes per thread and per block that a GPU has at most (CUDA programming guide, technical specifications)."""
-ATOMICS = ("atomic.add", "atomic.sub", "atomic.max", "atomic.min", "atomic.exch", "atomic.cas")
+
+_INTEGERS = ("int32", "uint32", "int64", "uint64")
+_UNSIGNED = ("uint32", "uint64")
+_NUMBERS = (*_INTEGERS, "float32", "float64")
+ATOMIC_DTYPES = {
+    **dict.fromkeys(("atomic.add", "atomic.sub"), _NUMBERS),
+    **dict.fromkeys(("atomic.max", "atomic.min", "atomic.nanmax", "atomic.nanmin"), _NUMBERS),
+    **dict.fromkeys(("atomic.and_", "atomic.or_", "atomic.xor", "atomic.exch"), _INTEGERS),
+    **dict.fromkeys(("atomic.inc", "atomic.dec"), _UNSIGNED),
+    **dict.fromkeys(("atomic.cas", "atomic.compare_and_swap"), _INTEGERS),
+}
+"""The atomic operations, and the dtypes of the elements that each works on."""
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(ATOMIC_DTYPES, ("array", "index", "value")),
+    "atomic.cas": ("array", "index", "expected", "value"),
+    "atomic.compare_and_swap": ("array", "expected", "value"),
+}
+"""What the functions take that are given all their arguments by position."""
 POSITIONS = ("grid", "gridsize")
 KERNEL_LIBRARY = "numba.cuda.random"
 """The module of numba whose functions are written in the kernel language."""
 
-SUPPORTED = (BARRIER, *FENCES, *INDICES, *ARRAYS, *ATOMICS, *POSITIONS)
+SUPPORTED = (BARRIER, *FENCES, *INDICES, *ARRAYS, *ATOMIC_DTYPES, *POSITIONS)
 
 
 class Intrinsic:

@@ -27,6 +27,7 @@ from warpdrive.kernels.language import (
     INDICES,
     KERNEL_LIBRARY,
     LARGEST_ARRAY,
+    PARAMETERS,
     SUPPORTED,
     Intrinsic,
     intrinsic_of,
@@ -174,6 +175,8 @@ class _Resolver(ast.NodeTransformer):
             refuse(node, "cuda.syncthreads takes no arguments")
         if isinstance(value, Intrinsic) and value.path in ARRAYS:
             return self._array(node, value.path)
+        if isinstance(value, Intrinsic) and value.path in PARAMETERS:
+            _check_arguments(node, value)
         if isinstance(value, Intrinsic) and value.path in SUPPORTED:
             name: ast.expr = IntrinsicName.of(value.path, node.func)
         else:
@@ -380,6 +383,13 @@ def _look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> A
             refuse(node, f"cuda.{node.attr} is not part of the kernel language on this backend")
         return intrinsic or value
     return _LOCAL
+
+
+def _check_arguments(node: ast.Call, function: Intrinsic) -> None:
+    expected = PARAMETERS[function.path]
+    if node.keywords or len(node.args) != len(expected):
+        found = f"{len(node.args)}{' and keywords' if node.keywords else ''}"
+        refuse(node, f"{function!r} takes {len(expected)} arguments by position ({', '.join(expected)}), found {found}")
 
 
 def _local_names(source: FunctionSource) -> set[str]:

@@ -1,4 +1,4 @@
-"""What of ``numba.cuda`` generated CPU code calls: per-thread arrays on the stack, and atomic operations."""
+"""What generated CPU code calls: arrays on the stack, loading of arguments, words that threads share, fences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.errors import TypingError
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
@@ -165,120 +164,20 @@ def _word_at(builder: Any, address: Any) -> Any:
     return builder.inttoptr(address, ir.IntType(64).as_pointer())
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, index_type: Any, array: Any, index: Any) -> Any:
-    """Return the address of an element; negative indices count from the end, as everywhere in numba."""
-    is_tuple = isinstance(index_type, types.BaseTuple)
-    indices = cgutils.unpack_tuple(builder, index) if is_tuple else [index]
-    kinds = list(index_type) if is_tuple else [index_type]
-    indices = [context.cast(builder, value, kind, types.intp) for value, kind in zip(indices, kinds, strict=True)]
-    structure = make_array(array_type)(context, builder, array)
-    return cgutils.get_item_pointer(context, builder, array_type, structure, indices, wraparound=True)
-
-
-def _operation(name: str, combine: Any) -> Any:
-    """Make the intrinsic ``name(array, index, value) -> old value``.
-
-    ``combine(builder, number_type, old, value)`` gives the new value; the element is exchanged in a loop of
-    compare-and-swap until no other thread came between.
-    """
-
-    def typing(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-        _check(name, array, index)
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array_type, index_type, _ = signature.args
-            number_type = array_type.dtype
-            address = _pointer(context, builder, array_type, index_type, args[0], args[1])
-            word = ir.IntType(number_type.bitwidth)
-            address = builder.bitcast(address, word.as_pointer())
-            first = builder.load_atomic(address, "monotonic", number_type.bitwidth // 8)
-            start = builder.block
-            again = builder.append_basic_block(f"{name}.again")
-            done = builder.append_basic_block(f"{name}.done")
-            builder.branch(again)
-            builder.position_at_end(again)
-            old = builder.phi(word)
-            old.add_incoming(first, start)
-            data_type = context.get_value_type(number_type)
-            new = combine(builder, number_type, builder.bitcast(old, data_type), args[2])
-            result = builder.cmpxchg(address, old, builder.bitcast(new, word), "monotonic", "monotonic")
-            old.add_incoming(builder.extract_value(result, 0), builder.block)
-            builder.cbranch(builder.extract_value(result, 1), done, again)
-            builder.position_at_end(done)
-            return builder.bitcast(old, data_type)
-
-        return array.dtype(array, index, array.dtype), codegen
-
-    typing.__name__ = name
-    return intrinsic(typing)
-
-
-def _check(name: str, array: Any, index: Any) -> None:
-    if not isinstance(array, types.Array) or not isinstance(array.dtype, (types.Integer, types.Float)):
-        raise TypingError(f"cuda.{name.replace('_', '.')} works on an array of integers or floats, found {array}")
-    given = len(index) if isinstance(index, types.BaseTuple) else 1
-    if given != array.ndim:
-        raise TypingError(f"cuda.{name.replace('_', '.')} needs {array.ndim} indices for {array}, found {given}")
-
-
-def _add(builder: Any, kind: Any, old: Any, value: Any) -> Any:
-    return builder.fadd(old, value) if isinstance(kind, types.Float) else builder.add(old, value)
-
-
-def _sub(builder: Any, kind: Any, old: Any, value: Any) -> Any:
-    return builder.fsub(old, value) if isinstance(kind, types.Float) else builder.sub(old, value)
-
-
-def _exch(builder: Any, kind: Any, old: Any, value: Any) -> Any:
-    return value
-
-
-def _greater(builder: Any, kind: Any, left: Any, right: Any) -> Any:
-    if isinstance(kind, types.Float):
-        return builder.fcmp_ordered(">", left, right)
-    return (builder.icmp_signed if kind.signed else builder.icmp_unsigned)(">", left, right)
-
-
-def _max(builder: Any, kind: Any, old: Any, value: Any) -> Any:
-    return builder.select(_greater(builder, kind, value, old), value, old)
-
-
-def _min(builder: Any, kind: Any, old: Any, value: Any) -> Any:
-    return builder.select(_greater(builder, kind, old, value), value, old)
-
-
-atomic_add = _operation("atomic_add", _add)
-atomic_sub = _operation("atomic_sub", _sub)
-atomic_max = _operation("atomic_max", _max)
-atomic_min = _operation("atomic_min", _min)
-atomic_exch = _operation("atomic_exch", _exch)
-
-
 @intrinsic  # type: ignore[untyped-decorator]
-def atomic_cas(typingctx: Any, array: Any, index: Any, expected: Any, value: Any) -> Any:
-    """Put ``value`` into an element if it holds ``expected``; return what it held."""
-    _check("atomic_cas", array, index)
+def threadfence(typingctx: Any) -> Any:
+    """Order the memory accesses of a thread before it and after it, as threads of other blocks see them."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array_type, index_type = signature.args[:2]
-        address = _pointer(context, builder, array_type, index_type, args[0], args[1])
-        word = ir.IntType(array_type.dtype.bitwidth)
-        data_type = context.get_value_type(array_type.dtype)
-        old = builder.cmpxchg(
-            builder.bitcast(address, word.as_pointer()),
-            builder.bitcast(args[2], word),
-            builder.bitcast(args[3], word),
-            "monotonic",
-            "monotonic",
-        )
-        return builder.bitcast(builder.extract_value(old, 0), data_type)
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
 
-    return array.dtype(array, index, array.dtype, array.dtype), codegen
+    return types.void(), codegen
+
+
+threadfence_system = threadfence
 
 
 @numba.njit  # type: ignore[untyped-decorator]
-def threadfence() -> None:
-    """Order memory accesses between threads: nothing to do, as one core runs all threads of a block in turn."""
-
-
-threadfence_block = threadfence_system = threadfence
+def threadfence_block() -> None:
+    """Order memory accesses between threads of a block: nothing to do, as one core runs them in turn."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from warpdrive.kernels.errors import place, refuse
-from warpdrive.kernels.language import DIMENSIONS, INDICES
+from warpdrive.kernels.language import ATOMIC_DTYPES, DIMENSIONS, INDICES
 from warpdrive.kernels.resolve import Function, Table
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -170,7 +170,8 @@ class ModuleWriter:
         header = [*_header_text(table).splitlines(), *imports.splitlines()]
         for path in sorted(self.intrinsics):
             name = path.replace(".", "_")
-            header.append(f"from warpdrive.backends.cpu.intrinsics import {name} as {GENERATED}{name}")
+            module = "atomics" if path in ATOMIC_DTYPES else "intrinsics"
+            header.append(f"from warpdrive.backends.cpu.{module} import {name} as {GENERATED}{name}")
         for (shape, dtype), name in self.stack_arrays.items():
             header.append(f"{name} = stack_array({shape!r}, {dtype!r})")
         return GeneratedModule(

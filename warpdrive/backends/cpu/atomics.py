@@ -1,0 +1,167 @@
+"""The atomic operations of ``numba.cuda`` as generated CPU code calls them: atomic between blocks on different cores.
+
+Each takes what its namesake there takes, for the same dtypes, and returns what the element held. They order the other
+memory accesses of a thread around them, which costs nothing on x86 and is what kernels that work on GPUs rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+from warpdrive.kernels.language import ATOMIC_DTYPES
+
+Change = Callable[[Any, Any, Any, Any], Any]
+"""``(builder, dtype, address, value) -> old value``: code that changes the element at an address."""
+
+
+def _native(operation: str, of_floats: str = "") -> Change:
+    """Return the change that is one instruction, of another name for floats."""
+
+    def change(builder: Any, dtype: Any, address: Any, value: Any) -> Any:
+        name = of_floats if isinstance(dtype, types.Float) else operation
+        return builder.atomic_rmw(name, address, value, "acq_rel")
+
+    return change
+
+
+def _unless(keeps: Callable[[Any, Any, Any, Any], Any]) -> Change:
+    """Return the change that puts the value in, unless ``keeps(builder, dtype, old, value)``.
+
+    An element that stays is only read: threads that all lower one minimum seldom write it, so that the cores need
+    not hand its cache line to each other.
+    """
+
+    def change(builder: Any, dtype: Any, address: Any, value: Any) -> Any:
+        word = ir.IntType(dtype.bitwidth)
+        data_type = value.type
+        address = builder.bitcast(address, word.as_pointer())
+        first = builder.load_atomic(address, "acquire", dtype.bitwidth // 8)
+        start = builder.block
+        look, swap, done = (builder.append_basic_block(f"atomic.{name}") for name in ("look", "swap", "done"))
+        builder.branch(look)
+        builder.position_at_end(look)
+        old = builder.phi(word)
+        old.add_incoming(first, start)
+        builder.cbranch(keeps(builder, dtype, builder.bitcast(old, data_type), value), done, swap)
+        builder.position_at_end(swap)
+        result = builder.cmpxchg(address, old, builder.bitcast(value, word), "acq_rel", "acquire")
+        old.add_incoming(builder.extract_value(result, 0), swap)
+        builder.cbranch(builder.extract_value(result, 1), done, look)
+        builder.position_at_end(done)
+        return builder.bitcast(old, data_type)
+
+    return change
+
+
+def _comparison(sign: str, *, keeps_nan: bool) -> Callable[[Any, Any, Any, Any], Any]:
+    """Return ``old sign value``. A NaN for a value never goes in; one in the element stays if ``keeps_nan``."""
+
+    def compare(builder: Any, dtype: Any, old: Any, value: Any) -> Any:
+        if isinstance(dtype, types.Float):
+            if keeps_nan:
+                return builder.fcmp_unordered(sign, old, value)
+            no_value = builder.fcmp_unordered("uno", value, value)
+            return builder.or_(no_value, builder.fcmp_ordered(sign, old, value))
+        return (builder.icmp_signed if dtype.signed else builder.icmp_unsigned)(sign, old, value)
+
+    return compare
+
+
+def _operation(name: str, change: Change) -> Any:
+    """Make the intrinsic ``atomic.name(array, index, value) -> old value``."""
+
+    def typing(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+        _check(f"atomic.{name}", array, index, value)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array_type, index_type, _ = signature.args
+            address = _address(context, builder, array_type, index_type, args[0], args[1])
+            return change(builder, array_type.dtype, address, args[2])
+
+        return array.dtype(array, index, array.dtype), codegen
+
+    typing.__name__ = f"atomic_{name}"
+    return intrinsic(typing)
+
+
+atomic_add = _operation("add", _native("add", "fadd"))
+atomic_sub = _operation("sub", _native("sub", "fsub"))
+atomic_and_ = _operation("and_", _native("and"))
+atomic_or_ = _operation("or_", _native("or"))
+atomic_xor = _operation("xor", _native("xor"))
+atomic_inc = _operation("inc", _native("uinc_wrap"))
+atomic_dec = _operation("dec", _native("udec_wrap"))
+atomic_exch = _operation("exch", _native("xchg"))
+atomic_max = _operation("max", _unless(_comparison(">=", keeps_nan=True)))
+atomic_min = _operation("min", _unless(_comparison("<=", keeps_nan=True)))
+atomic_nanmax = _operation("nanmax", _unless(_comparison(">=", keeps_nan=False)))
+atomic_nanmin = _operation("nanmin", _unless(_comparison("<=", keeps_nan=False)))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def atomic_cas(typingctx: Any, array: Any, index: Any, expected: Any, value: Any) -> Any:
+    """Put ``value`` into an element if it holds ``expected``; return what it held."""
+    _check("atomic.cas", array, index, expected, value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _address(context, builder, *signature.args[:2], *args[:2])
+        return _swapped(builder, address, args[2], args[3])
+
+    return array.dtype(array, index, array.dtype, array.dtype), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def atomic_compare_and_swap(typingctx: Any, array: Any, expected: Any, value: Any) -> Any:
+    """Do the same with the first element of an array of one dimension."""
+    _check("atomic.compare_and_swap", array, types.intp, expected, value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = context.get_constant(types.intp, 0)
+        address = _address(context, builder, signature.args[0], types.intp, args[0], first)
+        return _swapped(builder, address, args[1], args[2])
+
+    return array.dtype(array, array.dtype, array.dtype), codegen
+
+
+def _swapped(builder: Any, address: Any, expected: Any, value: Any) -> Any:
+    return builder.extract_value(builder.cmpxchg(address, expected, value, "acq_rel", "acquire"), 0)
+
+
+def _address(context: Any, builder: Any, array_type: Any, index_type: Any, array: Any, index: Any) -> Any:
+    """Return the address of an element; negative indices count from the end, as everywhere in numba."""
+    is_tuple = isinstance(index_type, types.BaseTuple)
+    indices = cgutils.unpack_tuple(builder, index) if is_tuple else [index]
+    kinds = list(index_type) if is_tuple else [index_type]
+    indices = [context.cast(builder, value, kind, types.intp) for value, kind in zip(indices, kinds, strict=True)]
+    structure = make_array(array_type)(context, builder, array)
+    return cgutils.get_item_pointer(context, builder, array_type, structure, indices, wraparound=True)
+
+
+def _check(path: str, array: Any, index: Any, *values: Any) -> None:
+    """Refuse what ``numba.cuda`` refuses, in words."""
+    allowed = ATOMIC_DTYPES[path]
+    if not isinstance(array, types.Array) or str(array.dtype) not in allowed:
+        raise TypingError(f"cuda.{path} works on an array of {_listed(allowed)}, found {array}")
+    if not array.mutable:
+        raise TypingError(f"cuda.{path} changes an array, but this one can only be read: {array}")
+    kinds = list(index) if isinstance(index, types.BaseTuple) else [index]
+    if len(kinds) != array.ndim or array.ndim == 0:
+        raise TypingError(f"cuda.{path} needs {array.ndim} indices for {array}, found {len(kinds)}")
+    for kind in kinds:
+        if not isinstance(kind, types.Integer):
+            raise TypingError(f"cuda.{path} takes an integer for each axis as the index, found {kind}")
+    for value in values:
+        if not isinstance(value, (types.Integer, types.Float, types.Boolean)):
+            raise TypingError(f"cuda.{path} takes numbers, found {value}")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
