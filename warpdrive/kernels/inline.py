@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import TypeGuard
 
 from warpdrive.kernels.errors import refuse
-from warpdrive.kernels.language import BARRIER
+from warpdrive.kernels.language import BARRIER, VOTES
 from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.structure import straighten
 from warpdrive.kernels.syntax import (
     GENERATED,
+    TALLY,
     FunctionName,
     IntrinsicName,
     assign,
@@ -103,8 +104,11 @@ class _Inliner:
                 statements.append(at(choice, assign(value, self.expression(choice, statements))))
             before.append(at(node, branch))
             return at(node, load(value))
-        if isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path == BARRIER:
-            refuse(node, f"cuda.{BARRIER}() is a statement: it has no value")
+        if isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName):
+            if node.func.path in VOTES:
+                return self.vote(node, node.func.path, before)
+            if is_barrier(ast.Expr(node)):
+                refuse(node, f"cuda.{node.func.path}() is a statement: it has no value")
         if isinstance(node, ast.Compare) and len(node.ops) > 1:
             refuse(node, "a function with a barrier cannot be called in a chain of comparisons")
         parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
@@ -138,6 +142,26 @@ class _Inliner:
                 statements.append(further)
                 statements = further.body
             statements.append(at(operand, assign(value, self.expression(operand, statements))))
+        return at(node, load(value))
+
+    def vote(self, node: ast.Call, path: str, before: list[ast.stmt]) -> ast.expr:
+        """Let each thread that comes here add itself to a counter of the block, which all read after a barrier."""
+        (condition,) = self.expressions(node.args, before)
+        value = self.name_for_value()
+        tally = f"{TALLY}{self.saved}"
+        counted = negate(condition) if path == "syncthreads_and" else condition
+        found: dict[str, ast.expr] = {
+            "syncthreads_count": load(tally),
+            "syncthreads_and": _one_if(ast.Compare(load(tally), [ast.Eq()], [ast.Constant(0)])),
+            "syncthreads_or": _one_if(ast.Compare(load(tally), [ast.NotEq()], [ast.Constant(0)])),
+        }
+        statements = [
+            assign(tally, ast.Constant(0)),
+            ast.AugAssign(ast.Name(tally, ast.Store()), ast.Add(), _one_if(counted)),
+            ast.Expr(ast.Call(IntrinsicName.of(BARRIER, node), [], [])),
+            assign(value, found[path]),
+        ]
+        before += [at(node, statement) for statement in statements]
         return at(node, load(value))
 
     def name_for_value(self) -> str:
@@ -180,6 +204,10 @@ class _Inliner:
 
 def _calls_barrier(node: ast.expr) -> TypeGuard[_BarrierCall]:
     return isinstance(node, ast.Call) and isinstance(node.func, FunctionName) and node.func.function.has_barrier
+
+
+def _one_if(condition: ast.expr) -> ast.expr:
+    return ast.IfExp(condition, ast.Constant(1), ast.Constant(0))
 
 
 def _without_augmentation(node: ast.AugAssign) -> ast.Assign:

@@ -6,6 +6,9 @@ from functools import cache
 from typing import Any
 
 BARRIER = "syncthreads"
+WARP_BARRIER = "syncwarp"
+VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
+"""Barriers that tell every thread of a block of how many a condition holds."""
 FENCES = ("threadfence", "threadfence_block", "threadfence_system")
 DIMENSIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 INDICES = tuple(f"{dimension}.{axis}" for dimension in DIMENSIONS for axis in "xyz")
@@ -34,7 +37,7 @@ POSITIONS = ("grid", "gridsize")
 KERNEL_LIBRARY = "numba.cuda.random"
 """The module of numba whose functions are written in the kernel language."""
 
-SUPPORTED = (BARRIER, *FENCES, *INDICES, *ARRAYS, *ATOMIC_DTYPES, *POSITIONS)
+SUPPORTED = (BARRIER, WARP_BARRIER, *VOTES, *FENCES, *INDICES, *ARRAYS, *ATOMIC_DTYPES, *POSITIONS)
 
 
 class Intrinsic:

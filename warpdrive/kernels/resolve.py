@@ -29,6 +29,8 @@ from warpdrive.kernels.language import (
     LARGEST_ARRAY,
     PARAMETERS,
     SUPPORTED,
+    VOTES,
+    WARP_BARRIER,
     Intrinsic,
     intrinsic_of,
     is_cuda_module,
@@ -171,8 +173,8 @@ class _Resolver(ast.NodeTransformer):
         callee = source_of(value)
         if callee is not None:
             return self._call_of_device_function(node, callee)
-        if isinstance(value, Intrinsic) and value.path == BARRIER and (node.args or node.keywords):
-            refuse(node, "cuda.syncthreads takes no arguments")
+        if isinstance(value, Intrinsic) and value.path in (BARRIER, WARP_BARRIER, *VOTES):
+            return self._barrier(node, value.path)
         if isinstance(value, Intrinsic) and value.path in ARRAYS:
             return self._array(node, value.path)
         if isinstance(value, Intrinsic) and value.path in PARAMETERS:
@@ -183,6 +185,14 @@ class _Resolver(ast.NodeTransformer):
             name = self.visit(node.func)
         words = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
         return at(node, ast.Call(name, [self.visit(argument) for argument in node.args], words))
+
+    def _barrier(self, node: ast.Call, path: str) -> ast.expr:
+        most = 0 if path == BARRIER else 1
+        if node.keywords or len(node.args) > most or (path in VOTES and not node.args):
+            refuse(node, f"cuda.{path} takes {'a condition' if path in VOTES else 'a mask' if most else 'no arguments'}")
+        # which threads of a warp must wait does not matter where none can run ahead of the others
+        given = node.args if path in VOTES else []
+        return at(node, ast.Call(IntrinsicName.of(path, node.func), [self.visit(argument) for argument in given], []))
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         if node.value is None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from warpdrive.kernels.language import BARRIER
+from warpdrive.kernels.language import BARRIER, VOTES, WARP_BARRIER
 
 Node = TypeVar("Node")
 
 GENERATED = "wd__"
 """What every name begins with that the library adds to a kernel; no author's name may."""
+
+TALLY = f"{GENERATED}tally_"
+"""What the names of a block's own counters begin with: threads add to one, and all read it after a barrier."""
 
 RANGE = f"{GENERATED}builtins_range"
 """The name of Python's ``range``, which an author's variable may hide under its own name."""
@@ -89,19 +92,21 @@ def walk(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def is_barrier(statement: ast.AST) -> bool:
-    """Whether a statement is a barrier."""
-    return isinstance(statement, ast.Expr) and _is_barrier_call(statement.value)
+    """Whether a statement is a barrier, of a block or of a warp: that of a warp lets its threads see no less."""
+    return isinstance(statement, ast.Expr) and _calls(statement.value, (BARRIER, WARP_BARRIER))
 
 
 def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
     """Whether a barrier stands at or below the nodes, or in a function that is called there."""
     return any(
-        _is_barrier_call(node) or (isinstance(node, FunctionName) and node.function.has_barrier) for node in walk(nodes)
+        _calls(node, (BARRIER, WARP_BARRIER, *VOTES))
+        or (isinstance(node, FunctionName) and node.function.has_barrier)
+        for node in walk(nodes)
     )
 
 
-def _is_barrier_call(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path == BARRIER
+def _calls(node: ast.AST, paths: Collection[str]) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path in paths
 
 
 def stored_names(nodes: Iterable[ast.AST]) -> set[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from warpdrive.kernels.language import INDICES
 from warpdrive.kernels.resolve import Table
-from warpdrive.kernels.syntax import FunctionName, IntrinsicName, contains_barrier, loaded_names, stored_names
+from warpdrive.kernels.syntax import TALLY, FunctionName, IntrinsicName, contains_barrier, loaded_names, stored_names
 
 Chain = tuple[int, ...]
 """The conditions and loops around a place that only some threads of a block may take, outermost first."""
@@ -45,15 +45,18 @@ class Uniform:
 
     def is_once(self, node: ast.stmt) -> bool:
         """Whether a statement that stands beside barriers need only be run once per block."""
-        return _assigned_name(node) in self.variables
+        name = _assigned_name(node)
+        return name in self.variables or (isinstance(node, ast.Assign) and (name or "").startswith(TALLY))
 
 
 def find_uniform(
     body: Sequence[ast.stmt], parameters: Collection[str], arrays: Collection[str], table: Table
 ) -> Uniform:
     """Return what all threads of a block agree on in a straightened, inlined body."""
-    constants = {*(set(parameters) - set(arrays)), *table.constants, *table.imports}
-    candidates = set(stored_names(body)) - set(parameters)
+    assigned = stored_names(body)
+    tallies = {name for name in assigned if name.startswith(TALLY)}  # read behind the barrier that ends the counting
+    constants = {*(set(parameters) - set(arrays)), *table.constants, *table.imports, *tallies}
+    candidates = assigned - set(parameters) - tallies
     while True:
         uniform = Uniform(candidates, constants, arrays)
         uses = _Uses(uniform)

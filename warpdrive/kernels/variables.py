@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from warpdrive.kernels.language import INDICES, POSITIONS
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformLoop, all_parts, regions_of
 from warpdrive.kernels.resolve import Table
-from warpdrive.kernels.syntax import FunctionName, IntrinsicName, loaded_names, stored_names, walk
+from warpdrive.kernels.syntax import TALLY, FunctionName, IntrinsicName, loaded_names, stored_names, walk
 
 
 @dataclass
@@ -34,7 +34,8 @@ def place_variables(parts: list[Part], parameters: Collection[str], arrays: Coll
     regions = regions_of(parts)
     constant = _constant_names(regions, parameters, arrays, table)
     once = [part.statement for part in all_parts(parts) if isinstance(part, Once)]
-    constant |= _recomputed(_single_assignments(once), constant).keys()
+    computed_once = _recomputed(_single_assignments(once), constant)
+    constant |= {name for name in computed_once if not name.startswith(TALLY)}
     assignments = _single_assignments([statement for region in regions for statement in region.statements])
     recomputed = _recomputed(assignments, constant)
     for region in regions:
@@ -77,7 +78,7 @@ def _kept(parts: list[Part]) -> set[str]:
     for region in regions:
         elsewhere = (names for key, names in assigned.items() if key != id(region) or key in in_loops)
         kept |= exposed_names(region.statements) & set().union(*elsewhere)
-    return kept
+    return {name for name in kept if not name.startswith(TALLY)}  # those are the block's, not a thread's
 
 
 def _single_assignments(statements: list[ast.stmt]) -> dict[str, ast.Assign]:

@@ -24,6 +24,7 @@ import warpdrive as wd
 from warpdrive.kernels.kernel import DeviceFunction
 
 Check = Callable[..., list[Any]]
+VOTES = {"syncthreads_count": sum, "syncthreads_and": all, "syncthreads_or": any}
 Place = Any  # (line, column, function), or a tuple of them: of a call, and of what is called there
 
 
@@ -65,12 +66,16 @@ class Interpreter:
         self.grid, self.block = _three(blocks), _three(threads)
         self.shared: dict[Any, Any] = {}
         self.functions: dict[FunctionType, Any] = {}
+        self.ballots: dict[Any, bool] = {}
+        self.outcome: list[bool] = []
         self.cuda = SimpleNamespace(
             threadIdx=SimpleNamespace(),
             blockIdx=SimpleNamespace(),
             blockDim=SimpleNamespace(**dict(zip("xyz", self.block, strict=True))),
             gridDim=SimpleNamespace(**dict(zip("xyz", self.grid, strict=True))),
             syncthreads=cuda.syncthreads,
+            syncwarp=cuda.syncwarp,
+            **{name: getattr(cuda, name) for name in VOTES},
             threadfence=lambda: None,
             threadfence_block=lambda: None,
             threadfence_system=lambda: None,
@@ -105,6 +110,8 @@ class Interpreter:
     def until_barrier(self, threads: list[Any]) -> list[Any]:
         waiting = []
         first = min(barrier for _, _, barrier in threads)
+        together = [place for place, _, barrier in threads if barrier == first]
+        self.outcome = [self.ballots.pop(place) for place in together if place in self.ballots]
         for place, thread, barrier in threads:
             if barrier != first:
                 waiting.append((place, thread, barrier))
@@ -132,9 +139,14 @@ class Interpreter:
 
     def call(self, place: Place, function: Any, *args: Any, **kwargs: Any) -> Generator[Place, None, Any]:
         """Call what an author's function calls; a barrier, and what contains one, yields where it stands."""
-        if function is cuda.syncthreads:
+        if function in (cuda.syncthreads, cuda.syncwarp):
             yield (place,)
             return None
+        for name, outcome in VOTES.items():
+            if function is getattr(cuda, name):
+                self.ballots[tuple(vars(self.cuda.threadIdx).values())] = bool(args[0])
+                yield (place,)
+                return int(outcome(self.outcome))
         if function == self.shared_array:
             return function(place, *args, **kwargs)
         is_kernel_code = isinstance(function, (DeviceFunction, FunctionType)) or hasattr(function, "py_func")
