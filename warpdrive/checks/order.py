@@ -45,6 +45,7 @@ def compare(expected: Mapping[str, Block], found: Mapping[str, Any], order: str,
 
     Floating-point sums differ by their rounding, whatever the order: such differences are none.
     """
+    writers = {address: line for block in expected.values() for address, line in block.writers.items()}
     compared: set[int] = set()
     for name, block in expected.items():
         differ = _differences(block.array, found[name])
@@ -54,7 +55,7 @@ def compare(expected: Mapping[str, Block], found: Mapping[str, Any], order: str,
             continue
         compared |= addresses
         first = places[0]
-        line = block.writers.get(_address(block.array, first))
+        line = writers.get(_address(block.array, first))
         report.add(
             Finding(
                 "order",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import linecache
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -61,7 +62,11 @@ def _read_text(function: FunctionType) -> FunctionSource:
             f"the source of kernel function '{function.__name__}' cannot be read ({file}): "
             "define it in a file or a notebook cell, not through exec or an interactive prompt"
         ) from None
-    return parse_function("".join(lines), _cell_of(file) or file, first_line, {})
+    cell = _cell_of(file)
+    if cell is not None:  # so that tracebacks, debuggers and messages find its text under that name, too
+        whole = linecache.getlines(file)
+        linecache.cache[cell] = len("".join(whole)), None, whole, cell
+    return parse_function("".join(lines), cell or file, first_line, {})
 
 
 def _cell_of(file: str) -> str | None:

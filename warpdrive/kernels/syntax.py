@@ -81,7 +81,11 @@ def copy_tree(node: Node) -> Node:
         return node
     copy = type(node).__new__(type(node))
     for name, value in vars(node).items():
-        setattr(copy, name, copy_tree(value) if isinstance(value, (ast.AST, list)) else value)
+        if name in node._fields and isinstance(value, (ast.AST, list)):
+            value = copy_tree(value)
+        elif isinstance(value, ast.AST):
+            continue  # the parent: libraries that print tracebacks leave it on what all trees share, such as Load()
+        setattr(copy, name, value)
     return copy
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
+import re
+import subprocess
+import sys
 import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,6 +177,48 @@ def test_debug_stops_at_breakpoints(monkeypatch):
     (frame,) = stops
     assert frame.f_code.co_filename == __file__
     assert frame.f_locals["i"] == 3
+
+
+SCRIPT = """
+import numpy as np
+import warpdrive as wd
+from numba import cuda, float32
+
+SCALE = np.array([10, 20, 30], np.float32)
+
+@wd.device_function
+def looked_up(i):
+    breakpoint()
+    return SCALE[i]
+
+@wd.kernel
+def reversed_and_scaled(x, count):
+    tile = cuda.shared.array(3, float32)
+    i = cuda.threadIdx.x
+    tile[i] = x[i]
+    cuda.syncthreads()
+    mine = tile[2 - i] * looked_up(i)
+    cuda.atomic.add(count, 0, 1)
+    x[i] = mine
+
+x = np.array([1, 2, 3], np.float32)
+count = np.zeros(1, np.int32)
+wd.debug(reversed_and_scaled)[1, 3](x, count)
+print("result", x.tolist(), count[0])
+"""
+
+
+def test_a_debugger_steps_through_a_kernel(tmp_path):
+    (tmp_path / "game.py").write_text(SCRIPT)
+    typed = "where\np i\nup\np tile.tolist(), i\ndown\nreturn\nnext\nnext\np mine\nc\nc\nc\n"
+    environment = {**os.environ, "PYTHONPATH": str(Path(wd.__file__).parent.parent)}
+    command = [sys.executable, "game.py"]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, input=typed, text=True, capture_output=True)
+    assert not run.stderr
+    assert "-> mine = tile[2 - i] * looked_up(i)" in run.stdout
+    assert "([1.0, 2.0, 3.0], 0)" in run.stdout
+    assert re.search(r"\(Pdb\) (np.float32\()?30.0", run.stdout)
+    assert "result [30.0, 40.0, 30.0] 3" in run.stdout
 
 
 def test_debug_has_dynamic_shared_memory_and_tensors():
