@@ -95,15 +95,16 @@ def _without_exceptions(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         arguments = tuple(map(number, arguments))
         try:
-            result = function(*arguments)
+            result = function(*(int(v) if isinstance(v, np.integer) else v for v in arguments))
         except ValueError:
             result = _at_a_pole(function, arguments)
         except OverflowError:
             result = math.copysign(math.inf, arguments[0]) if function in (math.sinh, math.pow) else math.inf
-        if isinstance(result, builtins.float):
-            is_single = all(isinstance(argument, np.float32) for argument in arguments)
-            return np.float32(result) if is_single else np.float64(result)
-        return result
+        decisive = arguments[:1] if function is math.ldexp else arguments
+        kind = np.float32 if all(isinstance(argument, np.float32) for argument in decisive) else np.float64
+        if isinstance(result, tuple):
+            return tuple(kind(part) if isinstance(part, builtins.float) else part for part in result)
+        return kind(result) if isinstance(result, builtins.float) else result
 
     return call
 

@@ -18,6 +18,7 @@ from numba.core.ssa import reconstruct_ssa
 from numba.core.typing.templates import AbstractTemplate, Signature, signature
 from numba.extending import typeof_impl
 
+from warpdrive.backends.cpu import mathematics  # noqa: F401  its functions have types, too
 from warpdrive.checks.linking import Linker, has_barrier
 from warpdrive.kernels.resolve import shape_parameters
 from warpdrive.kernels.source import FunctionSource

@@ -237,7 +237,7 @@ class _Resolver(ast.NodeTransformer):
         refuse(
             node,
             f"'{ast.unparse(node)}' is a {type(value).__name__}; a kernel can use numbers, NumPy arrays, tuples of "
-            "numbers, functions, and what numba knows of math and numpy",
+            "numbers, functions, and what numba knows of math, cmath and numpy",
         )
 
     def _constant(self, node: ast.expr, value: Any) -> ast.expr:
@@ -440,7 +440,7 @@ def _importable(value: Any) -> tuple[str, str] | None:
     name = getattr(value, "__name__", None)
     module = "numpy" if isinstance(value, np.ufunc) and hasattr(np, name or "") else None
     module = module or getattr(value, "__module__", None)
-    if name is None or module is None or module.split(".")[0] not in ("numpy", "math", "builtins"):
+    if name is None or module is None or module.split(".")[0] not in ("numpy", "math", "cmath", "builtins"):
         return None
     if value is getattr(np, name, None):
         module = "numpy"
