@@ -33,6 +33,8 @@ class Case:
         episode_tolerance: the same where the reference goes its own way from the start of an episode to its end; None
             where rounding errors grow so fast that such a comparison says nothing.
         act: chooses the actions.
+        act_in_episodes: chooses them instead in the comparison of whole episodes, where rounding errors would grow too
+            fast otherwise; None where they do not.
         margin: how far a state is from the boundary between going on and the end of the episode; None where episodes
             end by their time limit alone.
     """
@@ -42,6 +44,7 @@ class Case:
     episode_tolerance: float | None
     act: Act
     margin: Callable[[Any, State], float] | None = None
+    act_in_episodes: Act | None = None
 
 
 @dataclass
@@ -86,12 +89,13 @@ def compare(
     """
     tolerance = case.episode_tolerance if whole_episodes else case.step_tolerance
     assert tolerance is not None, "this environment is compared step by step only"
+    act = (case.act_in_episodes if whole_episodes else None) or case.act
     wrapper, rng = EnvWrapper(env, replicas, backend, seed), np.random.default_rng(seed)
     observations = _host(wrapper.reset())
     expected = _states(wrapper)
     found = Agreement()
     while found.steps < num_steps:
-        actions = case.act(env, observations, rng)
+        actions = act(env, observations, rng)
         after, rewards, terminated, truncated, info = wrapper.step(torch.from_numpy(actions))
         observations, final = _host(after), _host(info["final_observations"])
         ended = _host(terminated | truncated)
@@ -127,28 +131,42 @@ def _states(wrapper: EnvWrapper) -> list[State]:
 
 
 def random_actions(env: Environment, observations: Array, rng: np.random.Generator) -> Array:
-    """Return random actions of a Discrete space, ``[replicas, agents]`` int32."""
-    assert isinstance(env.action_space, spaces.Discrete)
-    return rng.integers(env.action_space.n, size=observations.shape[:2]).astype(np.int32)
+    """Return random actions, int32 of a Discrete space, or float32 of a Box and half its size beyond it."""
+    size = observations.shape[:2]
+    if isinstance(env.action_space, spaces.Discrete):
+        return rng.integers(env.action_space.n, size=size).astype(np.int32)
+    assert isinstance(env.action_space, spaces.Box)
+    low, high = env.action_space.low, env.action_space.high
+    actions: Array = low + rng.uniform(-0.5, 1.5, (*size, *low.shape)).astype(np.float32) * (high - low)
+    return actions
 
 
 def along_the_velocity(env: Environment, observations: Array, rng: np.random.Generator) -> Array:
     """Return actions for a mountain car: mostly a push in the direction that it moves in, which gets it up the hill."""
-    forwards = np.where(observations[..., 1] >= 0, 2, 0)
-    keep = rng.random(forwards.shape) < 0.8
-    return np.where(keep, forwards, rng.integers(3, size=forwards.shape)).astype(np.int32)
+    others = random_actions(env, observations, rng)
+    goes_right = (observations[..., 1] >= 0).reshape(others.shape)
+    pushes = (0, 2) if isinstance(env.action_space, spaces.Discrete) else (-1, 1)
+    keep = rng.random(others.shape) < 0.8
+    return np.where(keep, np.where(goes_right, pushes[1], pushes[0]), others).astype(others.dtype)
 
 
 def against_the_swing(env: Environment, observations: Array, rng: np.random.Generator) -> Array:
     """Return actions for an acrobot: mostly a torque against the first link's velocity, which makes it swing."""
-    forwards = np.where(observations[..., 4] >= 0, 0, 2)
-    keep = rng.random(forwards.shape) < 0.8
-    return np.where(keep, forwards, rng.integers(3, size=forwards.shape)).astype(np.int32)
+    against = np.where(observations[..., 4] >= 0, 0, 2)
+    keep = rng.random(against.shape) < 0.8
+    return np.where(keep, against, random_actions(env, observations, rng)).astype(np.int32)
+
+
+def braking(env: Environment, observations: Array, rng: np.random.Generator) -> Array:
+    """Return actions for a pendulum: a torque against its velocity and a random one, so that it soon hangs down."""
+    return (0.25 * random_actions(env, observations, rng) - observations[..., 2:]).astype(np.float32)
 
 
 CASES: dict[str, Case] = {
     "cartpole": Case("`CartPoleEnv`", 1e-6, 1e-3, random_actions, cartpole.margin),
     "acrobot": Case("`AcrobotEnv`", 1e-5, None, against_the_swing, acrobot.margin),
     "mountain_car": Case("`MountainCarEnv`", 1e-6, 1e-3, along_the_velocity, mountain_car.margin),
+    "continuous_mountain_car": Case("`Continuous_MountainCarEnv`", 1e-6, 1e-3, along_the_velocity, mountain_car.margin),
+    "pendulum": Case("`PendulumEnv`", 1e-5, 1e-3, random_actions, act_in_episodes=braking),
 }
-"""By the name of the environment. Acrobot's motion is chaotic, so it is compared step by step."""
+"""By the name of the environment. Acrobot's motion is chaotic, and the pendulum's with random torques."""

@@ -21,7 +21,7 @@ class Batch:
 
     Attributes:
         observations: ``[rows, *observation_shape]``.
-        actions: ``[rows]`` or ``[rows, parts]`` int32.
+        actions: ``[rows]`` or ``[rows, parts]`` int32, or ``[rows, *shape]`` float32 as they were drawn.
         log_probabilities: ``[rows]`` float32, of the actions when they were sampled.
         values: ``[rows]`` float32, estimates from before the update.
         advantages: ``[rows]`` float32.

@@ -66,7 +66,7 @@ def evaluate(
 def act(env: EnvWrapper, rollout: Rollout, t: int, models: Mapping[str, ActorCritic]) -> None:
     """Put what the policies make of the observations in slot ``t`` where the next ``step_rollout`` samples from.
 
-    The logits of tags without a model stay as they are: zero in a new EnvWrapper, which is uniformly random.
+    The logits of tags without a model stay as they are: uniformly random in a new EnvWrapper.
     """
     for tag, model in models.items():
         env.logits(tag).copy_(model.logits(rollout.of("observations", tag, t)))

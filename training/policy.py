@@ -14,7 +14,7 @@ from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms import build_algorithm
 from warpdrive.training.batch import batch_of
 from warpdrive.training.models import build_model
-from warpdrive.training.models.distributions import action_sizes
+from warpdrive.training.models.distributions import distribution_of
 from warpdrive.training.sections import PolicyConfig, RandomConfig
 
 
@@ -46,10 +46,10 @@ class Policy:
             raise DefinitionError(f"policy '{tag}': found the observation space {observation_space}, expected a Box")
         self.tag, self.config = tag, config
         self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)
-        sizes = action_sizes(action_space)
-        self.model = build_model(config.model, observation_space.shape, sum(sizes), seed).to(device)
+        distribution = distribution_of(action_space)
+        self.model = build_model(config.model, observation_space.shape, distribution, seed).to(device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.lr, eps=1e-5, fused=True)
-        self.algorithm = build_algorithm(config, self.model, sizes, self.optimizer)
+        self.algorithm = build_algorithm(config, self.model, distribution, self.optimizer)
         self.generator = torch.Generator(device).manual_seed(seed)
 
     def update(self, rollout: Rollout) -> dict[str, Tensor]:

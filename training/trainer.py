@@ -202,7 +202,7 @@ class Trainer:
     def _forget_the_past(self) -> None:
         """Start anew in an environment that somebody may have played in."""
         for tag in self.env.policy_tags:
-            self.env.logits(tag).zero_()
+            self.env.act_at_random(tag)
         self.env.greedy = False
         self.env.reset()
         self.env.episode_statistics()

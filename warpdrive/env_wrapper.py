@@ -15,7 +15,7 @@ from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, State, check_environment, spaces_by_tag
 from warpdrive.errors import DefinitionError
 from warpdrive.fused_step import fuse_reset, fuse_step
-from warpdrive.replica_arrays import make_replica_arrays
+from warpdrive.replica_arrays import make_replica_arrays, make_uniform
 from warpdrive.rollout import Rollout, make_record
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
@@ -117,16 +117,24 @@ class EnvWrapper:
         return self._observations(), ctx["rewards"], ctx["terminated"], ctx["truncated"], info
 
     def logits(self, tag: str) -> torch.Tensor:
-        """Return where a policy puts its outputs before a sampled step: ``[num_envs, agents of the tag, choices]``.
+        """Return where a policy puts its outputs before a sampled step: ``[num_envs, agents of the tag, n]``, float32.
 
-        Unnormalised log-probabilities (float32); for MultiDiscrete, those of all components side by side. Zeros mean
-        uniformly random actions.
+        Discrete: the unnormalised log-probability of each choice. MultiDiscrete: those of all components side by side.
+        Box: the means of all components, then the logarithms of their standard deviations. What is drawn may lie
+        outside of the Box: the rollout records it with its log-probability, the environment gets it clipped.
         """
         return self.ctx[f"sampler.logits_{tag}"]
 
+    def act_at_random(self, tag: str) -> None:
+        """Let the agents of a tag act uniformly at random, as at first, until somebody writes to :meth:`logits`.
+
+        Components of a Box that are not bounded on both sides are standard normal (clipped to their bound).
+        """
+        make_uniform(self.logits(tag), self.action_spaces[tag])
+
     @property
     def greedy(self) -> bool:
-        """Whether sampled steps take the most probable action instead of sampling."""
+        """Whether sampled steps take the most probable action (of a Box: the mean) instead of sampling."""
         return bool(self.ctx["sampler.greedy"].item())
 
     @greedy.setter
@@ -136,15 +144,9 @@ class EnvWrapper:
     def allocate_rollout(self, num_steps: int) -> Rollout:
         """Return room for ``num_steps`` recorded steps.
 
-        Raises :class:`DefinitionError` for a Box action space, and where there is not enough memory.
+        Raises :class:`DefinitionError` where there is not enough memory.
         """
         _check_counts(num_steps=num_steps)
-        for array in self._action_arrays:
-            if not array.choices:
-                raise DefinitionError(
-                    f"environment '{self.env.name}' has the action space {array.space}: only Discrete and "
-                    "MultiDiscrete actions can be sampled; give others to step(actions)"
-                )
         record = make_record(self.env, self.ctx, num_steps)
         fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=self.auto_reset)
         rollout = Rollout(

@@ -156,3 +156,8 @@ def _check_space(title: str, attribute: str, given: Any, environment: Environmen
             raise DefinitionError(f"{title}: {attribute} is {space!r}: its values must start at 0")
         if attribute == "action_space" and isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim != 1:
             raise DefinitionError(f"{title}: {attribute} is {space!r}: its components must lie along one axis")
+        if attribute == "action_space" and isinstance(space, spaces.Box):
+            if space.dtype != np.float32:
+                raise DefinitionError(f"{title}: {attribute} is {space!r}: a Box of actions must be float32")
+            if not np.all(space.low < space.high):
+                raise DefinitionError(f"{title}: {attribute} is {space!r}: its bounds must differ in every component")

@@ -110,7 +110,8 @@ def fuse_step(environment: Environment, binding: Binding, *, sampled: bool, auto
     fused.barrier()
     if sampled:
         for array in action_arrays(environment):
-            _record(fused, recorder.record_row, array.name)
+            drawn = array.name if array.choices else f"sampler.{array.name}"
+            _record(fused, recorder.record_row, drawn, array.name)
     fused.call_user(environment.step, binding)
     fused.call_user(environment.observe, binding)
     fused.call(episode_log.end_step, episode_length="constant.episode_length")
@@ -156,32 +157,52 @@ def fuse_reset(environment: Environment, binding: Binding) -> FusedKernel:
 
 def _sample(fused: FusedKernel, environment: Environment) -> None:
     for array in action_arrays(environment):
-        function = sampler.sample_discrete if len(array.shape) == 1 else sampler.sample_multi_discrete
         for tag, agents in environment.policy_tags.items():
-            if not set(agents) <= set(array.agents):
-                continue
-            logits = f"sampler.logits_{tag}"
-            if "action_mask" in fused.context:
-                masked = f"sampler.masked_logits_{tag}"
-                fused.call(sampler.mask_logits, logits=logits, masked_logits=masked, rows=f"constant.rows_{tag}")
-                logits = masked
-            fused.call(
-                function,
-                logits=logits,
-                actions=array.name,
-                log_probability="sampler.log_probabilities",
-                greedy="sampler.greedy",
-                rng="sampler.rng",
-                rows=f"constant.rows_{tag}",
-                action_rows=f"constant.rows_of_{array.name}",
-                num_choices=f"constant.num_choices_{tag}",
-            )
+            if set(agents) <= set(array.agents):
+                sample = _sample_discrete if array.choices else _sample_continuous
+                sample(fused, array, tag)
     fused.call(
         recorder.record_per_agent,
         source="sampler.log_probabilities",
         record="rollout.log_probabilities",
         slot="rollout.step",
     )
+
+
+def _sample_discrete(fused: FusedKernel, array: SpaceArray, tag: str) -> None:
+    logits = f"sampler.logits_{tag}"
+    if "action_mask" in fused.context:
+        masked = f"sampler.masked_logits_{tag}"
+        fused.call(sampler.mask_logits, logits=logits, masked_logits=masked, rows=f"constant.rows_{tag}")
+        logits = masked
+    fused.call(
+        sampler.sample_discrete if len(array.shape) == 1 else sampler.sample_multi_discrete,
+        actions=array.name,
+        num_choices=f"constant.num_choices_{tag}",
+        **_sampler_arrays(array, tag, logits),
+    )
+
+
+def _sample_continuous(fused: FusedKernel, array: SpaceArray, tag: str) -> None:
+    fused.call(
+        sampler.sample_gaussian,
+        actions=fused.rows(array.name),
+        sampled=fused.rows(f"sampler.{array.name}"),
+        low=f"constant.low_{array.name}",
+        high=f"constant.high_{array.name}",
+        **_sampler_arrays(array, tag, f"sampler.logits_{tag}"),
+    )
+
+
+def _sampler_arrays(array: SpaceArray, tag: str, logits: str) -> dict[str, str]:
+    return {
+        "logits": logits,
+        "log_probability": "sampler.log_probabilities",
+        "greedy": "sampler.greedy",
+        "rng": "sampler.rng",
+        "rows": f"constant.rows_{tag}",
+        "action_rows": f"constant.rows_of_{array.name}",
+    }
 
 
 def _record(fused: FusedKernel, function: DeviceFunction, name: str, as_name: str | None = None) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from gymnasium import spaces
 
 from warpdrive import random
 from warpdrive.binding import Binding, named_parameters
@@ -48,11 +49,6 @@ def make_replica_arrays(
     return binding
 
 
-def can_sample(environment: Environment) -> bool:
-    """Whether the library can sample the environment's actions: all are discrete."""
-    return all(array.choices for array in action_arrays(environment))
-
-
 def _draw_starts(environment: Environment, seed: int, pool_size: int) -> list[State]:
     rng = np.random.default_rng(seed)
     starts = []
@@ -82,7 +78,10 @@ def _reserved(environment: Environment, start: State) -> Shapes:
         "rng": ((agents, 4), np.uint32),
     }
     named = named_parameters([environment.step, environment.observe, environment.reset])
-    return reserved | {name: kind for name, kind in optional.items() if name in named or name in start}
+    used = {name: kind for name, kind in optional.items() if name in named or name in start}
+    if "action_mask" in used and not choices:
+        raise DefinitionError(f"{type(environment).__name__} uses 'action_mask', but none of its actions is discrete")
+    return reserved | used
 
 
 def _own(environment: Environment) -> Shapes:
@@ -93,9 +92,9 @@ def _own(environment: Environment) -> Shapes:
     counts = ("last_length", "length_sum", "episodes", "terminations")
     own |= {f"episode.{name}": ((), np.int32) for name in counts}
     own |= {"reset.choice": ((), np.int32), "reset.stream": ((4,), np.uint32)}
-    if can_sample(environment):
-        own |= {"sampler.rng": ((agents, 4), np.uint32), "sampler.log_probabilities": ((agents,), np.float32)}
-    return own
+    own |= {"sampler.rng": ((agents, 4), np.uint32), "sampler.log_probabilities": ((agents,), np.float32)}
+    continuous = (array for array in action_arrays(environment) if not array.choices)
+    return own | {f"sampler.{array.name}": (array.shape, array.dtype) for array in continuous}
 
 
 def _check_starts(environment: Environment, starts: list[State], reserved: Shapes) -> None:
@@ -127,26 +126,36 @@ def _fill(environment: Environment, context: DeviceContext, starts: list[State],
     _copy(context["reset.stream"], random.initial_rng(seed, first_env, count, 1)[:, 0])
     if "rng" in context:
         _copy(context["rng"], random.initial_rng(seed, first_env, count, agents))
-    if can_sample(environment):
-        _copy(context["sampler.rng"], random.initial_rng(seed, first_env, count, agents, random.SAMPLER_FIRST_DRAW))
-        context.put("sampler.greedy", np.zeros(1, np.int32))
-        for array in action_arrays(environment):
-            _put_sampler_arrays(context, array, environment.policy_tags, agents)
+    _copy(context["sampler.rng"], random.initial_rng(seed, first_env, count, agents, random.SAMPLER_FIRST_DRAW))
+    context.put("sampler.greedy", np.zeros(1, np.int32))
+    for array in action_arrays(environment):
+        _put_sampler_arrays(context, array, environment.policy_tags, agents)
 
 
 def _put_sampler_arrays(
     context: DeviceContext, array: SpaceArray, policy_tags: Mapping[str, Iterable[int]], num_agents: int
 ) -> None:
     context.put(f"constant.rows_of_{array.name}", _rows(array.agents, num_agents))
+    if isinstance(array.space, spaces.Box):
+        context.put(f"constant.low_{array.name}", array.space.low.reshape(-1))
+        context.put(f"constant.high_{array.name}", array.space.high.reshape(-1))
     for tag, agents in policy_tags.items():
         ids = [int(agent) for agent in agents]
         if set(ids) <= set(array.agents):
-            shape = (context.num_envs, len(ids), sum(array.choices))
-            context.zeros(f"sampler.logits_{tag}", shape, torch.float32)
-            if "action_mask" in context:
-                context.zeros(f"sampler.masked_logits_{tag}", shape, torch.float32)
+            shape = (context.num_envs, len(ids), array.num_logits)
+            make_uniform(context.zeros(f"sampler.logits_{tag}", shape, torch.float32), array.space)
             context.put(f"constant.rows_{tag}", _rows(ids, num_agents))
-            context.put(f"constant.num_choices_{tag}", np.array(array.choices, np.int32))
+            if array.choices:
+                if "action_mask" in context:
+                    context.zeros(f"sampler.masked_logits_{tag}", shape, torch.float32)
+                context.put(f"constant.num_choices_{tag}", np.array(array.choices, np.int32))
+
+
+def make_uniform(logits: torch.Tensor, space: spaces.Space[Any]) -> None:
+    """Write what makes actions uniformly random: see :meth:`warpdrive.EnvWrapper.logits`."""
+    logits.zero_()
+    if isinstance(space, spaces.Box):
+        logits[..., logits.shape[-1] // 2 :] = torch.inf
 
 
 def _copy(tensor: torch.Tensor, words: npt.NDArray[Any]) -> None:

@@ -23,7 +23,9 @@ class Rollout:
     Attributes:
         observations: ``[num_steps + 1, num_envs, num_agents, *shape]``: what the agents saw before each step, and after
             the last; a dict by tag where tags have spaces of their own.
-        actions: ``[num_steps, num_envs, num_agents(, n)]`` int32; a dict by tag likewise.
+        actions: ``[num_steps, num_envs, num_agents(, n)]`` int32, or ``[num_steps, num_envs, num_agents, *shape]``
+            float32 for Box: as they were drawn, while the environment gets them clipped to the Box; a dict by tag
+            likewise.
         log_probabilities: ``[num_steps, num_envs, num_agents]`` float32: of the actions, when they were sampled.
         rewards: ``[num_steps, num_envs, num_agents]`` float32.
         terminated, truncated: ``[num_steps, num_envs]`` bool: the episode ended in this step.

@@ -11,7 +11,9 @@ import warpdrive.random as wd_random
 from warpdrive.kernels.kernel import device_function
 
 _LOWEST = np.float32(-3.4e38)
-_ZERO = np.float32(0.0)
+_ZERO, _HALF = np.float32(0.0), np.float32(0.5)
+_INFINITY = np.float32(np.inf)
+_HALF_LOG_TWO_PI = np.float32(0.5 * math.log(2.0 * math.pi))
 
 
 @device_function
@@ -85,4 +87,39 @@ def sample_multi_discrete(  # type: ignore[no-untyped-def]
             actions[env, action_rows[agent], component] = action
             total += logarithm
             first += num_choices[component]
+        log_probability[env, agent] = total
+
+
+@device_function
+def sample_gaussian(  # type: ignore[no-untyped-def]
+    logits, actions, sampled, log_probability, greedy, rng, rows, action_rows, low, high
+):
+    """Sample continuous actions, whose components are independent and normally distributed.
+
+    ``logits[env, row]`` holds the means of all components, then the logarithms of their standard deviations. Where
+    that is infinite, as nothing has been said about the component, it is uniform in its part ``[low, high]`` of the
+    Box, or standard normal if that part is not finite. ``sampled`` gets what was drawn, whose log-probability is told,
+    and ``actions``, which the environment sees, that clipped to the Box.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    row = rows[agent]
+    if row >= 0:
+        components = low.shape[0]
+        total = _ZERO
+        for component in range(components):
+            mean, log_std = logits[env, row, component], logits[env, row, components + component]
+            width = high[component] - low[component]
+            knows_nothing = log_std == _INFINITY
+            if knows_nothing and width < _INFINITY:
+                value = low[component] + wd_random.uniform(rng, env, agent) * width
+                total -= math.log(width)
+            else:
+                if knows_nothing:
+                    log_std = _ZERO
+                deviation = _ZERO if greedy[0] else wd_random.normal(rng, env, agent)
+                value = mean + math.exp(log_std) * deviation
+                total -= _HALF * deviation * deviation + log_std + _HALF_LOG_TWO_PI
+            place = action_rows[agent] * components + component
+            sampled[env, place] = value
+            actions[env, place] = min(max(value, low[component]), high[component])
         log_probability[env, agent] = total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,11 @@ class SpaceArray:
         if isinstance(self.space, spaces.MultiDiscrete):
             return tuple(int(n) for n in self.space.nvec.ravel())
         return ()
+
+    @property
+    def num_logits(self) -> int:
+        """How many numbers say how an action is drawn: one for each choice, or two for each continuous component."""
+        return sum(self.choices) or 2 * math.prod(self.shape[1:])
 
 
 def observation_arrays(environment: Environment) -> list[SpaceArray]:

@@ -14,7 +14,13 @@ import warpdrive as wd
 from warpdrive.envs.agreement import CASES, compare
 from warpdrive.errors import DefinitionError
 
-REGISTERED = {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1", "mountain_car": "MountainCar-v0"}
+REGISTERED = {
+    "cartpole": "CartPole-v1",
+    "acrobot": "Acrobot-v1",
+    "mountain_car": "MountainCar-v0",
+    "continuous_mountain_car": "MountainCarContinuous-v0",
+    "pendulum": "Pendulum-v1",
+}
 
 OTHER_CONSTANTS = {
     "cartpole": {
@@ -54,6 +60,29 @@ OTHER_CONSTANTS = {
         "start_low": -0.7,
         "start_high": 0.0,
         "episode_length": 60,
+    },
+    "continuous_mountain_car": {
+        "power": 0.004,
+        "largest_action": 0.7,
+        "min_position": -0.9,
+        "max_position": 0.7,
+        "max_speed": 0.05,
+        "goal_position": 0.3,
+        "goal_velocity": 0.03,
+        "start_low": -0.7,
+        "start_high": 0.0,
+        "episode_length": 60,
+    },
+    "pendulum": {
+        "gravity": 6.0,
+        "mass": 0.7,
+        "length": 1.5,
+        "largest_torque": 5.0,
+        "largest_velocity": 3.0,
+        "time_step": 0.1,
+        "largest_start_angle": 2.0,
+        "largest_start_velocity": 2.5,
+        "episode_length": 40,
     },
 }
 
@@ -110,6 +139,8 @@ START_RANGES = {
     "cartpole": dict.fromkeys(("position", "velocity", "angle", "angular_velocity"), (-0.05, 0.05)),
     "acrobot": dict.fromkeys(("angle_1", "angle_2", "velocity_1", "velocity_2"), (-0.1, 0.1)),
     "mountain_car": {"position": (-0.6, -0.4), "velocity": (0.0, 0.0)},
+    "continuous_mountain_car": {"position": (-0.6, -0.4), "velocity": (0.0, 0.0)},
+    "pendulum": {"angle": (-math.pi, math.pi), "velocity": (-1.0, 1.0)},
 }
 
 
@@ -175,6 +206,32 @@ WRONG = {
         "start_high": -0.7,
         "episode_length": 0,
     },
+    "continuous_mountain_car": {
+        "power": -1,
+        "largest_action": 0,
+        "action_cost": -0.1,
+        "goal_reward": -1,
+        "gravity": -1,
+        "min_position": 0.6,
+        "max_position": -1.3,
+        "max_speed": 0,
+        "goal_position": math.inf,
+        "goal_velocity": math.nan,
+        "start_low": -1.3,
+        "start_high": -0.7,
+        "episode_length": 0,
+    },
+    "pendulum": {
+        "gravity": -1,
+        "mass": 0,
+        "length": 0,
+        "largest_torque": 0,
+        "largest_velocity": 0,
+        "time_step": 0,
+        "largest_start_angle": 3.2,
+        "largest_start_velocity": -1,
+        "episode_length": 0,
+    },
 }
 
 
@@ -194,6 +251,8 @@ PICTURED = {
     "cartpole": ({"angle": 0.2}, {"angle": -0.2}),
     "acrobot": ({"angle_1": 0.5}, {"angle_2": 0.5}),
     "mountain_car": ({"position": -0.5}, {"position": 0.3}),
+    "continuous_mountain_car": ({"position": -0.5}, {"position": 0.3}),
+    "pendulum": ({"angle": 0.5}, {"angle": -0.5}),
 }
 
 

@@ -112,3 +112,38 @@ class Leave(wd.Environment):
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         return {"active": np.ones(3, np.bool_)}
+
+
+@wd.kernel
+def aim_step(target, actions_aimer, actions_chooser, rewards):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    wanted = target[env, agent]
+    if agent % 2 == 0:
+        row = agent // 2  # of the tag's agents, 0 and 2
+        rewards[env, agent] = -abs(actions_aimer[env, row, 0] - wanted) - abs(actions_aimer[env, row, 1] + wanted)
+    else:
+        row = (3 - agent) // 2  # of the tag's agents, 3 and 1
+        rewards[env, agent] = np.float32(actions_chooser[env, row] == (wanted > 0))
+    target[env, agent] = -wanted
+
+
+@wd.kernel
+def aim_observe(target, observations):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = target[env, agent]
+
+
+class Aim(wd.Environment):
+    """Agents see a number t; ``aimer`` loses its distance from (t, -t), ``chooser`` says whether t is positive."""
+
+    name = "aim"
+    step, observe = aim_step, aim_observe
+
+    def __init__(self) -> None:
+        self.num_agents, self.episode_length = 4, 8
+        self.policy_tags = {"aimer": [0, 2], "chooser": [3, 1]}
+        self.observation_space = spaces.Box(-1, 1, (1,), np.float32)
+        self.action_space = {"aimer": spaces.Box(-1, 1, (2,), np.float32), "chooser": spaces.Discrete(2)}
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {"target": rng.uniform(-0.5, 0.5, 4).astype(np.float32)}

@@ -14,6 +14,7 @@ from warpdrive.training.algorithms import build_algorithm
 from warpdrive.training.algorithms.common import explained_variance, normalised
 from warpdrive.training.batch import Batch
 from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.distributions import Categorical
 from warpdrive.training.sections import A2CConfig, PPOConfig
 
 
@@ -53,7 +54,7 @@ def three_states() -> Table:
 def algorithm(model: ActorCritic, sizes: tuple[int, ...] = (2,), name: str = "ppo", **settings: Any) -> Any:
     kind = {"ppo": PPOConfig, "a2c": A2CConfig}[name]
     config = kind(algorithm=name, **{"normalize_advantage": False, **settings})  # type: ignore[arg-type]
-    return build_algorithm(config, model, sizes, torch.optim.SGD(model.parameters(), lr=config.lr))
+    return build_algorithm(config, model, Categorical(sizes), torch.optim.SGD(model.parameters(), lr=config.lr))
 
 
 def test_the_clipped_loss_by_hand() -> None:

@@ -10,13 +10,13 @@ import torch
 from gymnasium import spaces
 
 from warpdrive.errors import DefinitionError
-from warpdrive.training.models.distributions import action_sizes, log_prob_and_entropy
+from warpdrive.training.models.distributions import Categorical, Gaussian, distribution_of
 
 
 def test_one_part_by_hand() -> None:
     # softmax of (0, ln 3) is (1/4, 3/4)
     logits = torch.tensor([[0.0, math.log(3.0)], [0.0, math.log(3.0)]])
-    log_prob, entropy = log_prob_and_entropy(logits, torch.tensor([0, 1], dtype=torch.int32), [2])
+    log_prob, entropy = Categorical([2]).log_prob_and_entropy(logits, torch.tensor([0, 1], dtype=torch.int32))
     assert log_prob.tolist() == pytest.approx([math.log(0.25), math.log(0.75)])
     # -(1/4 ln 1/4 + 3/4 ln 3/4) = 0.562335
     assert entropy.tolist() == pytest.approx([0.562335, 0.562335], abs=1e-6)
@@ -25,7 +25,7 @@ def test_one_part_by_hand() -> None:
 def test_parts_add_up_by_hand() -> None:
     # parts of 2 and 3 choices with probabilities (1/4, 3/4) and (1/4, 1/4, 1/2)
     logits = torch.tensor([[0.0, math.log(3.0), 5.0, 5.0, 5.0 + math.log(2.0)]])
-    log_prob, entropy = log_prob_and_entropy(logits, torch.tensor([[1, 2]], dtype=torch.int32), [2, 3])
+    log_prob, entropy = Categorical([2, 3]).log_prob_and_entropy(logits, torch.tensor([[1, 2]], dtype=torch.int32))
     assert log_prob.item() == pytest.approx(math.log(0.75) + math.log(0.5))
     # 0.562335 + (1/4 ln 4 + 1/4 ln 4 + 1/2 ln 2) = 0.562335 + 1.039721
     assert entropy.item() == pytest.approx(1.602056, abs=1e-6)
@@ -39,7 +39,7 @@ def test_against_torch_distributions(sizes: tuple[int, ...]) -> None:
     parts = [torch.distributions.Categorical(logits=part) for part in logits.split(sizes, -1)]
     expected_log_prob = sum(part.log_prob(actions[..., i]) for i, part in enumerate(parts))
     expected_entropy = sum(part.entropy() for part in parts)
-    log_prob, entropy = log_prob_and_entropy(logits, actions, sizes)
+    log_prob, entropy = Categorical(sizes).log_prob_and_entropy(logits, actions)
     torch.testing.assert_close(log_prob, expected_log_prob)
     torch.testing.assert_close(entropy, expected_entropy)
 
@@ -47,7 +47,7 @@ def test_against_torch_distributions(sizes: tuple[int, ...]) -> None:
 def test_masked_choices_have_no_probability_and_no_gradient() -> None:
     logits = torch.tensor([[9.0, 0.0, math.log(3.0)], [0.0, 9.0, math.log(3.0)]], requires_grad=True)
     mask = torch.tensor([[False, True, True], [True, False, True]])  # each row has a mask of its own
-    log_prob, entropy = log_prob_and_entropy(logits, torch.tensor([1, 2]), [3], mask)
+    log_prob, entropy = Categorical([3]).log_prob_and_entropy(logits, torch.tensor([1, 2]), mask)
     assert log_prob.tolist() == pytest.approx([math.log(0.25), math.log(0.75)])
     assert entropy.tolist() == pytest.approx([0.562335, 0.562335], abs=1e-6)
     (log_prob.sum() + entropy.sum()).backward()
@@ -58,18 +58,46 @@ def test_masked_choices_have_no_probability_and_no_gradient() -> None:
 def test_a_row_that_allows_nothing_stays_finite() -> None:
     """Agents out of the episode may have an empty mask; they are weighted 0, which a NaN would survive."""
     logits = torch.randn(1, 3, requires_grad=True)
-    log_prob, entropy = log_prob_and_entropy(logits, torch.tensor([0]), [3], torch.zeros(1, 3, dtype=torch.bool))
+    log_prob, entropy = Categorical([3]).log_prob_and_entropy(
+        logits, torch.tensor([0]), torch.zeros(1, 3, dtype=torch.bool)
+    )
     (log_prob + entropy).sum().backward()
     assert torch.isfinite(log_prob).all() and torch.isfinite(entropy).all()
     assert logits.grad is not None and torch.isfinite(logits.grad).all()
 
 
-def test_action_sizes() -> None:
-    assert action_sizes(spaces.Discrete(5)) == (5,)
-    assert action_sizes(spaces.MultiDiscrete([3, 4])) == (3, 4)
+def test_a_normal_component_by_hand() -> None:
+    # mean 1, standard deviation 2, at 3: -1/2 - ln 2 - ln(2 pi) / 2; entropy 1/2 + ln 2 + ln(2 pi) / 2
+    log_prob, entropy = Gaussian(1).log_prob_and_entropy(torch.tensor([[1.0, math.log(2.0)]]), torch.tensor([[3.0]]))
+    assert log_prob.tolist() == pytest.approx([-0.5 - math.log(2.0) - 0.5 * math.log(2.0 * math.pi)])
+    assert entropy.tolist() == pytest.approx([0.5 + math.log(2.0) + 0.5 * math.log(2.0 * math.pi)])
 
 
-@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3, start=1)])
-def test_spaces_without_categorical_actions_are_refused(space: spaces.Space[object]) -> None:
-    with pytest.raises(DefinitionError, match="expected Discrete or MultiDiscrete"):
-        action_sizes(space)
+@pytest.mark.parametrize("shape", [(1,), (5,), (2, 3), ()])
+def test_normal_components_against_torch_distributions(shape: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    size = math.prod(shape)
+    logits = torch.randn(7, 2, 2 * size, generator=generator, dtype=torch.float64).requires_grad_()
+    actions = 3.0 * torch.randn(7, 2, *shape, generator=generator, dtype=torch.float64)
+    normal = torch.distributions.Normal(logits[..., :size], logits[..., size:].exp())
+    expected = normal.log_prob(actions.flatten(2) if shape else actions.unsqueeze(-1)).sum(-1), normal.entropy().sum(-1)
+    found = Gaussian(size).log_prob_and_entropy(logits, actions)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+        gradients = [torch.autograd.grad(sums.sum(), logits, retain_graph=True)[0] for sums in (ours, theirs)]
+        torch.testing.assert_close(*gradients)
+
+
+def test_spaces_and_their_distributions() -> None:
+    discrete, several = distribution_of(spaces.Discrete(5)), distribution_of(spaces.MultiDiscrete([3, 4]))
+    assert isinstance(discrete, Categorical) and discrete.sizes == (5,)
+    assert isinstance(several, Categorical) and several.sizes == (3, 4)
+    assert (several.num_outputs, several.num_log_stds) == (7, 0)
+    box = distribution_of(spaces.Box(-1, 1, (2, 3), np.float32))
+    assert isinstance(box, Gaussian) and (box.num_outputs, box.num_log_stds) == (6, 6)
+
+
+@pytest.mark.parametrize("space", [spaces.MultiBinary(3), spaces.Discrete(3, start=1)])
+def test_other_spaces_are_refused(space: spaces.Space[object]) -> None:
+    with pytest.raises(DefinitionError, match="expected Box, or Discrete or MultiDiscrete"):
+        distribution_of(space)

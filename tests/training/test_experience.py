@@ -11,13 +11,12 @@ import torch
 
 from warpdrive.training.batch import batch_of
 from warpdrive.training.evaluation import MAX_REPLICAS, evaluate
-from warpdrive.training.models.distributions import log_prob_and_entropy
+from warpdrive.training.models.distributions import distribution_of
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
-TAGS = {"Echo": ("even", "odd"), "Leave": ("outer", "inner"), "Fuse": ("one", "others")}
-SIZES = {"Echo": [3], "Leave": [4, 2], "Fuse": [2]}
+TAGS = {"Echo": ("even", "odd"), "Leave": ("outer", "inner"), "Fuse": ("one", "others"), "Aim": ("aimer", "chooser")}
 
 
 @pytest.fixture(params=list(TAGS))
@@ -35,16 +34,17 @@ def collected(request: pytest.FixtureRequest, sections: Sections, trainer_of: Tr
 def test_stored_log_probabilities_are_those_of_each_agents_own_action(collected: tuple[str, Trainer]) -> None:
     """Known mistakes: agents given each other's actions (the tags' ids are interleaved, one pair descending), and one
     step's action mask applied to all."""
-    game, trainer = collected
+    _, trainer = collected
     for tag, policy in trainer.policies.items():
+        distribution = distribution_of(trainer.env.action_spaces[tag])
         batch = batch_of(trainer.rollout, tag, policy.agent_ids, policy.model, 0.9, 0.8)
         with torch.no_grad():
             logits = policy.model.logits(batch.observations)
-        found, _ = log_prob_and_entropy(logits, batch.actions, SIZES[game], batch.action_mask)
+        found, _ = distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
         counts = batch.weight > 0
         torch.testing.assert_close(found[counts], batch.log_probabilities[counts], rtol=1e-4, atol=1e-5)
         # the check can fail: with the actions of the neighbouring row it does
-        shifted, _ = log_prob_and_entropy(logits, batch.actions.roll(1, 0), SIZES[game], batch.action_mask)
+        shifted, _ = distribution.log_prob_and_entropy(logits, batch.actions.roll(1, 0), batch.action_mask)
         assert (shifted - batch.log_probabilities)[counts].abs().max() > 0.1
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 
 from warpdrive.training.models import build_model
+from warpdrive.training.models.distributions import Categorical, Gaussian
 from warpdrive.training.sections import FullyConnectedConfig
 
 
 def test_shapes_over_any_leading_axes_and_dtypes() -> None:
-    model = build_model(FullyConnectedConfig(hidden=[8, 4]), (3, 2), 5, seed=0)
+    model = build_model(FullyConnectedConfig(hidden=[8, 4]), (3, 2), Categorical([5]), seed=0)
     for leading in [(), (7,), (6, 7)]:
         logits, values = model(torch.ones(*leading, 3, 2, dtype=torch.int32))
         assert logits.shape == (*leading, 5) and values.shape == leading
@@ -17,12 +18,12 @@ def test_shapes_over_any_leading_axes_and_dtypes() -> None:
 
 
 def test_no_hidden_layers_is_a_linear_model() -> None:
-    model = build_model(FullyConnectedConfig(hidden=[]), (3,), 2, seed=0)
+    model = build_model(FullyConnectedConfig(hidden=[]), (3,), Categorical([2]), seed=0)
     assert sum(p.numel() for p in model.parameters()) == (3 * 2 + 2) + (3 + 1)
 
 
 def test_initial_weights_are_orthogonal_and_the_policy_nearly_uniform() -> None:
-    model = build_model(FullyConnectedConfig(hidden=[16, 16]), (16,), 5, seed=0)
+    model = build_model(FullyConnectedConfig(hidden=[16, 16]), (16,), Categorical([5]), seed=0)
     weights = [p for name, p in model.named_parameters() if name.endswith("weight")]
     for weight, gain in zip(weights, [2**0.5, 2**0.5, 0.01, 2**0.5, 2**0.5, 1.0], strict=True):
         torch.testing.assert_close(weight @ weight.T, gain**2 * torch.eye(len(weight)), atol=1e-5, rtol=0)
@@ -32,7 +33,9 @@ def test_initial_weights_are_orthogonal_and_the_policy_nearly_uniform() -> None:
 
 def test_the_seed_decides_and_the_global_random_state_is_left_alone() -> None:
     before = torch.random.get_rng_state()
-    one, same, other = (build_model(FullyConnectedConfig(), (4,), 2, seed).state_dict() for seed in (3, 3, 4))
+    one, same, other = (
+        build_model(FullyConnectedConfig(), (4,), Categorical([2]), seed).state_dict() for seed in (3, 3, 4)
+    )
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(torch.equal(one[name], same[name]) for name in one)
     assert not torch.equal(one["policy.0.weight"], other["policy.0.weight"])
@@ -40,9 +43,18 @@ def test_the_seed_decides_and_the_global_random_state_is_left_alone() -> None:
 
 def test_policy_and_value_share_no_parameters() -> None:
     """Known mistake: an actor loss that leaves gradients on the critic."""
-    model = build_model(FullyConnectedConfig(), (4,), 3, seed=0)
+    model = build_model(FullyConnectedConfig(), (4,), Categorical([3]), seed=0)
     model.logits(torch.rand(5, 4)).sum().backward()
     assert all(p.grad is None for p in model.value.parameters())  # type: ignore[union-attr]
     model.zero_grad()
     model.values(torch.rand(5, 4)).sum().backward()
     assert all(p.grad is None for p in model.policy.parameters())  # type: ignore[union-attr]
+
+
+def test_standard_deviations_do_not_depend_on_the_observation_and_begin_at_1() -> None:
+    model = build_model(FullyConnectedConfig(hidden=[8]), (3,), Gaussian(2), seed=0)
+    logits = model.logits(torch.rand(6, 7, 3))
+    assert logits.shape == (6, 7, 4)
+    assert (logits[..., 2:] == 0).all() and (logits[..., :2] != logits[:1, :1, :2]).any()
+    logits.sum().backward()
+    assert model.get_parameter("log_std").grad.tolist() == [42.0, 42.0]  # type: ignore[union-attr]

@@ -53,6 +53,22 @@ def test_every_tag_learns_its_own_task(sections: Sections, trainer_of: TrainerOf
     assert trainer.evaluate(num_episodes=200, deterministic=True).mean_return["even"] >= after.mean_return["even"]
 
 
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_continuous_actions_are_learned_beside_discrete_ones(
+    sections: Sections, trainer_of: TrainerOf, algorithm: str
+) -> None:
+    """At random ``aimer`` loses 8 times 1.08 on average: each of two components is t**2 / 2 + 1/2 off, |t| < 1/2."""
+    updates = 40 if algorithm == "ppo" else 150
+    values = sections("Aim", ("aimer", "chooser"), total_steps=updates * 1600, train_batch_size=1600, num_envs=100)
+    trainer = trainer_of(values, *(f"policy.{tag}.algorithm={algorithm}" for tag in ("aimer", "chooser")))
+    random = trainer.evaluate(num_episodes=500, random=["aimer", "chooser"])
+    assert random.mean_return["aimer"] == pytest.approx(-8 * (1 + 1 / 12), abs=0.25)  # 6 standard errors
+    assert random.mean_return["chooser"] == pytest.approx(4, abs=0.3)
+    trainer.train()
+    after = trainer.evaluate(num_episodes=200, deterministic=True)
+    assert after.mean_return["aimer"] > -1.5 and after.mean_return["chooser"] > 7
+
+
 def test_a_run_folder_is_complete(sections: Sections, trainer_of: TrainerOf) -> None:
     reports: list[UpdateReport] = []
     trainer = trainer_of(sections(), "saving.checkpoint_every=2", "saving.tensorboard=true")
@@ -152,9 +168,13 @@ def test_a_second_ctrl_c_stops_at_once(
     assert summary.run_folder.joinpath("summary.json").is_file()
 
 
-@pytest.mark.parametrize("game", ["Echo", "Leave"])
+@pytest.mark.parametrize("game", ["Echo", "Leave", "Aim"])
 def test_going_on_from_a_checkpoint_equals_never_stopping(sections: Sections, trainer_of: TrainerOf, game: str) -> None:
-    values = sections(game, {"Echo": ("even", "odd"), "Leave": ("inner", "outer")}[game], total_steps=1000)
+    values = sections(
+        game,
+        {"Echo": ("even", "odd"), "Leave": ("inner", "outer"), "Aim": ("aimer", "chooser")}[game],
+        total_steps=1000,
+    )
     whole = trainer_of(values)
     expected = metrics_of(whole.train().run_folder)
     first = trainer_of(values)

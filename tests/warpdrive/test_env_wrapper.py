@@ -287,6 +287,11 @@ def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
         ({"observe": print}, "expected a function marked with @wd.kernel"),
         ({"action_space": spaces.Text(3)}, "expected a Box, Discrete or MultiDiscrete"),
         ({"action_space": spaces.MultiDiscrete([[2, 3], [2, 3]])}, "its components must lie along one axis"),
+        ({"action_space": spaces.Box(-1, 1, (2,), np.float64)}, "a Box of actions must be float32"),
+        (
+            {"action_space": spaces.Box(0, np.array([1, 0]), dtype=np.float32)},
+            "its bounds must differ in every component",
+        ),
         ({"action_space": {"odd": spaces.Discrete(3)}}, r"action_space has the tags \['odd'\]"),
         ({"bonus": "high"}, "parameter 'bonus' of kernel function 'walk' is bound to nothing"),
         ({"bonus": 1 << 40}, "does not fit into int32"),

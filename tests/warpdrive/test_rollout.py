@@ -200,10 +200,106 @@ def test_multi_discrete_log_probabilities_add_up(backend: str) -> None:
     torch.testing.assert_close(rollout.log_probabilities[0], first + second, rtol=1e-5, atol=1e-6)
 
 
-def test_continuous_actions_cannot_be_sampled_yet(walkers: Callable[..., Any], backend: str) -> None:
-    environment = walkers()
-    environment.action_space = spaces.Box(-1, 1, (1,), np.float32)
-    with pytest.raises(wd.WarpDriveError):
-        EnvWrapper(environment, 2, backend).allocate_rollout(3)
+def test_room_for_no_steps_is_refused(walkers: Callable[..., Any], backend: str) -> None:
     with pytest.raises(DefinitionError, match="num_steps is 0"):
         EnvWrapper(walkers(), 2, backend).allocate_rollout(0)
+
+
+@wd.kernel
+def move_step(position, actions, observations, rewards):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] = actions[env, agent, 0, 0]
+    for i in range(2):
+        for j in range(2):
+            position[env, agent, i, j] += actions[env, agent, i, j]
+    observations[env, agent, 0] = position[env, agent, 1, 1]
+
+
+LOW, HIGH = np.array([[-1, 0], [2, -np.inf]], np.float32), np.array([[1, 0.5], [6, 3]], np.float32)
+
+
+class Movers(wd.Environment):
+    """Three agents in two tags, one in descending order, whose actions are two by two numbers; one has no lower end."""
+
+    name = "movers"
+    step = move_step
+
+    def __init__(self) -> None:
+        self.num_agents, self.episode_length = 3, 100
+        self.policy_tags = {"outer": [2, 0], "inner": [1]}
+        self.observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+        self.action_space = spaces.Box(LOW, HIGH)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, Any]:
+        return {"position": np.zeros((3, 2, 2), np.float32)}
+
+
+def run_movers(
+    backend: str, num_envs: int, num_steps: int
+) -> tuple[EnvWrapper, wd.Rollout, torch.Tensor, torch.Tensor]:
+    """Also return the mean and the standard deviation of each agent's four components, ``[3, 4]``."""
+    env = EnvWrapper(Movers(), num_envs, backend, seed=3)
+    generator = torch.Generator().manual_seed(1)
+    mean, log_std = torch.randn(3, 4, generator=generator), 0.5 * torch.randn(3, 4, generator=generator)
+    for tag, ids in env.policy_tags.items():
+        env.logits(tag).copy_(torch.cat([mean[ids], log_std[ids]], -1))
+    return env, run(env, num_steps), mean, log_std.exp()
+
+
+def test_continuous_actions_have_the_means_and_deviations_of_the_policy(backend: str) -> None:
+    _, rollout, mean, std = run_movers(backend, 500, 20)
+    assert isinstance(rollout.actions, torch.Tensor) and rollout.actions.dtype == torch.float32
+    deviation = (rollout.actions.flatten(3) - mean) / std
+    expected = torch.distributions.Normal(mean, std).log_prob(rollout.actions.flatten(3)).sum(-1)
+    torch.testing.assert_close(rollout.log_probabilities, expected, rtol=1e-4, atol=1e-4)
+    # Of 10,000 normal numbers each; 12 means, 12 variances, 66 correlations of components and 12 with the next step.
+    # All bounds are 6 standard errors: with another seed, one of them fails with p < 3e-7.
+    drawn = deviation.flatten(0, 1).double()
+    assert drawn.mean(0).abs().max() < 6 / math.sqrt(10_000)
+    assert (drawn.var(0) - 1).abs().max() < 6 * math.sqrt(2 / 10_000)
+    correlations = torch.corrcoef(drawn.flatten(1).T) - torch.eye(12)
+    assert correlations.abs().max() < 6 / math.sqrt(10_000)
+    assert (deviation[1:] * deviation[:-1]).double().mean((0, 1)).abs().max() < 6 / math.sqrt(9_500)
+
+
+def test_environments_get_continuous_actions_clipped_and_rollouts_hold_them_as_drawn(backend: str) -> None:
+    env, rollout, _, _ = run_movers(backend, 50, 10)
+    stepped = EnvWrapper(Movers(), 50, backend, seed=3)
+    assert isinstance(rollout.actions, torch.Tensor)
+    clipped = rollout.actions.clamp(torch.from_numpy(LOW), torch.from_numpy(HIGH))
+    assert 0.2 < (clipped != rollout.actions).double().mean() < 0.8
+    for t in range(10):
+        assert torch.equal(rollout.rewards[t], clipped[t, ..., 0, 0])
+        stepped.step(clipped[t])
+    assert torch.equal(env.ctx["position"], stepped.ctx["position"])
+
+
+def test_greedy_takes_the_mean(backend: str) -> None:
+    env, _, mean, std = run_movers(backend, 5, 1)
+    env.greedy = True
+    rollout = run(env, 2)
+    assert isinstance(rollout.actions, torch.Tensor)
+    torch.testing.assert_close(rollout.actions.flatten(3), mean.expand(2, 5, 3, 4))
+    expected = torch.distributions.Normal(mean, std).log_prob(mean).sum(-1)
+    torch.testing.assert_close(rollout.log_probabilities, expected.expand(2, 5, 3))
+
+
+def test_random_continuous_actions_are_uniform_in_the_box(backend: str) -> None:
+    env, _, _, _ = run_movers(backend, 500, 1)
+    for tag in env.policy_tags:
+        env.act_at_random(tag)
+    new = EnvWrapper(Movers(), 500, backend, seed=4)
+    for rollout in (run(env, 20), run(new, 20)):
+        assert isinstance(rollout.actions, torch.Tensor)
+        actions = rollout.actions.flatten(0, 2).flatten(1).double()
+        for component in range(3):
+            low, high = LOW.flat[component], HIGH.flat[component]
+            values = (actions[:, component].sort().values - low) / (high - low)
+            assert values.min() >= 0 and values.max() <= 1
+            # Kolmogorov and Smirnov: 30,000 uniform numbers are further from their distribution once in 10**8
+            distance = (values - torch.linspace(0, 1, 30_000, dtype=torch.float64)).abs().max()
+            assert distance < math.sqrt(math.log(2 / 1e-8) / 2 / 30_000) + 1 / 30_000
+        unbounded = actions[:, 3]
+        assert abs(unbounded.mean()) < 6 / math.sqrt(30_000) and abs(unbounded.var() - 1) < 6 * math.sqrt(2 / 30_000)
+        density = -math.log(2) - math.log(0.5) - math.log(4) - 0.5 * (unbounded**2 + math.log(2 * math.pi))
+        torch.testing.assert_close(rollout.log_probabilities.flatten().double(), density, rtol=1e-4, atol=1e-4)

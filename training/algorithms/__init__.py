@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
 from warpdrive.training.algorithms.a2c import A2C
 from warpdrive.training.algorithms.ppo import PPO
 from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.sections import A2CConfig, PPOConfig
 
 Algorithm = A2C | PPO
@@ -17,10 +16,10 @@ Algorithm = A2C | PPO
 def build_algorithm(
     config: A2CConfig | PPOConfig,
     model: ActorCritic,
-    action_sizes: Sequence[int],
+    distribution: Distribution,
     optimizer: torch.optim.Optimizer,
 ) -> Algorithm:
     """The algorithm that ``config`` describes, training ``model`` through ``optimizer``."""
     if isinstance(config, PPOConfig):
-        return PPO(config, model, action_sizes, optimizer)
-    return A2C(config, model, action_sizes, optimizer)
+        return PPO(config, model, distribution, optimizer)
+    return A2C(config, model, distribution, optimizer)

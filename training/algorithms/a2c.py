@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.common import explained_variance, normalised
 from warpdrive.training.batch import Batch
 from warpdrive.training.models.base import ActorCritic
-from warpdrive.training.models.distributions import log_prob_and_entropy
+from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.sections import A2CConfig
 
 
@@ -20,14 +18,14 @@ class A2C:
     Args:
         config: the policy's section of the run configuration.
         model: what is trained.
-        action_sizes: choices of each part of an action.
+        distribution: of the actions, given what the model makes of an observation.
         optimizer: holds the model's parameters.
     """
 
     def __init__(
-        self, config: A2CConfig, model: ActorCritic, action_sizes: Sequence[int], optimizer: torch.optim.Optimizer
+        self, config: A2CConfig, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
     ) -> None:
-        self.config, self.model, self.action_sizes, self.optimizer = config, model, action_sizes, optimizer
+        self.config, self.model, self.distribution, self.optimizer = config, model, distribution, optimizer
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train on the whole batch at once. Returns scalars on the device; ``generator`` is not used."""
@@ -43,7 +41,7 @@ class A2C:
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise, and its terms without gradient."""
         logits, values = self.model(batch.observations)
-        log_prob, entropy = log_prob_and_entropy(logits, batch.actions, self.action_sizes, batch.action_mask)
+        log_prob, entropy = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
         policy_loss = -batch.mean(log_prob * advantages)
         value_loss = 0.5 * batch.mean((values - batch.returns).square())
         mean_entropy = batch.mean(entropy)

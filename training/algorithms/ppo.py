@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.common import explained_variance, normalised
 from warpdrive.training.batch import Batch
 from warpdrive.training.models.base import ActorCritic
-from warpdrive.training.models.distributions import log_prob_and_entropy
+from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.sections import PPOConfig
 
 
@@ -20,14 +18,14 @@ class PPO:
     Args:
         config: the policy's section of the run configuration.
         model: what is trained.
-        action_sizes: choices of each part of an action.
+        distribution: of the actions, given what the model makes of an observation.
         optimizer: holds the model's parameters.
     """
 
     def __init__(
-        self, config: PPOConfig, model: ActorCritic, action_sizes: Sequence[int], optimizer: torch.optim.Optimizer
+        self, config: PPOConfig, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
     ) -> None:
-        self.config, self.model, self.action_sizes, self.optimizer = config, model, action_sizes, optimizer
+        self.config, self.model, self.distribution, self.optimizer = config, model, distribution, optimizer
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train for several epochs of minibatches drawn with ``generator``; each row is used once per epoch.
@@ -55,7 +53,7 @@ class PPO:
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""
         logits, values = self.model(batch.observations)
-        log_prob, entropy = log_prob_and_entropy(logits, batch.actions, self.action_sizes, batch.action_mask)
+        log_prob, entropy = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
         log_ratio = log_prob - batch.log_probabilities  # to the policy that acted, not to the present one
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.config.clip, 1.0 + self.config.clip)

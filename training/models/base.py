@@ -12,7 +12,7 @@ class ActorCritic(nn.Module, ABC):
 
     @abstractmethod
     def logits(self, observations: Tensor) -> Tensor:
-        """``[..., *observation_shape]`` of any dtype -> ``[..., num_logits]`` float32."""
+        """``[..., *observation_shape]`` of any dtype -> ``[..., num_logits]`` float32, for a ``Distribution``."""
 
     @abstractmethod
     def values(self, observations: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
-"""Probabilities of discrete actions. Sampling is done by the fused step; PyTorch only evaluates."""
+"""Probabilities of actions, given the outputs of a policy. Sampling is done by the fused step; PyTorch evaluates."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -10,44 +12,87 @@ from torch import Tensor
 
 from warpdrive.errors import DefinitionError
 
+_HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
-def action_sizes(space: Space[object]) -> tuple[int, ...]:
-    """The number of choices of each part of a discrete action: ``(5,)`` for Discrete(5), nvec for MultiDiscrete.
+
+class Distribution(ABC):
+    """How the actions of a space are distributed, given the outputs of a policy.
+
+    Attributes:
+        num_outputs: how many numbers a policy makes of an observation.
+        num_log_stds: how many it has besides, the same for every observation; they follow the others.
+    """
+
+    num_outputs: int
+    num_log_stds: int = 0
+
+    @abstractmethod
+    def log_prob_and_entropy(
+        self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Log-probability (density) of actions and entropy of the distribution in nats, each ``[...]``.
+
+        Args:
+            logits: ``[..., num_outputs + num_log_stds]`` float.
+            actions: ``[..., *shape of an action]``.
+            mask: ``[..., choices]`` bool, False for choices that are not allowed (probability 0), or None. It may be
+                longer, where other agents of the environment have more choices.
+        """
+
+
+class Categorical(Distribution):
+    """Independent choices, one or several; ``sizes`` says between how many. The logits of all stand side by side."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = tuple(sizes)
+        self.num_outputs = sum(self.sizes)
+
+    def log_prob_and_entropy(
+        self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """See ``Distribution``. ``actions`` are of any integer dtype, ``[...]`` where there is one choice."""
+        if mask is not None:
+            # the most negative finite number: minus infinity would make 0 * log 0 a NaN in the entropy and its gradient
+            logits = logits.masked_fill(~mask[..., : logits.shape[-1]], torch.finfo(logits.dtype).min)
+        if actions.dim() == logits.dim() - 1:
+            actions = actions.unsqueeze(-1)
+        log_prob = logits.new_zeros(logits.shape[:-1])
+        entropy = torch.zeros_like(log_prob)
+        for part, part_logits in enumerate(logits.split(self.sizes, dim=-1)):
+            log_p = torch.log_softmax(part_logits, dim=-1)
+            log_prob = log_prob + log_p.gather(-1, actions[..., part : part + 1].long()).squeeze(-1)
+            entropy = entropy - (log_p.exp() * log_p).sum(-1)
+        return log_prob, entropy
+
+
+class Gaussian(Distribution):
+    """Independent normal components: their means, then the logarithms of their standard deviations."""
+
+    def __init__(self, components: int) -> None:
+        self.num_outputs = self.num_log_stds = components
+
+    def log_prob_and_entropy(
+        self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """See ``Distribution``. ``actions`` are those drawn, before they were clipped to their space."""
+        mean, log_std = logits.chunk(2, dim=-1)
+        deviation = (actions.reshape(mean.shape) - mean) * torch.exp(-log_std)
+        log_prob = -(0.5 * deviation.square() + log_std + _HALF_LOG_TWO_PI).sum(-1)
+        return log_prob, (log_std + 0.5 + _HALF_LOG_TWO_PI).sum(-1)
+
+
+def distribution_of(space: Space[object]) -> Distribution:
+    """The distribution of the actions of a space.
 
     Raises:
-        DefinitionError: the space is neither Discrete nor a one-dimensional MultiDiscrete, or does not start at 0.
+        DefinitionError: the space is no Box, and neither Discrete nor a one-dimensional MultiDiscrete that starts at 0.
     """
     if isinstance(space, spaces.Discrete) and int(space.start) == 0:
-        return (int(space.n),)
+        return Categorical([int(space.n)])
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1 and not space.start.any():
-        return tuple(int(n) for n in space.nvec)
-    raise DefinitionError(f"found the action space {space}, expected Discrete or MultiDiscrete (1-D) starting at 0")
-
-
-def log_prob_and_entropy(
-    logits: Tensor, actions: Tensor, sizes: Sequence[int], mask: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Log-probability of actions and entropy of the distribution, summed over the parts of an action.
-
-    Args:
-        logits: ``[..., sum(sizes)]`` float, the parts one after the other.
-        actions: ``[..., len(sizes)]`` or, where an action has one part, ``[...]``; any integer dtype.
-        sizes: number of choices of each part.
-        mask: ``[..., sum(sizes)]`` bool, False for choices that are not allowed (probability 0), or None. It may be
-            longer, where other agents of the environment have more choices.
-
-    Returns:
-        log-probabilities ``[...]`` and entropies ``[...]`` in nats.
-    """
-    if mask is not None:
-        # the most negative finite number: minus infinity would make 0 * log 0 a NaN in the entropy and its gradient
-        logits = logits.masked_fill(~mask[..., : logits.shape[-1]], torch.finfo(logits.dtype).min)
-    if actions.dim() == logits.dim() - 1:
-        actions = actions.unsqueeze(-1)
-    log_prob = logits.new_zeros(logits.shape[:-1])
-    entropy = torch.zeros_like(log_prob)
-    for part, part_logits in enumerate(logits.split(list(sizes), dim=-1)):
-        log_p = torch.log_softmax(part_logits, dim=-1)
-        log_prob = log_prob + log_p.gather(-1, actions[..., part : part + 1].long()).squeeze(-1)
-        entropy = entropy - (log_p.exp() * log_p).sum(-1)
-    return log_prob, entropy
+        return Categorical([int(n) for n in space.nvec])
+    if isinstance(space, spaces.Box):
+        return Gaussian(math.prod(space.shape))
+    raise DefinitionError(
+        f"found the action space {space}, expected Box, or Discrete or MultiDiscrete (1-D) starting at 0"
+    )

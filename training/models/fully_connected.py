@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 
 from warpdrive.training.models.base import ActorCritic
@@ -20,26 +21,35 @@ class FullyConnected(ActorCritic):
 
     Args:
         observation_shape: shape of one agent's observation; it is flattened.
-        num_logits: outputs of the policy.
+        num_outputs: what the policy makes of an observation.
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
+        num_log_stds: logarithms of standard deviations, which do not depend on the observation; they begin at 0.
     """
 
     def __init__(
-        self, observation_shape: Sequence[int], num_logits: int, hidden: Sequence[int], activation: str
+        self,
+        observation_shape: Sequence[int],
+        num_outputs: int,
+        hidden: Sequence[int],
+        activation: str,
+        num_log_stds: int = 0,
     ) -> None:
         super().__init__()
         self.observation_dims = len(observation_shape)
         size = 1
         for length in observation_shape:
             size *= length
-        self.policy = _perceptron([size, *hidden, num_logits], activation, last_gain=0.01)
+        self.policy = _perceptron([size, *hidden, num_outputs], activation, last_gain=0.01)
         self.value = _perceptron([size, *hidden, 1], activation, last_gain=1.0)
+        self.log_std = nn.Parameter(torch.zeros(num_log_stds)) if num_log_stds else None
 
     def logits(self, observations: Tensor) -> Tensor:
         """See ``ActorCritic``."""
         outputs: Tensor = self.policy(self._flat(observations))
-        return outputs
+        if self.log_std is None:
+            return outputs
+        return torch.cat([outputs, self.log_std.expand(*outputs.shape[:-1], -1)], dim=-1)
 
     def values(self, observations: Tensor) -> Tensor:
         """See ``ActorCritic``."""

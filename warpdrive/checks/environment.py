@@ -65,41 +65,9 @@ def check_environment_kernels(
     wrapper = EnvWrapper(env, replicas, CheckingBackend(report, nan), seed)
     ends = np.random.default_rng(seed).integers(0, max(1, min(steps, env.episode_length)), replicas)
     wrapper.ctx["timestep"].copy_(torch.from_numpy((env.episode_length - 1 - ends).astype(np.int32)))
-    step = _sampled(wrapper, steps) if _can_sample(wrapper) else _given(wrapper, seed)
+    rollout = wrapper.allocate_rollout(steps)
     for _ in range(steps):
-        step()
+        wrapper.step_rollout(rollout)
         on_step()
     wrapper.close()
     return report
-
-
-def _can_sample(wrapper: EnvWrapper) -> bool:
-    return "sampler.rng" in wrapper.ctx
-
-
-def _sampled(wrapper: EnvWrapper, steps: int) -> Callable[[], None]:
-    rollout = wrapper.allocate_rollout(steps)
-    return lambda: wrapper.step_rollout(rollout)
-
-
-def _given(wrapper: EnvWrapper, seed: int) -> Callable[[], None]:
-    for space in wrapper.action_spaces.values():
-        space.seed(seed)
-
-    def actions(tag: str) -> Any:
-        count = len(wrapper.policy_tags[tag])
-        space = wrapper.action_spaces[tag]
-        return np.stack([[space.sample() for _ in range(count)] for _ in range(wrapper.num_envs)])
-
-    def step() -> None:
-        by_tag = {tag: actions(tag) for tag in wrapper.policy_tags}
-        if "actions" not in wrapper.ctx:
-            wrapper.step(by_tag)
-            return
-        first = next(iter(by_tag.values()))
-        together = np.zeros((wrapper.num_envs, wrapper.num_agents, *first.shape[2:]), first.dtype)
-        for tag, ids in wrapper.policy_tags.items():
-            together[:, ids] = by_tag[tag]
-        wrapper.step(together)
-
-    return step

@@ -20,7 +20,9 @@ from warpdrive.training.command_line import main
 SMALL: dict[str, dict[str, object]] = {
     "acrobot": {},
     "cartpole": {},
+    "continuous_mountain_car": {},
     "mountain_car": {},
+    "pendulum": {},
     "tag_gridworld": {"num_taggers": 3, "grid_length": 4},
     "tag_continuous": {"num_taggers": 2, "num_runners": 2, "grid_length": 2.0, "tagging_distance": 0.3},
 }

@@ -1,0 +1,133 @@
+"""A pendulum is to stand upright, with a motor too weak to lift it at once (Gymnasium's ``Pendulum-v1``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs import parameters
+from warpdrive.envs.angles import wrapped
+from warpdrive.envs.pendulum import reference
+
+if TYPE_CHECKING:
+    from gymnasium.envs.classic_control import PendulumEnv
+    from matplotlib.figure import Figure
+
+ONE, ONE_AND_A_HALF, TWO, THREE = np.float32(1), np.float32(1.5), np.float32(2), np.float32(3)
+SPEED_COST, TORQUE_COST = np.float32(0.1), np.float32(0.001)
+
+
+@wd.kernel
+def reset(angle, velocity, rng, largest_start_angle, largest_start_velocity):
+    """Draw the angle and the velocity, each uniform within its range on either side of 0."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    u, v, _, _ = wd.random.four_uniforms(rng, env, agent)
+    angle[env] = (TWO * u - ONE) * largest_start_angle
+    velocity[env] = (TWO * v - ONE) * largest_start_velocity
+
+
+@wd.kernel
+def step(angle, velocity, actions, rewards, gravity, mass, length, largest_torque, largest_velocity, time_step):
+    """Charge for the state and the torque, then turn: the angle moves with the new velocity."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    theta, omega = angle[env], velocity[env]
+    torque = min(max(actions[env, agent, 0], -largest_torque), largest_torque)
+    off = wrapped(theta)
+    rewards[env, agent] = -(off * off + SPEED_COST * omega * omega + TORQUE_COST * torque * torque)
+
+    acceleration = ONE_AND_A_HALF * gravity / length * math.sin(theta) + THREE / (mass * length * length) * torque
+    omega = min(max(omega + acceleration * time_step, -largest_velocity), largest_velocity)
+    angle[env] = theta + omega * time_step
+    velocity[env] = omega
+
+
+@wd.kernel
+def observe(angle, velocity, observations):
+    """Write ``observations [3]``: cosine and sine of the angle, and the velocity."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = math.cos(angle[env])
+    observations[env, agent, 1] = math.sin(angle[env])
+    observations[env, agent, 2] = velocity[env]
+
+
+class Pendulum(wd.Environment):
+    """A rod that hangs from a joint is to be swung up and held upright by a motor in the joint.
+
+    One agent, whose action is the torque. All constants are those of ``Pendulum-v1``.
+
+    Args:
+        gravity: m/s^2, 0 or more.
+        mass: kg, of the rod, greater than 0.
+        length: m, of the rod, greater than 0.
+        largest_torque: N m, what the action is clipped to on either side of 0, greater than 0.
+        largest_velocity: rad/s, what the velocity is clipped to, greater than 0.
+        time_step: s, greater than 0.
+        largest_start_angle: rad from upright; start angles are uniform up to it on either side, 0 to pi.
+        largest_start_velocity: rad/s; likewise, 0 or more.
+        episode_length: steps after which an episode is truncated, 1 or more.
+
+    Raises:
+        DefinitionError: a parameter has the wrong type, sign or range.
+    """
+
+    name = "pendulum"
+    step, observe, reset = step, observe, reset
+
+    def __init__(
+        self,
+        gravity: float = 10.0,
+        mass: float = 1.0,
+        length: float = 1.0,
+        largest_torque: float = 2.0,
+        largest_velocity: float = 8.0,
+        time_step: float = 0.05,
+        largest_start_angle: float = math.pi,
+        largest_start_velocity: float = 1.0,
+        episode_length: int = 200,
+    ) -> None:
+        real = parameters.real
+        self.gravity = real("gravity", gravity, at_least=0)
+        self.mass = real("mass", mass, above=0)
+        self.length = real("length", length, above=0)
+        self.largest_torque = real("largest_torque", largest_torque, above=0)
+        self.largest_velocity = real("largest_velocity", largest_velocity, above=0)
+        self.time_step = real("time_step", time_step, above=0)
+        self.largest_start_angle = real("largest_start_angle", largest_start_angle, at_least=0, at_most=math.pi)
+        self.largest_start_velocity = real("largest_start_velocity", largest_start_velocity, at_least=0)
+        self.episode_length = parameters.whole("episode_length", episode_length, at_least=1)
+
+        self.num_agents = 1
+        self.policy_tags = {"agent": [0]}
+        self.action_space = spaces.Box(-self.largest_torque, self.largest_torque, (1,), np.float32)
+        bounds = np.array([1, 1, self.largest_velocity], np.float32)
+        self.observation_space = spaces.Box(-bounds, bounds)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return ``angle`` and ``velocity`` at rest upright, float32; ``reset`` draws the start on the device."""
+        return {"angle": np.zeros((), np.float32), "velocity": np.zeros((), np.float32)}
+
+    @cached_property
+    def _gymnasium(self) -> PendulumEnv:
+        return reference.twin(self)
+
+    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the state after ``actions`` (float, ``[1, 1]``), worked out by Gymnasium's ``PendulumEnv``."""
+        return reference.step(self._gymnasium, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+        """Return the observations of ``state``, ``[1, 3]``."""
+        return reference.observe(state)
+
+    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
+        """Return a picture of ``state``; ``trail``, the states before it, shows as the path of the free end."""
+        from warpdrive.envs.pendulum.render import draw
+
+        return draw(self, state, trail)

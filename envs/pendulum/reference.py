@@ -1,0 +1,48 @@
+"""One step of ``pendulum`` as Gymnasium's own class does it, in float64: what the kernels are tested against."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from gymnasium.envs.classic_control import PendulumEnv
+
+    from warpdrive.envs.pendulum.pendulum import Pendulum
+
+
+def twin(env: Pendulum) -> PendulumEnv:
+    """Return Gymnasium's environment with the constants of ``env``."""
+    from gymnasium.envs.classic_control import PendulumEnv
+
+    other = PendulumEnv(g=env.gravity)
+    other.m, other.l, other.dt = env.mass, env.length, env.time_step
+    other.max_torque = env.largest_torque
+    other.max_speed = env.largest_velocity  # type: ignore[assignment]  # is an int where it is made
+    return other
+
+
+def step(other: Any, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return the state after ``actions`` (float, ``[1, 1]``), with observations, rewards and ``terminated``.
+
+    ``other`` is a :func:`twin`.
+    """
+    other.state = np.array([state["angle"], state["velocity"]], np.float64)
+    observations, reward, terminated, _, _ = other.step(np.asarray(actions[0], np.float64))
+    return {
+        "angle": other.state[0],
+        "velocity": other.state[1],
+        "timestep": int(state["timestep"]) + 1,
+        "observations": observations[None],
+        "rewards": np.array([reward], np.float32),
+        "terminated": terminated,
+    }
+
+
+def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:
+    """Return the observations of ``state``, ``[1, 3]``."""
+    angle = float(state["angle"])
+    return np.array([[math.cos(angle), math.sin(angle), state["velocity"]]], np.float32)
