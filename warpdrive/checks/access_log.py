@@ -149,12 +149,13 @@ class AccessLog(SilentLog):
         """See :class:`warpdrive.checks.arrays.Log`."""
         what = "counts from the end of" if wraps else "lies outside of"
         told = str(index[0] if len(index) == 1 else index)
+        array = f"'{block.name}'" if shape == block.array.shape else f"a view of '{block.name}'"
         self.find(
             "bounds",
             block.name,
             index,
             [self._line()],
-            f"index {told} {what} '{block.name}', which has the shape {shape}, in thread {self.me}",
+            f"index {told} {what} {array}, which has the shape {shape}, in thread {self.me}",
             advice.for_bounds(index, shape, wraps),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from warpdrive.checks.float64 import check_types
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.helpers import HELPERS
 from warpdrive.checks.memory import as_array, copies
-from warpdrive.checks.order import Order, compare, others
+from warpdrive.checks.order import Order, backwards, compare, others
 from warpdrive.checks.silent_log import EndlessError, SilentLog
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel, kernel
@@ -101,6 +101,8 @@ class CheckedLaunches:
             self.machine.check(arguments)
         except EndlessError as error:
             self._find_endless("from the first to the last", error)
+            with suppress(EndlessError):
+                self.machine.check(dict(zip(arguments, before, strict=True)), backwards)
             return
         if not self.log.order_matters:  # then all orders give the same
             return

@@ -189,7 +189,9 @@ class _Resolver(ast.NodeTransformer):
     def _barrier(self, node: ast.Call, path: str) -> ast.expr:
         most = 0 if path == BARRIER else 1
         if node.keywords or len(node.args) > most or (path in VOTES and not node.args):
-            refuse(node, f"cuda.{path} takes {'a condition' if path in VOTES else 'a mask' if most else 'no arguments'}")
+            refuse(
+                node, f"cuda.{path} takes {'a condition' if path in VOTES else 'a mask' if most else 'no arguments'}"
+            )
         # which threads of a warp must wait does not matter where none can run ahead of the others
         given = node.args if path in VOTES else []
         return at(node, ast.Call(IntrinsicName.of(path, node.func), [self.visit(argument) for argument in given], []))

@@ -147,6 +147,16 @@ def test_an_index_outside_of_an_array_is_reported(kernel, threads, shape, array,
     assert "shape" in finding.message
 
 
+def test_an_index_outside_of_a_view_tells_the_shape_of_the_view():
+    @wd.kernel
+    def beyond_a_slice(x):
+        last = x[-2:]
+        last[cuda.threadIdx.x] = 1
+
+    (finding,) = wd.check_launch(beyond_a_slice, 1, 3, np.zeros(4, np.int32)).bounds
+    assert "index 2 lies outside of a view of 'x', which has the shape (2,)" in finding.message
+
+
 def test_neighbouring_memory_is_not_touched_by_an_index_outside():
     x = np.zeros(5, np.int32)
     wd.check_launch(beyond_the_end, 1, 4, x[:4])
@@ -208,6 +218,42 @@ def test_a_read_of_what_nothing_wrote_is_reported(kernel):
     (finding,) = wd.check_launch(kernel, 1, 4, floats(4)).uninitialised
     assert finding.array == "tile"
     assert set(finding.lines) == marked(kernel)
+
+
+@wd.device_function
+def filled(row, length):
+    for k in range(length):
+        row[k] = 1
+
+
+def test_memory_written_in_part_through_views_and_device_functions_is_followed():
+    @wd.kernel
+    def three_of_two(x):
+        own = cuda.local.array(4, float32)
+        filled(own[1:], 2)
+        x[cuda.threadIdx.x] = own[1] + own[2]
+        x[cuda.threadIdx.x] += own[1:][2]  # here
+
+    (finding,) = wd.check_launch(three_of_two, 1, 1, floats(1)).uninitialised
+    assert (finding.array, finding.index, set(finding.lines)) == ("own", (3,), marked(three_of_two))
+
+
+def test_an_array_in_shared_memory_is_one_wherever_its_function_is_called():
+    @wd.device_function
+    def box(value):
+        kept = cuda.shared.array(1, float32)
+        if value > 0:
+            kept[0] = value
+        cuda.syncthreads()
+        return kept[0]
+
+    @wd.kernel
+    def puts_and_gets(x):
+        first = box(x[0])
+        cuda.syncthreads()
+        x[cuda.threadIdx.x + 1] = first + box(np.float32(-1))
+
+    assert wd.check_launch(puts_and_gets, 1, 2, floats(3)).clean
 
 
 def test_shared_memory_is_new_in_every_block():
@@ -272,6 +318,20 @@ def test_a_barrier_that_not_all_threads_reach_is_reported(kernel):
     assert all(len(finding.threads) == 2 for finding in findings)
 
 
+def test_threads_that_leave_a_loop_by_break_miss_its_barriers():
+    @wd.kernel
+    def breaks(x):
+        for k in range(4):
+            if k == cuda.threadIdx.x:
+                break
+            cuda.syncthreads()  # here
+        x[cuda.threadIdx.x] = 0
+
+    (finding,) = wd.check_launch(breaks, 1, 4, floats(4)).divergence
+    assert set(finding.lines) == marked(breaks)
+    assert finding.threads == (1, 0)
+
+
 def test_barriers_of_one_device_function_called_in_two_places_are_two():
     @wd.kernel
     def two_calls(x):
@@ -334,6 +394,31 @@ def test_the_order_of_blocks_counts_too():
     assert wd.check_launch(last_block, 4, 1, np.zeros(1, np.int32)).order
 
 
+def test_a_thread_that_waits_for_another_is_reported_with_its_race():
+    @wd.kernel
+    def spins(flag, out):
+        if cuda.threadIdx.x == 0:
+            while flag[0] == 0:
+                pass
+            out[0] = 1
+        else:
+            flag[0] = 1
+
+    report = wd.check_launch(spins, 1, 2, np.zeros(1, np.int32), np.zeros(1, np.int32))
+    assert "does not end" in report.order[0].message
+    assert {race.array for race in report.races} == {"flag"}
+
+
+def test_an_order_that_is_neither_forwards_nor_backwards_is_tried():
+    @wd.kernel
+    def the_middle_one_counts(out):
+        arrived = cuda.atomic.add(out, 0, 1)
+        if cuda.threadIdx.x == 1 and arrived != 1:  # the second of three, from either side
+            cuda.atomic.exch(out, 1, 1)
+
+    assert wd.check_launch(the_middle_one_counts, 1, 3, np.zeros(2, np.int32)).order
+
+
 def test_sums_of_floats_may_differ_in_their_rounding():
     @wd.kernel
     def total(x, out):
@@ -384,7 +469,30 @@ def test_a_report_can_be_read():
     report = wd.check_launch(beyond_the_end, 1, 4, np.zeros(4, np.int32))
     assert not report.clean
     assert f"bounds  {next(iter(marked(beyond_the_end)))}: index 4 lies outside of 'x'" in str(report)
+    assert "x[cuda.grid(1) + 1] = 1  # here" in str(report)
+    assert "> use the element only where the index is less than shape[0], which is 4" in str(report)
     assert str(wd.check_launch(beyond_the_end, 1, 4, np.zeros(5, np.int32))) == "nothing found"
+
+
+def test_every_finding_says_what_to_do():
+    @wd.kernel
+    def everything(x, out):
+        own = cuda.local.array(1, float32)
+        i = cuda.threadIdx.x
+        out[0] = x[i + 1] * 0.5 + own[0]
+        if i < 2:
+            cuda.syncthreads()
+        out[0] = math.log(x[i] - x[i])
+
+    report = wd.check_launch(everything, 1, 4, floats(4), floats(1), nan=True)
+    for kind in ("races", "bounds", "uninitialised", "divergence", "float64", "nan"):
+        assert getattr(report, kind), kind
+    for finding in report:
+        assert finding.advice
+        assert all(finding.sources), finding
+    told = report.as_dict()
+    assert not told["clean"]
+    assert [finding["message"] for finding in told["races"]] == [finding.message for finding in report.races]
 
 
 @pytest.mark.parametrize("kernel", [beyond_the_end.function, cuda.jit(beyond_the_end.function)])
