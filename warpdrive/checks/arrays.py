@@ -54,7 +54,10 @@ class CheckedArray:
         index, address = place
         if self.dtype.names is not None:
             return CheckedRecord(self._array[index], address, self._block, self._log)
-        self._tell_of(self._log.read, address)
+        if self._block.is_mixed:
+            self._tell_of(self._log.read, address)
+        else:
+            self._log.read(self._block, address)
         return self._loaded(self._array[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -70,7 +73,10 @@ class CheckedArray:
         if type(value) is not self.dtype.type:
             value = stored(value, self.dtype)
         self._array[index] = value
-        self._tell_of(self._log.write, address, self._array[index])
+        if self._block.is_mixed or self.dtype.names is not None:
+            self._tell_of(self._log.write, address, self._array[index])
+        else:
+            self._log.write(self._block, address, self._array[index])
 
     def change(self, index: Any, new: Callable[[Any], Any]) -> Any:
         """Change an element atomically to what ``new`` makes of it, and return what it was."""
@@ -113,14 +119,10 @@ class CheckedArray:
             self[place] = value[place[-value.ndim :]] if isinstance(value, CheckedArray) else value
 
     def _tell_of(self, access: Callable[..., None], address: int, *value: Any) -> None:
-        if self._block.is_mixed:
-            for byte in range(self.dtype.itemsize):
-                access(self._block, address + byte, *value)
-        elif self.dtype.names is not None:
-            for leaf in leaves(self.dtype):
-                access(self._block, address + leaf, *value)
-        else:
-            access(self._block, address, *value)
+        """Tell the log of an access of all of an element's bytes or, of a record, of all of its numbers."""
+        parts = range(self.dtype.itemsize) if self._block.is_mixed else leaves(self.dtype)
+        for part in parts:
+            access(self._block, address + part, *value)
 
     def _element(self, index: Any) -> tuple[Any, int] | None:
         """Return the index and address of an element within the array, or None for any other index: the quick way."""
