@@ -10,8 +10,8 @@ import numpy as np
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.launch import named_arguments
 from warpdrive.checks.machine import Machine
-from warpdrive.checks.memory import as_array
-from warpdrive.kernels.errors import KernelError
+from warpdrive.checks.memory import as_array, with_fields
+from warpdrive.kernels.configuration import Configuration
 from warpdrive.kernels.kernel import Kernel, kernel
 
 
@@ -25,18 +25,16 @@ class Debugged:
         return f"<debug {self.kernel!r}>"
 
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
-        """Return a callable that launches the kernel with ``(blocks, threads)``, as numba takes them."""
-        if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
-            raise KernelError(f"{self!r} is launched as d[blocks, threads](...), found d[{configuration!r}]")
-        grid = Grid.of(*configuration[:2])
-        shared_bytes = int(configuration[3]) if len(configuration) == 4 else 0
+        """Return a callable that launches the kernel; what is configured is as for the kernel itself."""
+        launched = Configuration.of(configuration, repr(self))
+        grid = Grid(launched.blocks, launched.threads)
 
-        def launch(*arguments: Any) -> None:
-            given = named_arguments(self.kernel, arguments)
-            machine = Machine(self.kernel.source, grid, shared_bytes=shared_bytes)
+        def launch(*arguments: Any, **named: Any) -> None:
+            given = named_arguments(self.kernel, arguments, **named)
+            machine = Machine(self.kernel.source, grid, shared_bytes=launched.shared_bytes)
             with np.errstate(all="ignore"):
-                machine.run(list(given.values()))
-            for argument, array in zip(arguments, given.values(), strict=True):
+                machine.run([with_fields(value) for value in given.values()])
+            for argument, array in zip(self.kernel.arguments_of(arguments, named), given.values(), strict=True):
                 if isinstance(array, np.ndarray) and not np.shares_memory(array, as_array(argument)):
                     argument.copy_(argument.new_tensor(array))  # of a device: the kernel had a copy
 

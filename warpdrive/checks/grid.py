@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpdrive.checks.findings import Position
-from warpdrive.kernels.dimensions import Dimensions, dimensions
+from warpdrive.kernels.configuration import Dimensions, dimensions
 
 
 @dataclass(frozen=True)

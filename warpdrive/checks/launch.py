@@ -18,7 +18,6 @@ from warpdrive.checks.helpers import HELPERS
 from warpdrive.checks.memory import as_array, copies
 from warpdrive.checks.order import Order, backwards, compare, others
 from warpdrive.checks.silent_log import EndlessError, SilentLog
-from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel, kernel
 from warpdrive.kernels.source import FunctionSource
 
@@ -53,15 +52,9 @@ def check_launch(
     return report
 
 
-def named_arguments(kernel: Kernel, arguments: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the arguments of a launch by parameter. Raises :class:`KernelError` if their number does not fit."""
-    parameters = kernel.parameters
-    if len(arguments) != len(parameters):
-        raise KernelError(
-            f"{kernel.where}: kernel '{kernel.source.name}' takes {len(parameters)} arguments "
-            f"({', '.join(parameters)}), found {len(arguments)}"
-        )
-    return dict(zip(parameters, map(as_array, arguments), strict=True))
+def named_arguments(kernel: Kernel, arguments: tuple[Any, ...], **named: Any) -> dict[str, Any]:
+    """Return the arguments of a launch by parameter. Raises :class:`KernelError` if they do not fit."""
+    return dict(zip(kernel.parameters, map(as_array, kernel.arguments_of(arguments, named)), strict=True))
 
 
 class CheckedLaunches:

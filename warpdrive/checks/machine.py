@@ -15,6 +15,7 @@ from numba.np.numpy_support import as_dtype
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.intrinsics import PLAIN
 from warpdrive.checks.linking import ARRAYS, BARRIERS, Linker, has_barrier, path_of
+from warpdrive.checks.memory import with_fields
 from warpdrive.checks.order import Order, forwards
 from warpdrive.kernels.source import FunctionSource
 
@@ -110,7 +111,7 @@ class Machine:
 
     def array(self, kind: str, shape: tuple[int, ...], dtype: Any, name: str, buffer: Any = None) -> Any:
         """Make a shared or local array; ``buffer`` is the memory of one with a dynamic size."""
-        return np.zeros(shape, dtype) if buffer is None else np.frombuffer(buffer, dtype)
+        return with_fields(np.zeros(shape, dtype) if buffer is None else np.frombuffer(buffer, dtype))
 
     def _run_block(self, threads: list[Thread]) -> None:
         ended: list[int] = []

@@ -74,6 +74,12 @@ def as_array(value: Any) -> Any:
     return value
 
 
+def with_fields(value: Any) -> Any:
+    """Return an array of records such that a record's fields are attributes, as in a kernel; others as they are."""
+    is_structured = isinstance(value, np.ndarray) and value.dtype.names is not None
+    return value.view(np.recarray) if is_structured else value
+
+
 def copies(values: Sequence[Any]) -> list[Any]:
     """Copy the arrays among the values; what shares memory shares memory in the copies."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import FunctionType
 from typing import Any
 
+from warpdrive.errors import nearest
+from warpdrive.kernels.configuration import Configuration
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource, parse_function, read_function
+
+THREADS_FOR_ALL = 128
+"""How many threads a block has where the author leaves it to the library."""
 
 
 class DeviceFunction:
@@ -51,7 +56,7 @@ class Kernel(DeviceFunction):
 
     As part of an environment it is fused with others into one launch. On its own it is launched as
     ``k[blocks, threads](*arguments)``, where the arguments are NumPy arrays, CPU tensors or numbers, and blocks and
-    threads are integers or tuples of up to three.
+    threads are integers or tuples of up to three; or as ``k.forall(n)(*arguments)``.
     """
 
     @cached_property
@@ -59,13 +64,46 @@ class Kernel(DeviceFunction):
         """What backends, by their names, remember of the kernel from one launch to the next."""
         return {}
 
-    def __getitem__(self, configuration: tuple[Any, Any]) -> Callable[..., None]:
-        """Return a callable that launches the kernel with ``configuration = (blocks, threads)``."""
+    def __getitem__(self, configuration: Any) -> Callable[..., None]:
+        """Return a callable that launches the kernel.
+
+        ``configuration`` is ``(blocks, threads)``, and as for ``numba.cuda`` optionally a stream, which means nothing
+        on the CPU, and the bytes of dynamic shared memory. Raises :class:`KernelError` for what no GPU takes.
+        """
         from warpdrive.backends.cpu.launch import launcher
 
-        if not isinstance(configuration, tuple) or len(configuration) != 2:
-            raise KernelError(f"{self!r} is launched as k[blocks, threads](...), found k[{configuration!r}]")
-        return launcher(self, *configuration)
+        return launcher(self, Configuration.of(configuration, repr(self)))
+
+    def forall(self, num_tasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
+        """Return a callable that launches the kernel with a thread, or more, for each of ``num_tasks``.
+
+        ``tpb`` is the number of threads in a block (0: the library's choice), the others are as in
+        ``k[blocks, threads, stream, sharedmem]``; the names are those of ``numba.cuda``.
+        """
+        if num_tasks == 0:
+            return lambda *arguments, **named: None
+        threads = tpb or min(num_tasks, THREADS_FOR_ALL)
+        return self[-(-num_tasks // threads), threads, stream, sharedmem]
+
+    def arguments_of(self, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments of a call, one for each parameter: given, named, or the parameter's default.
+
+        Raises :class:`KernelError` where they do not fit.
+        """
+        defaults, parameters, name = self.source.defaults, self.parameters, self.source.name
+        found = dict(zip(parameters, given, strict=False))
+        for word in named:
+            if word not in parameters:
+                raise KernelError(f"{self.where}: kernel '{name}' has no '{word}'.{nearest(word, parameters)}")
+            if word in found:
+                raise KernelError(f"{self.where}: kernel '{name}' is given '{word}' twice")
+        found = {**defaults, **found, **named}
+        if len(given) > len(parameters) or len(found) < len(parameters):
+            raise KernelError(
+                f"{self.where}: kernel '{name}' takes {len(parameters)} arguments ({', '.join(parameters)}), "
+                f"found {len(given) + len(named)}"
+            )
+        return tuple(found[parameter] for parameter in parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise :class:`KernelError` that says how a kernel is launched."""

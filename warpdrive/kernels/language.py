@@ -33,6 +33,8 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "atomic.compare_and_swap": ("array", "expected", "value"),
 }
 """What the functions take that are given all their arguments by position."""
+DYNAMIC = (0,)
+"""The shape of an array in shared memory whose size the launch says."""
 POSITIONS = ("grid", "gridsize")
 KERNEL_LIBRARY = "numba.cuda.random"
 """The module of numba whose functions are written in the kernel language."""

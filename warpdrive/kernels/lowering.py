@@ -1,7 +1,7 @@
 """From a kernel function to regions between barriers: the whole front end in order.
 
-read source -> resolve names -> straighten control flow and inline -> find what is uniform -> split into regions
--> place variables
+read source -> resolve names -> straighten control flow and inline -> name local arrays -> find what is uniform
+-> split into regions -> place variables
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpdrive.kernels.inline import inline
+from warpdrive.kernels.local_arrays import name_local_arrays
 from warpdrive.kernels.regions import Part, split
 from warpdrive.kernels.resolve import Function, Table, resolve
 from warpdrive.kernels.source import FunctionSource
@@ -67,7 +68,7 @@ def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> Resolved
 
 def lower(kernel: ResolvedKernel, arrays: Collection[str]) -> LoweredKernel:
     """Split a kernel into regions; ``arrays`` names those of its parameters that are arrays."""
-    body = inline(kernel.function)
+    body = name_local_arrays(inline(kernel.function))
     parameters = kernel.function.parameters
     own = copy_tree(body)
     parts = split(own, find_uniform(own, parameters, arrays, kernel.table))

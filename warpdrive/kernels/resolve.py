@@ -19,11 +19,13 @@ from typing import Any, cast
 import numpy as np
 
 from warpdrive.errors import nearest
+from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     ARRAYS,
     BARRIER,
+    DYNAMIC,
     INDICES,
     KERNEL_LIBRARY,
     LARGEST_ARRAY,
@@ -299,7 +301,8 @@ class _Resolver(ast.NodeTransformer):
             refuse(node, f"cuda.{path} takes a shape and a dtype")
         shape = self._compile_time(arguments["shape"], f"the shape of cuda.{path}")
         shape = shape if isinstance(shape, tuple) else (shape,)
-        if not all(isinstance(length, int) and length > 0 for length in shape):
+        is_dynamic = path == "shared.array" and shape == DYNAMIC
+        if not is_dynamic and not all(isinstance(length, int) and length > 0 for length in shape):
             refuse(node, f"the shape of cuda.{path} is {shape}: it must consist of positive integers")
         dtype = _dtype(_look_up(arguments["dtype"], self.source, self.local_names))
         if dtype is None:
@@ -309,11 +312,13 @@ class _Resolver(ast.NodeTransformer):
             refuse(node, f"this cuda.{path} takes {size} bytes; no device has more than {largest} for it")
         if path == "shared.array":
             name = f"{GENERATED}shared_{len(self.table.shared)}"
-            self.table.shared[name] = (shape, dtype.name)
+            self.table.shared[name] = (shape, dtype_text(dtype))
             return at(node, SharedName(name, ast.Load()))
         return at(
             node,
-            ast.Call(IntrinsicName.of(path, node), [ast.Constant(cast(Any, shape)), ast.Constant(dtype.name)], []),
+            ast.Call(
+                IntrinsicName.of(path, node), [ast.Constant(cast(Any, shape)), ast.Constant(dtype_text(dtype))], []
+            ),
         )
 
     def _compile_time(self, node: ast.expr, what: str) -> Any:

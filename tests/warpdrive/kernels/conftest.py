@@ -37,7 +37,7 @@ def check() -> Check:
     ) -> list[Any]:
         lowered, interpreted = _copies(arguments), _copies(arguments)
         wd.kernel(kernel)[blocks, threads](*lowered)
-        Interpreter(blocks, threads, uniform).run(kernel, interpreted)
+        Interpreter(blocks, threads, uniform).run(kernel, [_with_fields(value) for value in interpreted])
         for number, (found, expected) in enumerate(zip(lowered, interpreted, strict=True)):
             if isinstance(found, np.ndarray):
                 message = f"argument {number} of the kernel"
@@ -200,7 +200,13 @@ def _as_generator(function: FunctionType) -> ast.Module:
 
 def _array(shape: Any, dtype: Any) -> Any:
     """Memory that nobody has written is full of a number that nobody expects."""
-    return np.full(shape, 77, as_dtype(dtype) if isinstance(dtype, types.Type) else dtype)
+    return _with_fields(np.full(shape, 77, as_dtype(dtype) if isinstance(dtype, types.Type) else dtype))
+
+
+def _with_fields(value: Any) -> Any:
+    """Let fields of records be attributes, as in a kernel."""
+    is_structured = isinstance(value, np.ndarray) and value.dtype.names is not None
+    return value.view(np.recarray) if is_structured else value
 
 
 def _atomic(combine: Callable[..., Any]) -> Callable[..., Any]:

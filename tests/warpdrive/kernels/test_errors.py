@@ -208,28 +208,6 @@ def reserved_parameter(wd__out):  # here
     wd__out[0] = 1
 
 
-def view_across_a_barrier(out, rows):
-    row = rows[cuda.threadIdx.x]  # here
-    cuda.syncthreads()
-    out[0] = row[1]
-
-
-def tuple_across_a_barrier(out):
-    pair = (1, cuda.threadIdx.x + 2.0)  # here
-    cuda.syncthreads()
-    out[0] = pair[1]
-
-
-def view_across_a_barrier_in_a_function(out, rows):
-    takes_a_view(out, rows)
-
-
-def takes_a_view(out, rows):
-    row = rows[cuda.threadIdx.x]  # here
-    cuda.syncthreads()
-    out[0] = row[1]
-
-
 def type_error(out):
     x = 1
     out[0] = x[0]  # here
@@ -390,9 +368,6 @@ MISTAKES = [
     (object_constant, ["'Thing' is a type"]),
     (reserved_name, ["'wd__'"]),
     (reserved_parameter, ["'wd__'"]),
-    (view_across_a_barrier, ["'row' is used after a barrier but holds array(int32, 1d, C)", "take the view"]),
-    (tuple_across_a_barrier, ["'pair' is used after a barrier but holds"]),
-    (view_across_a_barrier_in_a_function, ["'row' is used after a barrier but holds array"]),
     (type_error, ["type_error", "getitem"]),
     (type_error_with_barrier, ["type_error_with_barrier", "lt"]),
     (type_error_in_function, ["lt"]),

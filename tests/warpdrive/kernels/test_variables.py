@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from numba import cuda
 
-import warpdrive as wd
-
 
 def numbers(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-20, 20, count).astype(np.int32)
@@ -196,19 +194,3 @@ def test_authors_may_use_any_name_without_the_library_s_prefix(check):
 
 def test_every_block_starts_afresh(check):
     check(stay_in_their_block, 9, 5, np.zeros(45, np.int64))
-
-
-def test_a_local_array_that_changes_places_across_a_barrier_is_refused():
-    @wd.kernel
-    def kernel(out):
-        i = cuda.threadIdx.x
-        old = cuda.local.array(2, np.int32)
-        new = cuda.local.array(2, np.int32)
-        old[0], new[0] = 1, 2
-        cuda.syncthreads()
-        old, new = new, old
-        cuda.syncthreads()
-        out[i] = old[0]
-
-    with pytest.raises(wd.errors.WarpDriveError, match=r"test_variables.py:\d+.*'old'"):
-        kernel[1, 2](np.zeros(2, np.int32))

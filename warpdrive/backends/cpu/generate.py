@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpdrive.backends.cpu.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
-from warpdrive.kernels.language import DIMENSIONS, INDICES
+from warpdrive.kernels.configuration import Configuration, Dimensions
+from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, INDICES
 from warpdrive.kernels.lowering import LoweredKernel
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.resolve import Function
@@ -38,11 +39,16 @@ RUN_BLOCK = f"{GENERATED}run_block"
 
 @dataclass(frozen=True)
 class Slot:
-    """Room for one variable per thread of a block: ``shape`` is what the variable itself has, ``()`` for a number."""
+    """Room for one variable per thread of a block: ``shape`` is what the variable itself has, ``()`` for a number.
+
+    A view, a tuple or another value of which numba knows the size has room for its bytes, and ``kind``: its type in
+    numba, pickled.
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...] = ()
+    kind: bytes = b""
 
     @property
     def array(self) -> str:
@@ -56,15 +62,18 @@ class LaunchKind:
 
     ``grid_rank`` is 1 where the grid has one dimension, which needs no divisions, and 3 otherwise. ``block`` is baked
     in: loops over a known number of threads are what LLVM unrolls and vectorises, and a block of one thread needs none.
+    So are the bytes of dynamic shared memory, which lies on the stack.
     """
 
     grid_rank: int
-    block: tuple[int, int, int]
+    block: Dimensions
+    shared_bytes: int
 
     @staticmethod
-    def of(grid: tuple[int, int, int], block: tuple[int, int, int]) -> LaunchKind:
-        """Return the kind of a launch with these dimensions."""
-        return LaunchKind(1 if grid[1:] == (1, 1) else 3, block)
+    def of(configuration: Configuration) -> LaunchKind:
+        """Return the kind of a launch that is so configured."""
+        grid_rank = 1 if configuration.blocks[1:] == (1, 1) else 3
+        return LaunchKind(grid_rank, configuration.threads, configuration.shared_bytes)
 
 
 @dataclass(frozen=True)
@@ -116,16 +125,20 @@ def generate_kernel(
     """Generate the module with ``wd__run_block`` and ``entry``."""
     writer = ModuleWriter()
     if launch.block == (1, 1, 1):
-        body = _single_thread(kernel, writer)
+        body = _whole_body(kernel, writer)
+        used = loaded_names(body)
+        indices = (index_name(f"threadIdx.{axis}") for axis in AXES)
+        body = [*(assign(name, ast.Constant(0)) for name in indices if name in used), *body]
     else:
         body = _Block(kernel, slots, writer, launch.block).statements()
+    body = [*_shared_arrays(kernel, writer, launch.shared_bytes), *body]
     lengths = zip((index_name(f"blockDim.{axis}") for axis in AXES), launch.block, strict=True)
     body = [*(assign(name, ast.Constant(length)) for name, length in lengths), *body]
     arrays = [slot.array for slot in slots]
     writer.function(FUNCTION_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body)
     writer.text(_entry_text(kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"HAS_ASSERTIONS = {writer.has_assertions or _any_assertions(kernel.device_functions)}")
-    writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape) for slot in slots]!r}")
+    writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
     return writer.module(kernel.table, _import_text(kernel, functions_module))
 
 
@@ -137,26 +150,31 @@ def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> Genera
     """Generate a function ``twin`` with the kernel's statements, barriers left out, to infer types from."""
     writer = ModuleWriter()
     parameters = [*kernel.parameters, *map(index_name, INDICES)]
-    writer.function("", "twin", parameters, [*_shared_arrays(kernel, writer), *_whole_body(kernel, writer)])
+    writer.function("", "twin", parameters, [*_shared_arrays(kernel, writer, 1), *_whole_body(kernel, writer)])
     return writer.module(kernel.table, _import_text(kernel, functions_module))
-
-
-def _single_thread(kernel: LoweredKernel, writer: ModuleWriter) -> list[ast.stmt]:
-    """Write the body of ``wd__run_block`` for blocks of one thread, which waits for nobody."""
-    body = [*_shared_arrays(kernel, writer), *_whole_body(kernel, writer)]
-    used = loaded_names(body)
-    indices = (index_name(f"threadIdx.{axis}") for axis in AXES)
-    return [*(assign(name, ast.Constant(0)) for name in indices if name in used), *body]
 
 
 def _whole_body(kernel: LoweredKernel, writer: ModuleWriter) -> list[ast.stmt]:
     return writer.adapt(kernel.body_without_barriers())
 
 
-def _shared_arrays(kernel: LoweredKernel, writer: ModuleWriter) -> list[ast.stmt]:
-    """Write the statements that make the arrays in shared memory, which all threads of a block then see."""
-    arrays = ((name, writer.stack_array(*array)) for name, array in kernel.table.shared.items())
-    return [assign(name, ast.Call(load(function), [], [])) for name, function in arrays]
+def _shared_arrays(kernel: LoweredKernel, writer: ModuleWriter, dynamic_bytes: int) -> list[ast.stmt]:
+    """Write the statements that make the arrays in shared memory, which all threads of a block then see.
+
+    Those of dynamic size all begin at the same place, whatever their dtypes.
+    """
+    statements: list[ast.stmt] = []
+    dynamic = f"{GENERATED}dynamic"
+    if DYNAMIC in (shape for shape, _ in kernel.table.shared.values()):
+        memory = writer.stack_array((dynamic_bytes,), "uint8")
+        statements.append(assign(dynamic, ast.Call(load(memory), [], [])))
+    for name, (shape, dtype) in kernel.table.shared.items():
+        if shape == DYNAMIC:
+            call = ast.Call(load(writer.view(dtype)), [load(dynamic)], [])
+        else:
+            call = ast.Call(load(writer.stack_array(shape, dtype)), [], [])
+        statements.append(assign(name, call))
+    return statements
 
 
 class _Block:
@@ -169,7 +187,7 @@ class _Block:
         self.slots = {slot.name: slot for slot in slots}
 
     def statements(self) -> list[ast.stmt]:
-        return [*_shared_arrays(self.kernel, self.writer), *self.sequence(self.kernel.parts)]
+        return self.sequence(self.kernel.parts)
 
     def sequence(self, parts: Sequence[Part]) -> list[ast.stmt]:
         return [statement for part in parts for statement in self.part(part)]
@@ -199,23 +217,29 @@ class _Block:
         statements = region.statements
         used = loaded_names(statements) | stored_names(statements)
         kept = [slot for name, slot in self.slots.items() if name in used]
-        arrays = [slot for slot in kept if slot.shape]
-        numbers = [slot for slot in kept if not slot.shape]
+        arrays = [slot for slot in kept if slot.shape and not slot.kind]
+        values = [slot for slot in kept if slot.kind or not slot.shape]
         loaded = exposed_names(statements) | unsettled_names(statements)
         stored = stored_names(statements)
         body = [
             *copy_tree(needed(self.kernel.variables.recomputed, statements)),
             *(self.from_slot(slot) for slot in arrays),
-            *(self.from_slot(slot) for slot in numbers if slot.name in loaded),
+            *(self.from_slot(slot) for slot in values if slot.name in loaded),
             *_without_array_calls(statements, {slot.name for slot in arrays}),
-            *(self.to_slot(slot) for slot in numbers if slot.name in stored),
+            *(self.to_slot(slot) for slot in values if slot.name in stored),
         ]
         return self.over_threads(self.writer.adapt(body))
 
     def from_slot(self, slot: Slot) -> ast.stmt:
+        if slot.kind:
+            get, _ = self.writer.accessors(slot.kind)
+            return assign(slot.name, ast.Call(load(get), [load(slot.array), load(THREAD)], []))
         return assign(slot.name, ast.Subscript(load(slot.array), load(THREAD), ast.Load()))
 
     def to_slot(self, slot: Slot) -> ast.stmt:
+        if slot.kind:
+            _, put = self.writer.accessors(slot.kind)
+            return ast.Expr(ast.Call(load(put), [load(slot.array), load(THREAD), load(slot.name)], []))
         target = ast.Subscript(load(slot.array), load(THREAD), ast.Store())
         return ast.Assign([target], load(slot.name))
 

@@ -7,7 +7,6 @@ from functools import reduce
 from typing import Any
 
 import numba
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -16,13 +15,16 @@ from numba.np.arrayobj import make_array, populate_array
 
 from warpdrive.kernels.dtypes import dtype_of
 
+_STACK_ALIGNMENT = 64
+"""Bytes: a cache line, so that vectors of any width and dtypes of any size may begin there."""
+
 
 def stack_array(shape: tuple[int, ...], dtype: str) -> Any:
     """Return a function, for use in compiled code, that gives an uninitialised C-ordered array on the stack.
 
     The array lives as long as the call of the function that contains it; one call site has one array.
     """
-    element = numba.from_dtype(np.dtype(dtype))
+    element = numba.from_dtype(dtype_of(dtype))
     array_type = types.Array(element, len(shape), "C")
     length = reduce(operator.mul, shape)
 
@@ -31,6 +33,7 @@ def stack_array(shape: tuple[int, ...], dtype: str) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             data_type = context.get_data_type(element)
             data = cgutils.alloca_once(builder, data_type, size=context.get_constant(types.intp, length))
+            data.align = _STACK_ALIGNMENT
             size = context.get_abi_sizeof(data_type)
             strides = [size * reduce(operator.mul, shape[axis + 1 :], 1) for axis in range(len(shape))]
             array = make_array(array_type)(context, builder)
@@ -47,6 +50,32 @@ def stack_array(shape: tuple[int, ...], dtype: str) -> Any:
         return array_type(), codegen
 
     return allocate
+
+
+def view(dtype: str) -> Any:
+    """Return a function, for use in compiled code, that sees an array of bytes as as many of ``dtype`` as it holds."""
+    element = numba.from_dtype(dtype_of(dtype))
+    array_type = types.Array(element, 1, "C")
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def see(typingctx: Any, memory: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            base = make_array(signature.args[0])(context, builder, args[0])
+            size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(element)))
+            array = make_array(array_type)(context, builder)
+            populate_array(
+                array,
+                data=builder.bitcast(base.data, context.get_data_type(element).as_pointer()),
+                shape=cgutils.pack_array(builder, [builder.udiv(base.nitems, size)]),
+                strides=cgutils.pack_array(builder, [size]),
+                itemsize=size,
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return array_type(memory), codegen
+
+    return see
 
 
 def argument_loader(dtype: str, rank: int, layout: str, readonly: bool) -> Any:

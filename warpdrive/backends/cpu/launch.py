@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -19,10 +19,11 @@ from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.generate import ArgumentKind, LaunchKind
 from warpdrive.backends.cpu.workers import get_num_threads, launch_on_all_cores, parts_of
-from warpdrive.kernels.dimensions import Dimensions, dimensions
-from warpdrive.kernels.dtypes import dtype_text
+from warpdrive.kernels.configuration import Configuration, Dimensions, dimensions
+from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
+from warpdrive.kernels.language import DYNAMIC
 from warpdrive.kernels.lowering import resolve_kernel
 from warpdrive.kernels.resolve import shape_parameters
 
@@ -41,7 +42,7 @@ class _Known:
 
     shape_parameters: list[str]
     compiled: dict[tuple[Any, ...], CompiledKernel] = field(default_factory=dict)
-    launchers: dict[tuple[Dimensions, Dimensions], Callable[..., None]] = field(default_factory=dict)
+    launchers: dict[Configuration, Callable[..., None]] = field(default_factory=dict)
 
 
 def _known(kernel: Kernel) -> _Known:
@@ -57,14 +58,16 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
     ``arguments`` maps each parameter to a NumPy array, a CPU tensor or a number. The arrays must stay where they
     are as long as the function is used.
     """
-    return _BoundKernel(kernel, arguments, dimensions(blocks, "blocks"), dimensions(threads, "threads")).run
+    configuration = Configuration(dimensions(blocks, "blocks"), dimensions(threads, "threads"))
+    return _BoundKernel(kernel, arguments, configuration).run
 
 
 class _BoundKernel:
     """A kernel compiled for its arguments, and the table that its machine code finds them in."""
 
-    def __init__(self, kernel: Kernel, arguments: Mapping[str, Any], grid: Dimensions, block: Dimensions) -> None:
+    def __init__(self, kernel: Kernel, arguments: Mapping[str, Any], configuration: Configuration) -> None:
         known = _known(kernel)
+        grid, block = configuration.blocks, configuration.threads
         baked = _baked(kernel, known.shape_parameters, arguments)
         given = {name: arguments[name] for name in kernel.parameters if name not in baked}
         arrays = {name: _as_array(kernel, name, value) for name, value in given.items()}
@@ -72,10 +75,10 @@ class _BoundKernel:
             name: _kind(kernel, name, array, is_number=np.ndim(given[name]) == 0 and not _has_memory(given[name]))
             for name, array in arrays.items()
         }
-        launch_kind = LaunchKind.of(grid, block)
+        launch_kind = LaunchKind.of(configuration)
         key = (*baked.values(), *kinds.values(), launch_kind)
         if key not in known.compiled:
-            known.compiled[key] = compile_kernel(resolve_kernel(kernel.source, baked), kinds, launch_kind)
+            known.compiled[key] = _compile(kernel, baked, kinds, launch_kind)
         self._compiled = known.compiled[key]  # keeps the machine code in memory
         self._threads = get_num_threads()
         parts = parts_of(grid[0] * grid[1] * grid[2])
@@ -106,36 +109,46 @@ class _BoundKernel:
             self._in_use.release()
 
 
-def launcher(kernel: Kernel, blocks: Any, threads: Any) -> Callable[..., None]:
+def launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:
     """Return a function that launches the kernel with the arguments it is called with."""
-    grid, block = dimensions(blocks, "blocks"), dimensions(threads, "threads")
     launchers = _known(kernel).launchers
-    if (grid, block) not in launchers:
-        launchers[grid, block] = _make_launcher(kernel, grid, block)
-    return launchers[grid, block]
+    if configuration not in launchers:
+        launchers[configuration] = _make_launcher(kernel, configuration)
+    return launchers[configuration]
 
 
-def _make_launcher(kernel: Kernel, grid: Dimensions, block: Dimensions) -> Callable[..., None]:
+def _make_launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:
     """Return a launcher, which keeps the tables of its last launches to fill them anew."""
     ready: tuple[_BoundKernel, ...] = ()
+    num_parameters = len(kernel.parameters)
 
-    def launch(*arguments: Any) -> None:
+    def launch(*arguments: Any, **named: Any) -> None:
         nonlocal ready
+        if named or len(arguments) != num_parameters:
+            arguments = kernel.arguments_of(arguments, named)
         for bound in ready:
             if bound.run_with(arguments):
                 return
-        if len(arguments) != len(kernel.parameters):
-            raise KernelError(
-                f"{kernel.where}: kernel '{kernel.source.name}' takes {len(kernel.parameters)} arguments "
-                f"({', '.join(kernel.parameters)}), found {len(arguments)}"
-            )
-        bound = _BoundKernel(kernel, dict(zip(kernel.parameters, arguments, strict=True)), grid, block)
+        bound = _BoundKernel(kernel, dict(zip(kernel.parameters, arguments, strict=True)), configuration)
         bound.run()
         if bound.table.can_be_refilled:
             bound.table.arguments = ()
             ready = (bound, *ready[: TABLES - 1])
 
     return launch
+
+
+def _compile(
+    kernel: Kernel, baked: Mapping[str, int], kinds: Mapping[str, ArgumentKind], launch_kind: LaunchKind
+) -> CompiledKernel:
+    resolved = resolve_kernel(kernel.source, baked)
+    is_dynamic = DYNAMIC in (shape for shape, _ in resolved.table.shared.values())
+    if is_dynamic and not launch_kind.shared_bytes:
+        raise KernelError(
+            f"{kernel.where}: kernel '{kernel.source.name}' has shared memory of dynamic size: launch it as "
+            "k[blocks, threads, 0, bytes](...)"
+        )
+    return compile_kernel(resolved, kinds, launch_kind if is_dynamic else replace(launch_kind, shared_bytes=0))
 
 
 def _baked(kernel: Kernel, names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, int]:
@@ -217,7 +230,7 @@ def _rooms(compiled: CompiledKernel, parts: int, block: Dimensions) -> list[Arra
     threads = block[0] * block[1] * block[2]
     rooms = []
     for slot in compiled.slots:
-        dtype = np.dtype(slot.dtype)
+        dtype = dtype_of(slot.dtype)
         unused = -(-_CACHE_LINES // (dtype.itemsize * math.prod(slot.shape)))
         rooms.append(np.zeros((parts, threads + unused, *slot.shape), dtype))
     return rooms

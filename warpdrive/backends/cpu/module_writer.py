@@ -123,11 +123,22 @@ class ModuleWriter:
         self.origins: list[tuple[str, int] | None] = []
         self.intrinsics: set[str] = set()
         self.stack_arrays: dict[tuple[Any, Any], str] = {}
+        self.views: dict[str, str] = {}
+        self.kinds: dict[bytes, tuple[str, str]] = {}
         self.has_assertions = False
 
     def stack_array(self, shape: Any, dtype: Any) -> str:
         """Return the name of the function that makes an uninitialised array of this kind on the stack."""
         return self.stack_arrays.setdefault((shape, dtype), f"{GENERATED}array_{len(self.stack_arrays)}")
+
+    def view(self, dtype: str) -> str:
+        """Return the name of the function that sees an array of bytes as one of ``dtype``."""
+        return self.views.setdefault(dtype, f"{GENERATED}view_{len(self.views)}")
+
+    def accessors(self, kind: bytes) -> tuple[str, str]:
+        """Return the names of the functions that get and put a value of a pickled type from and into its slot."""
+        number = len(self.kinds)
+        return self.kinds.setdefault(kind, (f"{GENERATED}get_{number}", f"{GENERATED}put_{number}"))
 
     def adapt(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         """Return copies of statements in which what stands for CUDA is replaced by generated code."""
@@ -174,6 +185,10 @@ class ModuleWriter:
             header.append(f"from warpdrive.backends.cpu.{module} import {name} as {GENERATED}{name}")
         for (shape, dtype), name in self.stack_arrays.items():
             header.append(f"{name} = stack_array({shape!r}, {dtype!r})")
+        for dtype, name in self.views.items():
+            header.append(f"{name} = view({dtype!r})")
+        for kind, names in self.kinds.items():
+            header.append(f"{', '.join(names)} = slot_accessors({kind!r})")
         return GeneratedModule(
             "\n".join([*header, "", *self.lines]) + "\n", (*[None] * (len(header) + 1), *self.origins)
         )
@@ -185,7 +200,8 @@ def _statements(nodes: Sequence[ast.AST]) -> list[ast.stmt]:
 
 def _header_text(table: Table) -> str:
     lines = ["import numpy as np", "from numba import cfunc, njit", f"from builtins import range as {RANGE}"]
-    lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, not_negative, stack_array")
+    lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, not_negative, stack_array, view")
+    lines.append("from warpdrive.backends.cpu.slots import slot_accessors")
     for alias, (module, name) in table.imports.items():
         lines.append(f"from {module} import {name} as {alias}")
     for name, value in table.constants.items():

@@ -1,0 +1,70 @@
+"""The configuration of a launch: how many blocks, how many threads in each, and how much dynamic shared memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.language import LARGEST_ARRAY
+
+Dimensions = tuple[int, int, int]
+
+MOST_BLOCKS = (2**31 - 1, 2**16 - 1, 2**16 - 1)
+MOST_THREADS = (1024, 1024, 64)
+"""What a GPU takes along x, y and z (CUDA programming guide, technical specifications); a block, 1024 in all."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How a kernel is launched. ``shared_bytes`` is what each block has of dynamic shared memory."""
+
+    blocks: Dimensions
+    threads: Dimensions
+    shared_bytes: int = 0
+
+    @classmethod
+    def of(cls, given: Any, what: str = "kernel") -> Configuration:
+        """Read what stands in ``kernel[blocks, threads]``, ``[..., stream]`` and ``[..., stream, shared_bytes]``.
+
+        A stream says when a GPU runs a launch beside others; on the CPU a launch is over when it returns. Raises
+        :class:`KernelError`, which calls the kernel ``what``, for what no GPU takes.
+        """
+        if not isinstance(given, tuple) or not 2 <= len(given) <= 4:
+            raise KernelError(
+                f"{what} is launched as k[blocks, threads](...), or k[blocks, threads, stream, bytes of shared "
+                f"memory](...); found k[{', '.join(map(repr, given)) if isinstance(given, tuple) else repr(given)}]"
+            )
+        blocks, threads = dimensions(given[0], "blocks"), dimensions(given[1], "threads")
+        for counts, most, unit in ((blocks, MOST_BLOCKS, "blocks"), (threads, MOST_THREADS, "threads")):
+            if any(count > limit for count, limit in zip(counts, most, strict=True)):
+                raise KernelError(f"{what} is launched with {counts} {unit}; a GPU has at most {most}")
+        if math.prod(threads) > MOST_THREADS[0]:
+            raise KernelError(
+                f"{what} is launched with {math.prod(threads)} threads in a block; a GPU has at most {MOST_THREADS[0]}"
+            )
+        return cls(blocks, threads, _shared_bytes(given[3], what) if len(given) == 4 else 0)
+
+
+def dimensions(value: Any, what: str) -> Dimensions:
+    """Return a number, or a sequence of up to three, as three. Raises :class:`KernelError` for anything else."""
+    given = tuple(value) if isinstance(value, Sequence) else (value,)
+    if not 1 <= len(given) <= 3 or not all(isinstance(n, (int, np.integer)) and n > 0 for n in given):
+        whole = any(isinstance(n, (float, np.floating)) for n in given)
+        raise KernelError(
+            f"a kernel is launched with a positive number of {what}, or up to three of them; found {value!r}"
+            + "; for n elements and m threads in a block write (n + m - 1) // m blocks" * (whole and what == "blocks")
+        )
+    x, y, z = (*map(int, given), 1, 1)[:3]
+    return x, y, z
+
+
+def _shared_bytes(value: Any, what: str) -> int:
+    most = LARGEST_ARRAY["shared.array"]
+    if not isinstance(value, (int, np.integer)) or not 0 <= value <= most:
+        raise KernelError(f"{what} is launched with {value!r} bytes of shared memory: expected 0 to {most}")
+    return int(value)
