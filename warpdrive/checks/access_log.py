@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warpdrive.checks import advice
-from warpdrive.checks.findings import Finding, Report, told_index
+from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.happens_before import HappensBefore
 from warpdrive.checks.memory import Block
@@ -240,7 +240,7 @@ class AccessLog(SilentLog):
 
     def _race(self, address: int, first: _Access, second: _Access) -> None:
         index = second.memory.index_of(address)
-        element = f"'{second.memory.name}[{told_index(index)}]'"
+        element = f"'{second.memory.element_at(address)}'"
         threads = [self.grid.thread_name(access.thread) for access in (first, second)]
         blocks = [self.grid.block_name(access.block) for access in (first, second)]
         if first.block == second.block:
@@ -253,7 +253,7 @@ class AccessLog(SilentLog):
             who = [f"block {name} {_WORDS[access.kind]}" for name, access in zip(blocks, (first, second), strict=True)]
             what = f"{who[0]} and {who[1]} {element} in one launch (threads {threads[0]} and {threads[1]})"
         if first.memory.name != second.memory.name:
-            what += f" ('{first.memory.name}[{told_index(first.memory.index_of(address))}]' is the same memory)"
+            what += f" ('{first.memory.element_at(address)}' is the same memory)"
         kinds, lines = (first.kind, second.kind), (_place(first.line), _place(second.line))
         what_to_do = advice.for_race(kinds, lines, is_within_a_block=first.block == second.block)
         self.find("races", second.memory.name, index, [first.line, second.line], what, what_to_do, first)
@@ -267,12 +267,12 @@ class AccessLog(SilentLog):
             if np.isfinite(value) or (np.isinf(value) and not block.is_argument):
                 return
             index = block.index_of(address)
-            message = f"{value} is written to '{block.name}[{told_index(index)}]' by thread {self.me}"
+            message = f"{value} is written to '{block.element_at(address)}' by thread {self.me}"
             self.find("nan", block.name, index, [line], message, advice.NAN)
 
     def _uninitialised(self, block: Block, address: int, line: Line) -> None:
         index = block.index_of(address)
-        message = f"thread {self.me} reads '{block.name}[{told_index(index)}]', which nothing has written"
+        message = f"thread {self.me} reads '{block.element_at(address)}', which nothing has written"
         self.find("uninitialised", block.name, index, [line], message, advice.for_uninitialised(block.is_private))
 
     def _line(self) -> Line:

@@ -15,7 +15,7 @@ from warpdrive.checks.arrays import CheckedArray
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.linking import Linker
 from warpdrive.checks.machine import Machine, Thread, ThreadLinker
-from warpdrive.checks.memory import Array, Block, mark_mixed
+from warpdrive.checks.memory import Array, Block, like, mark_mixed
 from warpdrive.checks.order import Order, forwards
 from warpdrive.checks.silent_log import Line, SilentLog
 from warpdrive.kernels.errors import KernelError
@@ -41,12 +41,9 @@ class CheckedMachine(Machine):
     def check(self, arguments: Mapping[str, Any], order: Order = forwards) -> None:
         """Run the kernel on arrays and numbers. Raises :class:`KernelError` for an exception in the kernel."""
         self.log.begin_launch()
-        self.arguments = {name: Block(name, v) for name, v in arguments.items() if isinstance(v, np.ndarray)}
+        self.arguments = {}
+        given = [self._checked(name, value) for name, value in arguments.items()]
         mark_mixed(list(self.arguments.values()))
-        given = [
-            CheckedArray(value, self.arguments[name], self.log) if name in self.arguments else value
-            for name, value in arguments.items()
-        ]
         try:
             with np.errstate(all="ignore"):
                 self.run(given, order)
@@ -59,6 +56,14 @@ class CheckedMachine(Machine):
             raise KernelError(
                 f"{code.co_filename}:{number}: thread {self.log.me} stopped with {type(error).__name__}: {error}"
             ) from error
+
+    def _checked(self, name: str, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return like(value, (self._checked(f"{name}[{k}]", item) for k, item in enumerate(value)))
+        if not isinstance(value, np.ndarray):
+            return value
+        self.arguments[name] = Block(name, value)
+        return CheckedArray(value, self.arguments[name], self.log)
 
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
         """See :class:`Machine`."""

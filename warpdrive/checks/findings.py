@@ -109,8 +109,3 @@ class Report:
             lines += [f"  {finding.kind:<{width}}  {first}", *(f"  {'':<{width}}{other}" for other in others)]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
-
-
-def told_index(index: tuple[int, ...]) -> str:
-    """Return an index as it stands between brackets."""
-    return ", ".join(map(str, index))

@@ -15,7 +15,7 @@ from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.float64 import check_types
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.helpers import HELPERS
-from warpdrive.checks.memory import as_array, copies
+from warpdrive.checks.memory import as_array, copies, named_arrays
 from warpdrive.checks.order import Order, backwards, compare, others
 from warpdrive.checks.silent_log import EndlessError, SilentLog
 from warpdrive.kernels.kernel import Kernel, kernel
@@ -106,7 +106,8 @@ class CheckedLaunches:
             except EndlessError as error:
                 self._find_endless(name, error)
             else:
-                compare(self.machine.arguments, again, name, self.report)
+                arrays = {key: array for item in again.items() for key, array in named_arrays(*item).items()}
+                compare(self.machine.arguments, arrays, name, self.report)
 
     def _find_endless(self, order: str, error: EndlessError) -> None:
         what = f"if blocks and threads run {order}, {error}"

@@ -46,6 +46,12 @@ class Block:
             rest -= index[axis] * stride
         return tuple(int(i) for i in index)
 
+    def element_at(self, address: int) -> str:
+        """Return what people call the element that an address lies in, with the field if it is one of a record."""
+        index = self.index_of(address)
+        start = self.array.ctypes.data + sum(i * stride for i, stride in zip(index, self.array.strides, strict=True))
+        return f"{self.name}[{', '.join(map(str, index))}]{_field_at(self.array.dtype, address - start)}"
+
 
 def mark_mixed(blocks: Sequence[Block]) -> None:
     """Mark the arrays that share memory with others whose elements have another size."""
@@ -67,8 +73,22 @@ def leaves(dtype: Any) -> list[int]:
     return [0]
 
 
+def _field_at(dtype: Any, offset: int) -> str:
+    """Return the names of the fields that lead to an offset in a record, as ``.name.name``."""
+    for name in dtype.names or ():
+        kind, first = dtype.fields[name][:2]
+        if first <= offset < first + kind.itemsize:
+            return f".{name}{_field_at(kind, offset - first)}"
+    return ""
+
+
 def as_array(value: Any) -> Any:
-    """Return a tensor as a NumPy array, of the same memory if that is the CPU's; anything else as it is."""
+    """Return a tensor as a NumPy array, of the same memory if that is the CPU's; anything else as it is.
+
+    Those in a tuple, likewise.
+    """
+    if isinstance(value, tuple):
+        return like(value, map(as_array, value))
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().numpy()
     return value
@@ -80,15 +100,29 @@ def with_fields(value: Any) -> Any:
     return value.view(np.recarray) if is_structured else value
 
 
+def like(value: Any, items: Iterable[Any]) -> Any:
+    """Return a tuple of the kind of ``value``, which may have names, with other items."""
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+
+
+def named_arrays(name: str, value: Any) -> dict[str, Array]:
+    """Return the arrays of an argument, which may be a tuple of some, by what a kernel calls them."""
+    if isinstance(value, tuple):
+        return {key: array for k, item in enumerate(value) for key, array in named_arrays(f"{name}[{k}]", item).items()}
+    return {name: value} if isinstance(value, np.ndarray) else {}
+
+
 def copies(values: Sequence[Any]) -> list[Any]:
     """Copy the arrays among the values; what shares memory shares memory in the copies."""
-    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    arrays = [array for value in values for array in named_arrays("", value).values()]
     extents = _merged(map(_extent, arrays))
     buffers = {low: np.empty(high - low, np.uint8) for low, high in extents}
     for low, buffer in buffers.items():
         ctypes.memmove(buffer.ctypes.data, low, buffer.nbytes)
 
     def copy(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return like(value, map(copy, value))
         if not isinstance(value, np.ndarray):
             return value
         if value.size == 0:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpdrive.checks.advice import ORDER, ORDER_OF_RACES
-from warpdrive.checks.findings import Finding, Report, told_index
+from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.memory import Array, Block
 
 _TOLERANCE = {2: 1e-2, 4: 1e-4, 8: 1e-10}
@@ -55,7 +55,8 @@ def compare(expected: Mapping[str, Block], found: Mapping[str, Any], order: str,
             continue
         compared |= addresses
         first = places[0]
-        line = writers.get(_address(block.array, first))
+        address = _address(block.array, first)
+        line = writers.get(address)
         report.add(
             Finding(
                 "order",
@@ -64,8 +65,8 @@ def compare(expected: Mapping[str, Block], found: Mapping[str, Any], order: str,
                 (),
                 (),
                 () if line is None else (f"{line[0].co_filename}:{line[1]}",),
-                f"'{name}[{told_index(first)}]' is {block.array[first]} if blocks and threads run from the "
-                f"first to the last, and {found[name][first]} if they run {order}"
+                f"'{block.element_at(address)}' is {block.array[first]} if blocks and threads run from the first to "
+                f"the last, and {found[name][first]} if they run {order}"
                 + (f"; {len(places)} elements differ" if len(places) > 1 else ""),
                 ORDER_OF_RACES if report.races else ORDER,
             )

@@ -819,6 +819,19 @@ def test_fields_of_a_record_are_elements_of_their_own():
 
     (race,) = wd.check_launch(a_field_and_the_whole, 1, 2, np.zeros(2, RECORD)).races
     assert (race.array, race.index) == ("particles", (0,))
+    assert "'particles[0].id'" in race.message
+
+
+def test_arrays_in_a_tuple_are_followed_by_their_place_in_it():
+    @wd.kernel
+    def both(pair):
+        i = cuda.threadIdx.x
+        pair[0][0] += pair[1][i]
+
+    pair = zeros(1), floats(4)
+    report = wd.check_launch(both, 1, 4, pair)
+    assert {race.array for race in report.races} == {"pair[0]"}
+    assert not pair[0].any()
 
 
 def test_arrays_of_other_dtypes_in_one_memory_are_seen_as_one():
