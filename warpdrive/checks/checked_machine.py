@@ -74,6 +74,7 @@ class CheckedMachine(Machine):
 
     def begin_block(self, block: int) -> None:
         """See :class:`Machine`."""
+        self.written_dynamically: set[int] = set()
         self.log.begin_block(block)
 
     def begin_thread(self, thread: int) -> None:
@@ -99,8 +100,9 @@ class CheckedMachine(Machine):
     def array(self, kind: str, shape: tuple[int, ...], dtype: Any, name: str, buffer: Any = None) -> Any:
         """See :class:`Machine`."""
         array = super().array(kind, shape, dtype, name, buffer)
-        is_mixed = buffer is not None
-        return CheckedArray(array, Block(name, array, kind == "local", written=set(), is_mixed=is_mixed), self.log)
+        is_mixed = buffer is not None  # with the other arrays in dynamic shared memory
+        written = self.written_dynamically if is_mixed else set[int]()
+        return CheckedArray(array, Block(name, array, kind == "local", written, is_mixed=is_mixed), self.log)
 
 
 class CheckedLinker(ThreadLinker):

@@ -256,6 +256,23 @@ def test_an_array_in_shared_memory_is_one_wherever_its_function_is_called():
     assert wd.check_launch(puts_and_gets, 1, 2, floats(3)).clean
 
 
+def test_dynamic_shared_memory_is_written_by_whatever_name():
+    @wd.kernel
+    def two_names(x):
+        words = cuda.shared.array(0, int32)
+        numbers = cuda.shared.array(0, float32)
+        i = cuda.threadIdx.x
+        numbers[i] = x[i]
+        cuda.syncthreads()
+        x[i] = np.float32(words[3 - i])
+        if i == 0:
+            x[0] = np.float32(words[5])  # here
+
+    report = wd.check_launch(two_names, 2, 4, floats(4), shared_bytes=32)
+    (finding,) = report.uninitialised
+    assert (finding.array, finding.index, set(finding.lines)) == ("words", (5,), marked(two_names))
+
+
 def test_shared_memory_is_new_in_every_block():
     @wd.kernel
     def written_by_the_first_block(x):
