@@ -2,19 +2,21 @@
 
 Between barriers all threads of a block wait for each other, so a thread cannot jump over one alone. After this pass
 no ``return``, ``break`` or ``continue`` jumps over a barrier: each becomes a flag, and what it would have jumped over
-stands under ``if not flag``. ``for`` loops around barriers become ``while`` loops. Loops without a barrier keep
-their own ``break`` and ``continue``.
+stands under ``if not flag``. ``for`` loops around barriers become ``while`` loops that count. Loops without a barrier
+keep their own ``break`` and ``continue``.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.syntax import (
     GENERATED,
     RANGE,
+    SharedName,
     assign,
     at,
     both,
@@ -34,7 +36,7 @@ def straighten(body: list[ast.stmt], unique: str, result: ast.expr | None = None
     ``unique`` ends the names of the flags; ``result`` is the target that a ``return`` assigns its value to.
     The statements given are left as they are.
     """
-    return _Straightener(unique, result).run(copy_tree(body))
+    return _Straightener(unique, result, _assigned_names(body)).run(copy_tree(body))
 
 
 @dataclass
@@ -46,8 +48,8 @@ class _Flags:
 
 
 class _Straightener:
-    def __init__(self, unique: str, result: ast.expr | None) -> None:
-        self.unique, self.result = unique, result
+    def __init__(self, unique: str, result: ast.expr | None, assigned: Collection[str]) -> None:
+        self.unique, self.result, self.assigned = unique, result, assigned
         self.returned = f"{GENERATED}returned_{unique}"
         self.loops = 0
 
@@ -132,7 +134,7 @@ class _Straightener:
         test: ast.expr
         first: list[ast.stmt] = []
         if isinstance(node, ast.For):
-            before, test, first = _counting(node, unique)
+            before, test, first = self.counting(node, unique)
         else:
             test = node.test
         body = self.block(node.body, flags)
@@ -145,6 +147,45 @@ class _Straightener:
             test = both(negate(load(flags.broken)), test)
         loop = ast.While(test, [*first, *body], [])
         return [at(node, statement) for statement in (*before, loop)]
+
+    def counting(self, node: ast.For, unique: str) -> tuple[list[ast.stmt], ast.expr, list[ast.stmt]]:
+        """Return what stands before, the test, and what stands first in the body, of a ``for`` as ``while``."""
+        if not isinstance(node.target, ast.Name):
+            refuse(node, "a loop with a barrier inside has one loop variable")
+        following, end, stride = (f"{GENERATED}{part}_{unique}" for part in ("following", "end", "stride"))
+        start, stop, step, item = self.steps(node.iter, load(following))
+        before: list[ast.stmt] = [assign(following, start), assign(end, stop), assign(stride, step)]
+        upward = ast.Compare(load(following), [ast.Lt()], [load(end)])
+        downward = ast.Compare(load(following), [ast.Gt()], [load(end)])
+        is_upward = isinstance(step, ast.Constant) and isinstance(step.value, int) and step.value > 0
+        test: ast.expr = (
+            upward
+            if is_upward
+            else ast.IfExp(ast.Compare(load(stride), [ast.Gt()], [ast.Constant(0)]), upward, downward)
+        )
+        first: list[ast.stmt] = [
+            assign(node.target.id, item),
+            ast.Assign([ast.Name(following, ast.Store())], ast.BinOp(load(following), ast.Add(), load(stride))),
+        ]
+        return before, test, first
+
+    def steps(self, over: ast.expr, place: ast.expr) -> tuple[ast.expr, ast.expr, ast.expr, ast.expr]:
+        """Return start, stop and step of the places that a loop goes through, and what the loop variable is there."""
+        if isinstance(over, ast.Call) and getattr(over.func, "id", "") == RANGE and 1 <= len(over.args) <= 3:
+            start, stop, step = (
+                over.args
+                if len(over.args) == 3
+                else [*([ast.Constant(0)] if len(over.args) == 1 else []), *over.args, ast.Constant(1)]
+            )
+            return start, stop, step, place
+        item = ast.Subscript(copy_tree(over), place, ast.Load())
+        if isinstance(over, ast.Tuple) and all(isinstance(part, ast.Constant) for part in over.elts):
+            return ast.Constant(0), ast.Constant(len(over.elts)), ast.Constant(1), item
+        if isinstance(over, ast.Name) and over.id not in self.assigned:
+            shape = ast.Attribute(copy_tree(over), "shape", ast.Load())
+            length = ast.Subscript(shape, ast.Constant(0), ast.Load())
+            return ast.Constant(0), length, ast.Constant(1), item
+        refuse(over, "a loop with a barrier inside goes over a range(...), an array's name, or a tuple of numbers")
 
     def jump(self, node: ast.stmt, flags: _Flags | None) -> list[ast.stmt]:
         if isinstance(node, ast.Return):
@@ -164,6 +205,18 @@ class _Straightener:
             elif flags is not None:
                 tests.append(negate(load(flags.broken if kind == "break" else flags.continued)))
         return tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
+
+
+def _assigned_names(body: list[ast.stmt]) -> set[str]:
+    """Return the names that stand for other things in turn; not those of arrays in shared memory."""
+    declarations = [
+        node
+        for node in walk(body)
+        if isinstance(node, ast.Assign) and isinstance(node.value, SharedName) and isinstance(node.targets[0], ast.Name)
+    ]
+    declared = stored_names(declarations)
+    stores = [node.id for node in walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return {name for name in stores if name not in declared or stores.count(name) > 1}
 
 
 def _without_assignments_to(name: str, statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -198,28 +251,3 @@ def _always_jumps(statements: list[ast.stmt]) -> bool:
         if isinstance(statement, ast.If) and _always_jumps(statement.body) and _always_jumps(statement.orelse):
             return True
     return False
-
-
-def _counting(node: ast.For, unique: str) -> tuple[list[ast.stmt], ast.expr, list[ast.stmt]]:
-    """Return what stands before, the test, and what stands first in the body, of a counting loop as ``while``."""
-    call = node.iter
-    if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == RANGE and 1 <= len(call.args) <= 3):
-        refuse(node, "a loop with a barrier inside goes over a range(...)")
-    if not isinstance(node.target, ast.Name):
-        refuse(node, "a loop with a barrier inside has one loop variable")
-    start, stop, step = {1: [ast.Constant(0), call.args[0], ast.Constant(1)], 2: [*call.args, ast.Constant(1)]}.get(
-        len(call.args), call.args
-    )
-    following, end, stride = f"{GENERATED}following_{unique}", f"{GENERATED}end_{unique}", f"{GENERATED}stride_{unique}"
-    before: list[ast.stmt] = [assign(following, start), assign(end, stop), assign(stride, step)]
-    upward = ast.Compare(load(following), [ast.Lt()], [load(end)])
-    downward = ast.Compare(load(following), [ast.Gt()], [load(end)])
-    is_upward = isinstance(step, ast.Constant) and isinstance(step.value, int) and step.value > 0
-    test: ast.expr = (
-        upward if is_upward else ast.IfExp(ast.Compare(load(stride), [ast.Gt()], [ast.Constant(0)]), upward, downward)
-    )
-    first: list[ast.stmt] = [
-        assign(node.target.id, load(following)),
-        ast.Assign([ast.Name(following, ast.Store())], ast.BinOp(load(following), ast.Add(), load(stride))),
-    ]
-    return before, test, first

@@ -38,8 +38,9 @@ class Uniform:
         if isinstance(node, ast.Attribute):
             return node.attr in ("shape", "size", "ndim") and getattr(node.value, "id", None) in self.arrays
         if isinstance(node, ast.Subscript):
-            return isinstance(node.value, ast.Attribute) and self.agrees(node.value) and self.agrees(node.slice)
-        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Call)):
+            is_fixed = isinstance(node.value, (ast.Attribute, ast.Tuple))
+            return is_fixed and self.agrees(node.value) and self.agrees(node.slice)
+        if isinstance(node, (ast.Tuple, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Call)):
             return all(self.agrees(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
         return False
 

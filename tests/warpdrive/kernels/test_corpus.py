@@ -35,4 +35,4 @@ def test_nothing_is_reported(case):
 
 
 def test_number_of_cases():
-    assert len(CASES) >= 60
+    assert len(CASES) >= 150

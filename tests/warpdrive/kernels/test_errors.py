@@ -306,10 +306,10 @@ def result_of_nothing(out):
     out[0] = waits(out) + 1  # here
 
 
-def barrier_in_a_loop_over_rows(out):
-    for row in out:  # here
+def barrier_in_a_loop_over_what_is_no_array(out):
+    for value in reversed(out):  # here
         cuda.syncthreads()
-        out[0] = row
+        out[0] = value
 
 
 def barrier_in_a_loop_with_else(out):
@@ -383,7 +383,7 @@ MISTAKES = [
     (four_dimensions, ["1, 2 or 3"]),
     (returns_a_value, ["a kernel returns nothing"]),
     (result_of_nothing, ["'waits' returns nothing"]),
-    (barrier_in_a_loop_over_rows, ["goes over a range"]),
+    (barrier_in_a_loop_over_what_is_no_array, ["goes over a range"]),
     (barrier_in_a_loop_with_else, ["'else' of a loop"]),
     (barrier_in_an_index, ["in a statement of its own"]),
 ]

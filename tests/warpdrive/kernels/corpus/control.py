@@ -168,6 +168,55 @@ def loops_of_no_rounds(launch, rng):
         equal(out, memory[::-1])
 
 
+STRIDES = (4, 2, 1)
+
+
+@cuda.jit
+def loops_over_tuples_and_arrays(values, shifts, out):
+    """Barriers in loops over a tuple of the module, one of literals, an argument and a shared array."""
+    memory = cuda.shared.array(N, int32)
+    order = cuda.shared.array(3, int32)
+    i = cuda.threadIdx.x
+    memory[i] = values[i]
+    if i < 3:
+        order[i] = shifts[i] + 1
+    cuda.syncthreads()
+    for stride in STRIDES:
+        if i < stride:
+            memory[i] += memory[i + stride]
+        cuda.syncthreads()
+    out[0, i] = memory[0]
+    cuda.syncthreads()
+    memory[i] = values[i]
+    cuda.syncthreads()
+    for sign in (1, -1, 2):
+        for shift in shifts:
+            if shift < 0:
+                continue
+            value = memory[(i + sign * shift) % N]
+            cuda.syncthreads()
+            memory[i] = value + sign
+            cuda.syncthreads()
+    for shift in order:
+        value = memory[(i + shift) % N]
+        cuda.syncthreads()
+        memory[i] = value
+        cuda.syncthreads()
+    out[1, i] = memory[i]
+
+
+@case
+def barriers_in_loops_over_sequences(launch, rng):
+    values, shifts = rng.integers(0, 99, N).astype(np.int32), np.array([3, -1, 0, 5], np.int32)
+    out = np.zeros((2, N), np.int32)
+    launch(loops_over_tuples_and_arrays, 1, N, values, shifts, out)
+    equal(out[0], values.sum())
+    for sign in (1, -1, 2):
+        for shift in (3, 0, 5):
+            values = np.roll(values, -sign * shift) + sign
+    equal(out[1], np.roll(values, -(4 + 0 + 1)))
+
+
 @cuda.jit
 def downward_with_strides(values):
     i = cuda.threadIdx.x
