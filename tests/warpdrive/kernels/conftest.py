@@ -88,8 +88,16 @@ class Interpreter:
                 sub=_atomic(lambda old, value: old - value),
                 max=_atomic(max),
                 min=_atomic(min),
+                nanmax=_atomic(np.fmax),
+                nanmin=_atomic(np.fmin),
+                and_=_atomic(lambda old, value: old & value),
+                or_=_atomic(lambda old, value: old | value),
+                xor=_atomic(lambda old, value: old ^ value),
+                inc=_atomic(lambda old, value: 0 if old >= value else old + 1),
+                dec=_atomic(lambda old, value: value if old == 0 or old > value else old - 1),
                 exch=_atomic(lambda old, value: value),
                 cas=_atomic(lambda old, expected, value: value if old == expected else old),
+                compare_and_swap=lambda array, expected, value: self.cuda.atomic.cas(array, 0, expected, value),
             ),
         )
         self.stand_ins = {id(cuda): self.cuda, id(cuda.local): self.cuda.local, id(cuda.shared): self.cuda.shared}
