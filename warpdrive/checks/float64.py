@@ -54,7 +54,8 @@ def check_types(source: FunctionSource, arguments: Mapping[str, Any], report: Re
         first = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
         report.note(f"{source.file}:{source.tree.lineno}: float64 is not checked: types cannot be inferred ({first})")
         return
-    given = {kind.dtype for kind in kinds.values() if isinstance(kind, types.Array)}
+    arrays = [kind.dtype for kind in kinds.values() if isinstance(kind, types.Array)]
+    given = {part for kind in arrays for part in _numbers_in(kind)}
     causes = {
         name: frozenset({_Cause(f"argument '{name}'", f"{source.file}:{source.tree.lineno}")})
         for name, kind in kinds.items()
@@ -252,6 +253,13 @@ class _Body:
         """Report something, unless it stands in a library function: its user cannot change that."""
         if self.function.source.file not in HELPERS:
             self.reader.report.add(Finding("float64", text, (), (), (), lines, message, what_to_do))
+
+
+def _numbers_in(kind: Any) -> set[Any]:
+    """Return the types of numbers that an element consists of: one, or those of a record's fields."""
+    if isinstance(kind, types.Record):
+        return {part for field in kind.fields.values() for part in _numbers_in(field.type)}
+    return _numbers_in(kind.dtype) if isinstance(kind, types.NestedArray) else {kind}
 
 
 def _operands(node: Any) -> list[Any]:

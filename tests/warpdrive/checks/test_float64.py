@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from numba import cuda, float32, float64, int64
+from numba import cuda, float32, float64, from_dtype, int64
 
 import warpdrive as wd
 
@@ -225,6 +225,21 @@ def test_float64_is_needed_where_no_other_floats_are_given():
     assert find(argument, np.ones(4), 0.5) == set()
     assert find(only_of_arguments, np.ones(4), 0.5) == set()
     assert find(only_of_arguments, np.ones(4, np.int32), 0.5) == {(2, "argument 'dt'")}
+
+
+PLACE = np.dtype([("x", np.float64), ("parts", np.float64, (2,)), ("kind", np.int32)], align=True)
+RECORD = from_dtype(PLACE)
+
+
+@wd.kernel
+def of_records(places, limit):
+    own = cuda.shared.array(2, RECORD)
+    own[0].x = 2 * limit
+    places[0].x = own[0].x
+
+
+def test_fields_of_records_are_given_numbers():
+    assert find(of_records, np.zeros(4, PLACE), 0.5) == set()
 
 
 def test_float64_beside_float32_in_one_kernel():

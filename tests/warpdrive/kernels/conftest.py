@@ -33,11 +33,17 @@ def check() -> Check:
     """Give a function that runs a kernel both ways on copies of its arguments, compares, and returns them after."""
 
     def run(
-        kernel: Any, blocks: Any, threads: Any, *arguments: Any, rtol: float = 1e-5, uniform: bool = True
+        kernel: Any,
+        blocks: Any,
+        threads: Any,
+        *arguments: Any,
+        rtol: float = 1e-5,
+        uniform: bool = True,
+        shared_bytes: int = 0,
     ) -> list[Any]:
         lowered, interpreted = _copies(arguments), _copies(arguments)
-        wd.kernel(kernel)[blocks, threads](*lowered)
-        Interpreter(blocks, threads, uniform).run(kernel, [_with_fields(value) for value in interpreted])
+        wd.kernel(kernel)[blocks, threads, 0, shared_bytes](*lowered)
+        Interpreter(blocks, threads, uniform, shared_bytes).run(kernel, [_with_fields(value) for value in interpreted])
         for number, (found, expected) in enumerate(zip(lowered, interpreted, strict=True)):
             if isinstance(found, np.ndarray):
                 message = f"argument {number} of the kernel"
@@ -61,8 +67,8 @@ class Interpreter:
     comes first in the text go on before the others.
     """
 
-    def __init__(self, blocks: Any, threads: Any, uniform: bool = True) -> None:
-        self.uniform = uniform
+    def __init__(self, blocks: Any, threads: Any, uniform: bool = True, shared_bytes: int = 0) -> None:
+        self.uniform, self.shared_bytes = uniform, shared_bytes
         self.grid, self.block = _three(blocks), _three(threads)
         self.shared: dict[Any, Any] = {}
         self.functions: dict[FunctionType, Any] = {}
@@ -168,7 +174,11 @@ class Interpreter:
         return axes[0] if rank == 1 else tuple(axes)
 
     def shared_array(self, place: Place, shape: Any, dtype: Any) -> Any:
-        """One array for a block at one place of the source."""
+        """One array for a block at one place of the source; those without a size are one dynamic memory."""
+        if shape == 0:
+            memory = self.shared.setdefault("dynamic", np.full(self.shared_bytes, 77, np.uint8))
+            kind = as_dtype(dtype) if isinstance(dtype, types.Type) else np.dtype(dtype)
+            return memory[: self.shared_bytes // kind.itemsize * kind.itemsize].view(kind)
         return self.shared.setdefault(place, _array(shape, dtype))
 
 

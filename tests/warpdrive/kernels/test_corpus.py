@@ -13,8 +13,8 @@ every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in C
 
 @every_case
 def test_results(case, check):
-    def launch(kernel, blocks, threads, *arguments):
-        results = check(kernel, blocks, threads, *arguments)
+    def launch(kernel, blocks, threads, *arguments, shared=0):
+        results = check(kernel, blocks, threads, *arguments, shared_bytes=shared)
         for argument, result in zip(arguments, results, strict=True):
             if isinstance(argument, np.ndarray):
                 argument[...] = result
@@ -24,12 +24,12 @@ def test_results(case, check):
 
 @every_case
 def test_nothing_is_reported(case):
-    def launch(kernel, blocks, threads, *arguments):
-        report = wd.check_launch(kernel, blocks, threads, *arguments)
+    def launch(kernel, blocks, threads, *arguments, shared=0):
+        report = wd.check_launch(kernel, blocks, threads, *arguments, shared_bytes=shared)
         if case.float64:
             report.float64.clear()
         assert report.clean and not report.notes, str(report)
-        wd.kernel(kernel)[blocks, threads](*arguments)
+        wd.kernel(kernel)[blocks, threads, 0, shared](*arguments)
 
     case.run(launch)
 
