@@ -83,9 +83,15 @@ def stand_in(value: Any) -> Any:
         return lambda number=0: cast(number, value)
     if value in (int, float):
         return lambda number=0: cast(number, np.int64 if value is int else np.float64)
+    if any(value is function for function in _WHOLE):
+        return lambda x: _WHOLE[value](x if isinstance(x, np.floating) else np.float64(x))
     if getattr(value, "__module__", None) == "math":
         return _without_exceptions(value)
     return None
+
+
+_WHOLE: dict[Any, Callable[..., Any]] = {math.floor: np.floor, math.ceil: np.ceil, math.trunc: np.trunc}
+"""Functions that give floats, by those of Python that give integers."""
 
 
 @cache
@@ -100,7 +106,8 @@ def _without_exceptions(function: Callable[..., Any]) -> Callable[..., Any]:
             result = _at_a_pole(function, arguments)
         except OverflowError:
             result = math.copysign(math.inf, arguments[0]) if function in (math.sinh, math.pow) else math.inf
-        decisive = arguments[:1] if function is math.ldexp else arguments
+        is_of_the_first = function is math.ldexp or isinstance(arguments[-1], np.int32)  # an exponent
+        decisive = arguments[:1] if is_of_the_first else arguments
         kind = np.float32 if all(isinstance(argument, np.float32) for argument in decisive) else np.float64
         if isinstance(result, tuple):
             return tuple(kind(part) if isinstance(part, builtins.float) else part for part in result)

@@ -27,10 +27,6 @@ class Log(Protocol):
         """Note an index outside of an array; ``wraps`` if it is one that counts from the end."""
 
 
-_AS_THEY_ARE = frozenset((np.float32, np.float64, np.int64, np.uint32, np.uint64))
-"""Types of elements that are operands of the same type."""
-
-
 class CheckedArray:
     """An array as a kernel sees it: indexed by integers, one per axis, or by fewer, or slices, for a view.
 
@@ -180,11 +176,7 @@ class CheckedArray:
     @staticmethod
     def _loaded(value: Any) -> Any:
         """Return an element as an operand: booleans are Python's, as those of NumPy do not count as numbers."""
-        if type(value) in _AS_THEY_ARE:
-            return value
-        if isinstance(value, np.bool_):
-            return bool(value)
-        return np.int64(value) if isinstance(value, np.signedinteger) else value
+        return bool(value) if type(value) is np.bool_ else value
 
 
 class CheckedRecord:

@@ -18,8 +18,10 @@ from numba.core.ssa import reconstruct_ssa
 from numba.core.typing.templates import AbstractTemplate, Signature, signature
 from numba.extending import typeof_impl
 
-from warpdrive.backends.cpu import mathematics  # noqa: F401  its functions have types, too
+from warpdrive.backends.cpu import scalars
+from warpdrive.backends.cpu.mathematics import replacement
 from warpdrive.checks.linking import Linker, has_barrier
+from warpdrive.kernels.language import SCALARS
 from warpdrive.kernels.resolve import shape_parameters
 from warpdrive.kernels.source import FunctionSource
 
@@ -85,7 +87,7 @@ def _type_of_stand_in(value: StandIn, context: Any) -> Any:
 def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
     """Infer the types in a function. Raises numba's errors where they do not fit."""
     has_barrier(source)  # refuses recursion, which would not end here either
-    linker = Linker(source, lambda callee: StandIn(callee.name, callee), _typed_intrinsic)
+    linker = Linker(source, lambda callee: StandIn(callee.name, callee), _typed_intrinsic, replacement)
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     typing_context.refresh()
     code = compiler.run_frontend(linker.link())
@@ -118,7 +120,7 @@ def _typed_intrinsic(path: str) -> Any:
         return _POSITION
     if path in ("laneid", "warpsize"):
         return np.int32(32)
-    return StandIn(path)
+    return getattr(scalars, path) if path in SCALARS else StandIn(path)
 
 
 def _intrinsic_signature(
@@ -136,10 +138,8 @@ def _intrinsic_signature(
     if path in ("grid", "gridsize"):
         rank = arguments[0].literal_value
         return signature(types.int64 if rank == 1 else types.UniTuple(types.int64, rank), *given)
-    if path in ("popc", "clz", "ffs", "syncthreads_count", "syncthreads_and", "syncthreads_or"):
+    if path in ("syncthreads_count", "syncthreads_and", "syncthreads_or"):
         return signature(types.int32, *given)
     if path.startswith(("threadfence", "sync")):
         return signature(types.none, *given)
-    if path == "selp":
-        return signature(context.unify_types(*map(types.unliteral, given[1:])), *given)
-    return signature(context.unify_types(*map(types.unliteral, given)), *given)
+    return signature(given[0], *given)  # const.array_like

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+import numba
 import numpy as np
 
+from warpdrive.backends.cpu import scalars
 from warpdrive.checks.arithmetic import cast
-from warpdrive.kernels.language import ATOMIC_DTYPES
+from warpdrive.kernels.language import ATOMIC_DTYPES, SCALARS
 
 Change = Callable[..., Any]
 """Gives the new value of an element from its old value and the operands of an atomic operation."""
@@ -82,45 +85,27 @@ def atomic(path: str, index_of: Callable[[Any], Any] | None = None) -> Callable[
     return operate
 
 
-def popc(value: Any) -> int:
-    """Count the ones of an integer."""
-    return _bits(value)[0].count("1")
+class Index(int):
+    """An index of a thread or block, or a length: Python's integer, which a compiled kernel has in 32 bits."""
 
 
-def brev(value: Any) -> Any:
-    """Turn an integer's bits around."""
-    text, width = _bits(value)
-    turned = int(text[::-1], 2)
-    return (np.uint64 if width == 64 else np.uint32)(turned)
+def compiled(path: str) -> Callable[..., Any]:
+    """Return the function of numbers that compiled kernels call, compiled when it is first called."""
 
+    @cache
+    def function() -> Any:
+        called = getattr(scalars, path)
+        callers: tuple[Any, ...] = (lambda a: called(a), lambda a, b: called(a, b), lambda a, b, c: called(a, b, c))
+        return numba.njit(callers[len(SCALARS[path]) - 1])
 
-def clz(value: Any) -> int:
-    """Count the zeros before an integer's first one."""
-    text, width = _bits(value)
-    return width - len(text.lstrip("0"))
-
-
-def ffs(value: Any) -> int:
-    """Return the place of an integer's last one, counted from 1; 0 if there is none."""
-    text, _ = _bits(value)
-    return len(text) - text.rindex("1") if "1" in text else 0
+    return lambda *numbers: function()(*(np.int32(x) if isinstance(x, Index) else x for x in numbers))
 
 
 PLAIN: dict[str, Callable[..., Any]] = {
-    "popc": popc,
-    "brev": brev,
-    "clz": clz,
-    "ffs": ffs,
+    **{path: compiled(path) for path in SCALARS},
     "selp": lambda condition, first, second: first if condition else second,
-    "fma": lambda x, y, z: x * y + z,
-    "cbrt": np.cbrt,
     "const.array_like": lambda array: array,
     **{path: atomic(path) for path in ATOMICS},
     "atomic.compare_and_swap": atomic("atomic.compare_and_swap", lambda array: (0,) * array.ndim),
 }
 """Everything that does not depend on which thread runs."""
-
-
-def _bits(value: Any) -> tuple[str, int]:
-    width = 32 if isinstance(value, np.integer) and value.itemsize <= 4 else 64
-    return format(int(value) & ((1 << width) - 1), f"0{width}b"), width

@@ -15,7 +15,8 @@ from numba import cuda
 
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import python_function
-from warpdrive.kernels.language import ATOMIC_DTYPES
+from warpdrive.kernels.language import ATOMIC_DTYPES, SCALARS
+from warpdrive.kernels.refusals import refusal, refused_path
 from warpdrive.kernels.resolve import source_of
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
@@ -29,7 +30,7 @@ INTRINSICS = (
     *ARRAYS,
     "const.array_like",
     *ATOMIC_DTYPES,
-    *("popc", "brev", "clz", "ffs", "selp", "fma", "cbrt"),
+    *SCALARS,
 )
 UNKNOWN = object()
 """What a name stands for that is known only when the kernel runs."""
@@ -129,6 +130,9 @@ class Linker(ast.NodeTransformer):
         path = path_of(value)
         if path is not None:
             return self.named(self.intrinsics(path), node)
+        refused = refused_path(value)
+        if refused is not None:
+            refuse(node, refusal(refused))
         if str(getattr(value, "__module__", "")).startswith("numba.cuda") and not _leads_somewhere(value):
             refuse(node, f"'{ast.unparse(node)}' cannot be checked: it is not part of the kernel language")
         return None

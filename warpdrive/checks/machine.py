@@ -13,13 +13,13 @@ from numba import types
 from numba.np.numpy_support import as_dtype
 
 from warpdrive.checks.grid import Grid
-from warpdrive.checks.intrinsics import PLAIN
+from warpdrive.checks.intrinsics import PLAIN, Index
 from warpdrive.checks.linking import ARRAYS, BARRIERS, Linker, has_barrier, path_of
 from warpdrive.checks.memory import with_fields
 from warpdrive.checks.order import Order, forwards
+from warpdrive.kernels.language import WARP
 from warpdrive.kernels.source import FunctionSource
 
-WARP = 32
 AXES = "xyz"
 _AT_THE_END = object()
 """What a thread returns that came to the end of the kernel, not to a ``return`` before it."""
@@ -73,7 +73,7 @@ class Machine:
     def run(self, arguments: Sequence[Any], order: Order = forwards) -> None:
         """Run all threads of all blocks, in an order."""
         for block in order(self.grid.num_blocks):
-            vars(self.block_index).update(zip(AXES, self.grid.block_position(block), strict=True))
+            vars(self.block_index).update(zip(AXES, map(Index, self.grid.block_position(block)), strict=True))
             self.shared.clear()
             self.begin_block(block)
             self._run_block([Thread(number, self.kernel(*arguments)) for number in order(self.grid.num_threads)])
@@ -142,7 +142,7 @@ class Machine:
     def _run_thread(self, thread: Thread, ended: list[int]) -> bool:
         """Run a thread until it waits; return whether it does, rather than ending."""
         position = (*self.grid.thread_position(thread.number), thread.number % WARP)
-        vars(self.thread_index).update(zip((*AXES, "lane"), position, strict=True))
+        vars(self.thread_index).update(zip((*AXES, "lane"), map(Index, position), strict=True))
         self.begin_thread(thread.number)
         try:
             thread.waits_for, thread.given = thread.run.send(thread.answer)
@@ -170,9 +170,9 @@ class Machine:
             "threadIdx": self.thread_index,
             "laneid": self.thread_index,
             "blockIdx": self.block_index,
-            "blockDim": SimpleNamespace(**dict(zip(AXES, block, strict=True))),
-            "gridDim": SimpleNamespace(**dict(zip(AXES, grid, strict=True))),
-            "warpsize": WARP,
+            "blockDim": SimpleNamespace(**dict(zip(AXES, map(Index, block), strict=True))),
+            "gridDim": SimpleNamespace(**dict(zip(AXES, map(Index, grid), strict=True))),
+            "warpsize": Index(WARP),
             "grid": self._per_axis(lambda axis: self._block(axis) * block[axis] + self._thread(axis)),
             "gridsize": self._per_axis(lambda axis: grid[axis] * block[axis]),
             "shared.array": self._shared_array,

@@ -12,6 +12,10 @@ VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
 FENCES = ("threadfence", "threadfence_block", "threadfence_system")
 DIMENSIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 INDICES = tuple(f"{dimension}.{axis}" for dimension in DIMENSIONS for axis in "xyz")
+WARP = 32
+"""The number of threads in a warp."""
+VALUES = (*INDICES, "laneid", "warpsize")
+"""What is a number, not a function."""
 ARRAYS = ("local.array", "shared.array")
 LARGEST_ARRAY = {"local.array": 512 * 1024, "shared.array": 228 * 1024}
 """Bytes per thread and per block that a GPU has at most (CUDA programming guide, technical specifications)."""
@@ -27,19 +31,33 @@ ATOMIC_DTYPES = {
     **dict.fromkeys(("atomic.cas", "atomic.compare_and_swap"), _INTEGERS),
 }
 """The atomic operations, and the dtypes of the elements that each works on."""
+SCALARS = {
+    **dict.fromkeys(("popc", "clz", "ffs", "brev"), ("x",)),
+    "cbrt": ("a",),
+    "fma": ("a", "b", "c"),
+    "selp": ("a", "b", "c"),
+    "nanosleep": ("ns",),
+}
+"""The functions of numbers alone, and what they take."""
+MIND_WIDTH = frozenset({"popc", "clz", "ffs", "brev", "selp"})
+"""Those whose result or use depends on whether an integer has 32 bits or 64."""
 PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(ATOMIC_DTYPES, ("array", "index", "value")),
     "atomic.cas": ("array", "index", "expected", "value"),
     "atomic.compare_and_swap": ("array", "expected", "value"),
+    **SCALARS,
+    "const.array_like": ("array",),
 }
 """What the functions take that are given all their arguments by position."""
 DYNAMIC = (0,)
 """The shape of an array in shared memory whose size the launch says."""
 POSITIONS = ("grid", "gridsize")
+SPACES = ("atomic", "local", "shared", "const")
+"""What is only there for what it contains."""
 KERNEL_LIBRARY = "numba.cuda.random"
 """The module of numba whose functions are written in the kernel language."""
 
-SUPPORTED = (BARRIER, WARP_BARRIER, *VOTES, *FENCES, *INDICES, *ARRAYS, *ATOMIC_DTYPES, *POSITIONS)
+SUPPORTED = (BARRIER, WARP_BARRIER, *VOTES, *FENCES, *VALUES, *ARRAYS, *PARAMETERS, *POSITIONS)
 
 
 class Intrinsic:
@@ -70,7 +88,7 @@ def _paths_by_identity() -> dict[int, str]:
     from numba import cuda
 
     paths = {}
-    for path in (*DIMENSIONS, *(path for path in SUPPORTED if path not in INDICES), "atomic", "local", "shared"):
+    for path in (*DIMENSIONS, *(path for path in SUPPORTED if path not in INDICES), *SPACES):
         value: Any = cuda
         for part in path.split("."):
             value = getattr(value, part)

@@ -26,17 +26,18 @@ from warpdrive.kernels.language import (
     ARRAYS,
     BARRIER,
     DYNAMIC,
-    INDICES,
     KERNEL_LIBRARY,
     LARGEST_ARRAY,
     PARAMETERS,
     SUPPORTED,
+    VALUES,
     VOTES,
     WARP_BARRIER,
     Intrinsic,
     intrinsic_of,
     is_cuda_module,
 )
+from warpdrive.kernels.refusals import refusal, refused_path
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -181,6 +182,8 @@ class _Resolver(ast.NodeTransformer):
             return self._array(node, value.path)
         if isinstance(value, Intrinsic) and value.path in PARAMETERS:
             _check_arguments(node, value)
+            if value.path == "const.array_like":
+                return self.visit(node.args[0])  # type: ignore[no-any-return]
         if isinstance(value, Intrinsic) and value.path in SUPPORTED:
             name: ast.expr = IntrinsicName.of(value.path, node.func)
         else:
@@ -231,7 +234,7 @@ class _Resolver(ast.NodeTransformer):
 
     def _reference(self, node: ast.expr, value: Any) -> ast.expr:
         if isinstance(value, Intrinsic):
-            if value.path not in INDICES:
+            if value.path not in VALUES:
                 refuse(node, f"{value!r} alone means nothing here")
             return IntrinsicName.of(value.path, node)
         if isinstance(value, float) and not math.isfinite(value):
@@ -384,8 +387,7 @@ def _look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> A
             return _LOCAL
         if node.id not in source.namespace:
             refuse(node, f"name '{node.id}' is not defined.{nearest(node.id, [*local_names, *source.namespace])}")
-        value = source.namespace[node.id]
-        return intrinsic_of(value) or value
+        return _known(node, source.namespace[node.id])
     if isinstance(node, ast.Attribute):
         owner = _look_up(node.value, source, local_names)
         if owner is _LOCAL or isinstance(owner, (np.ndarray, np.generic)):
@@ -399,16 +401,25 @@ def _look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> A
                     f"{nearest(node.attr, known)}",
                 )
             return Intrinsic(f"{owner.path}.{node.attr}")
+        if not hasattr(owner, node.attr) and is_cuda_module(owner):
+            refuse(node, f"{refusal(node.attr)}{nearest(node.attr, SUPPORTED)}")
         if not hasattr(owner, node.attr):
             refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")
         value = getattr(owner, node.attr)
-        intrinsic = intrinsic_of(value)
-        if getattr(value, "__name__", None) == KERNEL_LIBRARY:
-            return value
-        if intrinsic is None and is_cuda_module(owner) and not _is_number_or_type(value):
-            refuse(node, f"cuda.{node.attr} is not part of the kernel language on this backend")
-        return intrinsic or value
+        known = _known(node, value)
+        is_foreign = known is value and is_cuda_module(owner) and getattr(value, "__name__", None) != KERNEL_LIBRARY
+        if is_foreign and not _is_number_or_type(value):
+            refuse(node, refusal(node.attr))
+        return known
     return _LOCAL
+
+
+def _known(node: ast.expr, value: Any) -> Any:
+    """Return what a value is in the kernel language; refuse what is of ``numba.cuda`` and not in it."""
+    path = refused_path(value)
+    if path is not None:
+        refuse(node, refusal(path))
+    return intrinsic_of(value) or value
 
 
 def _check_arguments(node: ast.Call, function: Intrinsic) -> None:

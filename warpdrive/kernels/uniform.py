@@ -11,7 +11,7 @@ import ast
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from warpdrive.kernels.language import INDICES
+from warpdrive.kernels.language import VALUES
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import TALLY, FunctionName, IntrinsicName, contains_barrier, loaded_names, stored_names
 
@@ -32,7 +32,7 @@ class Uniform:
         if isinstance(node, ast.Constant):
             return True
         if isinstance(node, IntrinsicName):
-            return node.path in INDICES and not node.path.startswith("threadIdx")
+            return node.path in VALUES and not node.path.startswith(("threadIdx", "laneid"))
         if isinstance(node, ast.Name):
             return not isinstance(node, FunctionName) and (node.id in self.variables or node.id in self.constants)
         if isinstance(node, ast.Attribute):

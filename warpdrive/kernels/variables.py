@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from warpdrive.kernels.language import INDICES, POSITIONS
+from warpdrive.kernels.language import POSITIONS, VALUES
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformLoop, all_parts, regions_of
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import TALLY, FunctionName, IntrinsicName, loaded_names, stored_names, walk
@@ -112,7 +112,7 @@ def _never_changes(node: ast.expr, constant: Collection[str]) -> bool:
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, IntrinsicName):
-        return node.path in INDICES
+        return node.path in VALUES
     if isinstance(node, ast.Name):
         return node.id in constant and not isinstance(node, FunctionName)
     if isinstance(node, ast.Call):

@@ -15,10 +15,7 @@ import numba
 from numba import types
 from numba.core.errors import NumbaError
 
-from warpdrive.backends.cpu import (
-    cache,
-    mathematics,  # noqa: F401  what kernels call may be there
-)
+from warpdrive.backends.cpu import cache
 from warpdrive.backends.cpu.generate import (
     ArgumentKind,
     LaunchKind,

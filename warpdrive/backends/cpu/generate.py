@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from warpdrive.backends.cpu.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
 from warpdrive.kernels.configuration import Configuration, Dimensions
-from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, INDICES
+from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, INDICES, MIND_WIDTH
 from warpdrive.kernels.lowering import LoweredKernel
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.syntax import (
     GENERATED,
     RANGE,
+    IntrinsicName,
     assign,
     at,
     copy_tree,
@@ -104,7 +105,7 @@ POSITION_PARAMETERS = [index_name(f"{dimension}.{axis}") for dimension in DIMENS
 
 def generate_functions(kernel: LoweredKernel) -> GeneratedModule:
     """Generate the module of the device functions that a kernel calls."""
-    writer = ModuleWriter()
+    writer = ModuleWriter(_minds_width(kernel))
     for function in kernel.device_functions:
         writer.function(
             FUNCTION_DECORATOR,
@@ -123,7 +124,7 @@ def generate_kernel(
     launch: LaunchKind,
 ) -> GeneratedModule:
     """Generate the module with ``wd__run_block`` and ``entry``."""
-    writer = ModuleWriter()
+    writer = ModuleWriter(_minds_width(kernel))
     if launch.block == (1, 1, 1):
         body = _whole_body(kernel, writer)
         used = loaded_names(body)
@@ -142,13 +143,19 @@ def generate_kernel(
     return writer.module(kernel.table, _import_text(kernel, functions_module))
 
 
+def _minds_width(kernel: LoweredKernel) -> bool:
+    """Whether a function is called for whose result it matters that indices have 32 bits on a GPU."""
+    bodies = (kernel.body, *(function.body for function in kernel.device_functions))
+    return any(isinstance(node, IntrinsicName) and node.path in MIND_WIDTH for body in bodies for node in walk(body))
+
+
 def _any_assertions(functions: Sequence[Function]) -> bool:
     return any(isinstance(node, ast.Assert) for function in functions for node in walk(function.body))
 
 
 def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:
     """Generate a function ``twin`` with the kernel's statements, barriers left out, to infer types from."""
-    writer = ModuleWriter()
+    writer = ModuleWriter(_minds_width(kernel))
     parameters = [*kernel.parameters, *map(index_name, INDICES)]
     writer.function("", "twin", parameters, [*_shared_arrays(kernel, writer, 1), *_whole_body(kernel, writer)])
     return writer.module(kernel.table, _import_text(kernel, functions_module))

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from warpdrive.backends.cpu import atomics, intrinsics, mathematics, scalars
+from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import place, refuse
-from warpdrive.kernels.language import ATOMIC_DTYPES, DIMENSIONS, INDICES
+from warpdrive.kernels.language import ATOMIC_DTYPES, DIMENSIONS, INDICES, SCALARS, WARP
 from warpdrive.kernels.resolve import Function, Table
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -24,6 +26,7 @@ from warpdrive.kernels.syntax import (
 )
 
 AXES = "xyz"
+_LANE = "(({threadIdx_z} * {blockDim_y} + {threadIdx_y}) * {blockDim_x} + {threadIdx_x}) % " + str(WARP)
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,14 @@ def hidden_parameters(function: Function) -> list[str]:
 def _indices_behind(node: IntrinsicName) -> set[str]:
     if node.path == "grid":
         return {path for path in INDICES if not path.startswith("gridDim")}
+    if node.path == "laneid":
+        return {path for path in INDICES if path.startswith(("threadIdx", "blockDim"))}
     if node.path == "gridsize":
         return {path for path in INDICES if path.startswith(("gridDim", "blockDim"))}
     return {node.path} & set(INDICES)
+
+
+_INDEX_NAMES = {path.replace(".", "_"): index_name(path) for path in INDICES}
 
 
 class _Adapter(ast.NodeTransformer):
@@ -66,8 +74,13 @@ class _Adapter(ast.NodeTransformer):
         self.writer = writer
 
     def visit_IntrinsicName(self, node: IntrinsicName) -> ast.expr:
-        if node.path not in INDICES:
-            self.writer.intrinsics.add(node.path)
+        if node.path == "warpsize":
+            return _int32(ast.Constant(WARP))
+        if node.path == "laneid":
+            return _int32(_expression(_LANE.format(**_INDEX_NAMES)))
+        if node.path in INDICES:
+            return _int32(load(node.id)) if self.writer.minds_width else load(node.id)
+        self.writer.intrinsics.add(node.path)
         return load(node.id)
 
     def visit_FunctionName(self, node: FunctionName) -> ast.expr:
@@ -111,14 +124,28 @@ def _position(node: ast.Call, kind: str) -> ast.expr:
         template.format(**{dimension: index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS})
         for axis in AXES[:rank]
     ]
-    text = axes[0] if rank == 1 else f"({', '.join(axes)})"
+    return _expression(axes[0] if rank == 1 else f"({', '.join(axes)})")
+
+
+def _expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-class ModuleWriter:
-    """Collects the lines of a module and where each came from."""
+def _int32(value: ast.expr) -> ast.expr:
+    """Return the expression for a value of the type that it has on a GPU."""
+    return ast.Call(load(f"{GENERATED}int32"), [value], [])
 
-    def __init__(self) -> None:
+
+class ModuleWriter:
+    """Collects the lines of a module and where each came from.
+
+    Args:
+        minds_width: whether indices must have the 32 bits that they have on a GPU. That matters to few functions, and
+            without it the code is easier to vectorise.
+    """
+
+    def __init__(self, minds_width: bool = False) -> None:
+        self.minds_width = minds_width
         self.lines: list[str] = []
         self.origins: list[tuple[str, int] | None] = []
         self.intrinsics: set[str] = set()
@@ -181,8 +208,8 @@ class ModuleWriter:
         header = [*_header_text(table).splitlines(), *imports.splitlines()]
         for path in sorted(self.intrinsics):
             name = path.replace(".", "_")
-            module = "atomics" if path in ATOMIC_DTYPES else "intrinsics"
-            header.append(f"from warpdrive.backends.cpu.{module} import {name} as {GENERATED}{name}")
+            module = atomics if path in ATOMIC_DTYPES else scalars if path in SCALARS else intrinsics
+            header.append(f"from {module.__name__} import {name} as {GENERATED}{name}")
         for (shape, dtype), name in self.stack_arrays.items():
             header.append(f"{name} = stack_array({shape!r}, {dtype!r})")
         for dtype, name in self.views.items():
@@ -200,9 +227,13 @@ def _statements(nodes: Sequence[ast.AST]) -> list[ast.stmt]:
 
 def _header_text(table: Table) -> str:
     lines = ["import numpy as np", "from numba import cfunc, njit", f"from builtins import range as {RANGE}"]
+    lines.append(f"from numpy import int32 as {GENERATED}int32")
+    lines.append("from warpdrive.kernels.dtypes import dtype_of")
     lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, not_negative, stack_array, view")
     lines.append("from warpdrive.backends.cpu.slots import slot_accessors")
     for alias, (module, name) in table.imports.items():
+        if module == "math" and name in mathematics.REPLACED:
+            module = mathematics.__name__
         lines.append(f"from {module} import {name} as {alias}")
     for name, value in table.constants.items():
         lines.append(f"{name} = {_constant_text(value)}")
@@ -212,9 +243,9 @@ def _header_text(table: Table) -> str:
 def _constant_text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         data = np.ascontiguousarray(value)
-        return f"np.frombuffer({data.tobytes()!r}, {data.dtype.str!r}).reshape({data.shape!r})"
+        return f"np.ndarray({data.shape!r}, dtype_of({dtype_text(data.dtype)!r}), {data.tobytes()!r})"
     if isinstance(value, np.generic):
-        return f"np.frombuffer({value.tobytes()!r}, {value.dtype.str!r})[0]"
+        return f"np.ndarray((), dtype_of({dtype_text(value.dtype)!r}), {value.tobytes()!r})[()]"
     if isinstance(value, tuple):
         return f"({''.join(_constant_text(item) + ', ' for item in value)})"
     return f"float({str(value)!r})" if isinstance(value, float) else repr(value)

@@ -1,0 +1,122 @@
+"""The scalar intrinsics of ``numba.cuda`` as generated CPU code calls them, with the types they have there.
+
+What they compute is one instruction or a few, which LLVM repeats over the threads of a block side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.errors import TypingError
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, Signature, infer_global, signature
+
+Code = Callable[[Any, Any, Any, Any], Any]
+"""``(context, builder, signature, arguments) -> value``, as numba calls it."""
+
+FLOATS = (types.float32, types.float64)
+WIDE_INTEGERS = (types.int32, types.uint32, types.int64, types.uint64)
+INTEGERS = (types.int8, types.int16, types.uint8, types.uint16, *WIDE_INTEGERS)
+
+
+def popc(x: Any) -> Any:
+    """Count the ones of an integer."""
+
+
+def clz(x: Any) -> Any:
+    """Count the zeros before an integer's first one."""
+
+
+def ffs(x: Any) -> Any:
+    """Return the place of an integer's lowest one, counted from 1, or 0 if there is none."""
+
+
+def brev(x: Any) -> Any:
+    """Turn the bits of an integer around."""
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """Return ``a * b + c``, rounded once."""
+
+
+def cbrt(a: Any) -> Any:
+    """Return the cube root."""
+
+
+def selp(a: Any, b: Any, c: Any) -> Any:
+    """Return ``b if a else c``."""
+
+
+def nanosleep(ns: Any) -> None:
+    """Do nothing: on a core that runs a block's threads in turn there is nobody to wait for."""
+
+
+def declare(function: Any, signatures: Sequence[Signature], code: Code) -> None:
+    """Give a function of this or another module its signatures and its code.
+
+    An argument that no signature has is converted as numba does it on every target.
+    """
+    template = type(function.__name__, (ConcreteTemplate,), {"key": function, "cases": list(signatures)})
+    infer_global(function)(template)
+    lower_builtin(function, *[types.Any] * len(signatures[0].args))(code)
+
+
+def operation(name: str, *constants: int) -> Code:
+    """Return the code that is one instruction of LLVM's, ``constants`` its last operands: bits."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return getattr(builder, name)(*args, *(ir.Constant(ir.IntType(1), bit) for bit in constants))
+
+    return code
+
+
+def _ffs_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    (value,) = args
+    zero, one = (ir.Constant(value.type, number) for number in (0, 1))
+    place = builder.add(builder.cttz(value, ir.Constant(ir.IntType(1), 1)), one)
+    place = builder.select(builder.icmp_unsigned("==", value, zero), zero, place)
+    return place if value.type.width == 32 else builder.trunc(place, ir.IntType(32))
+
+
+def _nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return context.get_dummy_value()
+
+
+declare(popc, [signature(kind, kind) for kind in INTEGERS], operation("ctpop"))
+declare(clz, [signature(kind, kind) for kind in INTEGERS], operation("ctlz", 0))
+declare(ffs, [signature(types.uint32, kind) for kind in WIDE_INTEGERS], _ffs_code)
+declare(brev, [signature(kind, kind) for kind in (types.uint32, types.uint64)], operation("bitreverse"))
+declare(fma, [signature(kind, kind, kind, kind) for kind in FLOATS], operation("fma"))
+declare(nanosleep, [signature(types.void, types.uint32)], _nothing)
+
+
+@infer_global(selp)
+class _Selp(AbstractTemplate):  # type: ignore[misc]
+    key = selp
+
+    def generic(self, args: tuple[Any, ...], kws: Any) -> Signature:
+        test, first, second = args
+        if first != second or first not in (*FLOATS, types.int16, types.uint16, *WIDE_INTEGERS):
+            raise TypingError(
+                "cuda.selp chooses between two numbers of one type (integers of 16, 32 or 64 bits, float32, float64), "
+                f"found {first} and {second}"
+            )
+        if test != types.boolean:
+            raise TypingError(f"cuda.selp takes a comparison or another boolean as its first argument, found {test}")
+        return signature(first, test, first, first)
+
+
+@lower_builtin(selp, types.Any, types.Any, types.Any)  # type: ignore[untyped-decorator]
+def _lower_selp(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.select(*args)
+
+
+def _cbrt_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return context.compile_internal(builder, lambda x: np.cbrt(x), signature, args)
+
+
+declare(cbrt, [signature(kind, kind) for kind in FLOATS], _cbrt_code)
