@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import FunctionType
@@ -26,11 +27,21 @@ class DeviceFunction:
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
+        self._file_as_imported = _file_state(function)
         functools.update_wrapper(self, function)
 
     @cached_property
     def source(self) -> FunctionSource:
-        """The function's source, read when it is first needed. Raises :class:`KernelError` if it cannot be read."""
+        """The function's source, read when it is first needed.
+
+        Raises :class:`KernelError` if it cannot be read, or is no longer what Python imported.
+        """
+        if _file_state(self.function) != self._file_as_imported:
+            code = self.function.__code__
+            raise KernelError(
+                f"{code.co_filename}:{code.co_firstlineno}: the file has changed since '{code.co_name}' was imported "
+                "from it: start Python anew"
+            )
         return read_function(self.function)
 
     @property
@@ -115,7 +126,13 @@ def kernel(function: Callable[..., Any]) -> Kernel:
 
     Raises :class:`KernelError` for anything else.
     """
-    return function if isinstance(function, Kernel) else Kernel(python_function(function))
+    if isinstance(function, Kernel):
+        return function
+    plain = python_function(function)
+    if plain.__name__ == "<lambda>":
+        code = plain.__code__
+        raise KernelError(f"{code.co_filename}:{code.co_firstlineno}: a kernel is a 'def', not a lambda")
+    return Kernel(plain)
 
 
 def device_function(function: Callable[..., Any]) -> DeviceFunction:
@@ -137,3 +154,12 @@ def python_function(value: Any) -> FunctionType:
     if not isinstance(function, FunctionType):
         raise KernelError(f"a kernel function is made of a Python function, found {value!r}")
     return function
+
+
+def _file_state(function: FunctionType) -> tuple[int, int] | None:
+    """Return when a function's file was last written and how long it is; None where there is none, as for a cell."""
+    try:
+        status = os.stat(function.__code__.co_filename)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size

@@ -215,6 +215,18 @@ class _Resolver(ast.NodeTransformer):
             return at(node, ast.Pass())
         return self.visit(at(node, ast.Assign([node.target], node.value)))  # type: ignore[no-any-return]
 
+    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        """Leave of an exception what it says: nothing in a kernel can catch it."""
+        called = node.exc if isinstance(node.exc, ast.Call) else None
+        exception = called.func if called else node.exc
+        value = _look_up(exception, self.source, self.local_names) if exception is not None else None
+        said = [argument.value for argument in called.args if isinstance(argument, ast.Constant)] if called else []
+        if not (isinstance(value, type) and issubclass(value, Exception)) or node.cause:
+            refuse(node, "a kernel raises a new exception, such as ValueError(...)")
+        if called and (called.keywords or len(said) < len(called.args)):
+            refuse(node, "what an exception says must be known when the kernel is compiled")
+        return at(node, ast.Raise(ast.Constant(": ".join([value.__name__, *[", ".join(map(str, said))] * bool(said)]))))
+
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, _REFUSED):
             refuse(node, f"{_REFUSED_NAMES[type(node)]} is not part of the kernel language")
@@ -357,7 +369,6 @@ _REFUSED_NAMES: dict[type[ast.AST], str] = {
     ast.Try: "try",
     ast.With: "with",
     ast.Match: "match",
-    ast.Raise: "raise",
     ast.Yield: "yield",
     ast.YieldFrom: "yield",
     ast.Await: "await",

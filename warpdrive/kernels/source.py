@@ -9,7 +9,7 @@ import linecache
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -56,6 +56,8 @@ _read: WeakKeyDictionary[FunctionType, FunctionSource] = WeakKeyDictionary()
 def _read_text(function: FunctionType) -> FunctionSource:
     file = inspect.getsourcefile(function) or function.__code__.co_filename
     try:
+        if function.__name__ == "<lambda>":
+            return _read_lambda(function, _cell_of(file) or file)
         lines, first_line = inspect.getsourcelines(function)
     except (OSError, TypeError):
         raise KernelError(
@@ -67,6 +69,40 @@ def _read_text(function: FunctionType) -> FunctionSource:
         whole = linecache.getlines(file)
         linecache.cache[cell] = len("".join(whole)), None, whole, cell
     return parse_function("".join(lines), cell or file, first_line, {})
+
+
+def _read_lambda(function: FunctionType, file: str) -> FunctionSource:
+    """Read a lambda as the ``def`` that means the same."""
+    lines, _ = inspect.findsource(function)
+    first_line = function.__code__.co_firstlineno
+    found = [
+        node
+        for node in ast.walk(ast.parse("".join(lines)))
+        if isinstance(node, ast.Lambda) and node.lineno == first_line and _is_of(node, function)
+    ]
+    if len(found) != 1:
+        raise KernelError(f"{file}:{first_line}: which lambda of this line is meant cannot be told: give it a 'def'")
+    parameters, value = ast.unparse(found[0].args), ast.unparse(found[0].body)
+    source = parse_function(f"def lambda_function({parameters}):\n    return {value}", file, first_line, {})
+    for node in ast.walk(source.tree):
+        if hasattr(node, "lineno"):
+            node.lineno = node.end_lineno = first_line  # type: ignore[attr-defined]
+    return source
+
+
+def _is_of(node: ast.Lambda, function: FunctionType) -> bool:
+    """Whether a lambda of the source is a function, as far as its names and constants tell."""
+    (code,) = (c for c in compile(ast.Expression(node), "<lambda>", "eval").co_consts if isinstance(c, CodeType))
+    own = function.__code__
+    if own.co_freevars:  # which are global in ``code``
+        names = {*code.co_names, *code.co_freevars}, {*own.co_names, *own.co_freevars}
+        return (code.co_varnames, code.co_consts, names[0]) == (own.co_varnames, own.co_consts, names[1])
+    return (code.co_varnames, code.co_consts, code.co_names, code.co_code) == (
+        own.co_varnames,
+        own.co_consts,
+        own.co_names,
+        own.co_code,
+    )
 
 
 def _cell_of(file: str) -> str | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.syntax import (
     GENERATED,
+    LEN,
     RANGE,
     SharedName,
     assign,
@@ -92,7 +93,7 @@ class _Straightener:
             return self.branch(node, flags, [], [])
         if isinstance(node, (ast.For, ast.While)):
             if contains_barrier([node]):
-                return self.loop_with_barrier(node)
+                return self.loop_with_barrier(node, flags)
             if _jumps(node):
                 return [self.loop_without_barrier(node, flags)]
         return [node]
@@ -120,10 +121,11 @@ class _Straightener:
                 done.append(at(statement, ast.If(load(self.returned), [ast.Break()], [])))
         return done
 
-    def loop_with_barrier(self, node: ast.For | ast.While) -> list[ast.stmt]:
-        if node.orelse:
-            refuse(node, "'else' of a loop with a barrier inside is not part of the kernel language")
+    def loop_with_barrier(self, node: ast.For | ast.While, outer: _Flags | None) -> list[ast.stmt]:
+        orelse = self.block(node.orelse, outer)
         if isinstance(node, ast.While) and contains_barrier([node.test]):
+            if orelse:
+                refuse(node, "a loop whose condition has a barrier has no 'else' in the kernel language")
             leave = at(node.test, ast.If(negate(node.test), [ast.Break()], []))
             node = at(node, ast.While(ast.Constant(True), [leave, *node.body], []))
         self.loops += 1
@@ -146,15 +148,21 @@ class _Straightener:
             before.append(assign(flags.broken, ast.Constant(False)))
             test = both(negate(load(flags.broken)), test)
         loop = ast.While(test, [*first, *body], [])
-        return [at(node, statement) for statement in (*before, loop)]
+        for kind, flag in ((ast.Break, flags.broken), (ast.Return, self.returned)):
+            if orelse and any(isinstance(jump, kind) for jump in jumps):
+                orelse = [ast.If(negate(load(flag)), orelse, [])]
+        return [at(node, statement) for statement in (*before, loop, *orelse)]
 
     def counting(self, node: ast.For, unique: str) -> tuple[list[ast.stmt], ast.expr, list[ast.stmt]]:
         """Return what stands before, the test, and what stands first in the body, of a ``for`` as ``while``."""
-        if not isinstance(node.target, ast.Name):
-            refuse(node, "a loop with a barrier inside has one loop variable")
         following, end, stride = (f"{GENERATED}{part}_{unique}" for part in ("following", "end", "stride"))
-        start, stop, step, item = self.steps(node.iter, load(following))
-        before: list[ast.stmt] = [assign(following, start), assign(end, stop), assign(stride, step)]
+        before: list[ast.stmt] = []
+        over = node.iter
+        if isinstance(over, (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple)) and not self.is_always_the_same(over):
+            items = f"{GENERATED}items_{unique}"
+            before, over = [assign(items, over)], load(items)
+        start, stop, step, item = self.steps(over, load(following))
+        before += [assign(following, start), assign(end, stop), assign(stride, step)]
         upward = ast.Compare(load(following), [ast.Lt()], [load(end)])
         downward = ast.Compare(load(following), [ast.Gt()], [load(end)])
         is_upward = isinstance(step, ast.Constant) and isinstance(step.value, int) and step.value > 0
@@ -164,7 +172,7 @@ class _Straightener:
             else ast.IfExp(ast.Compare(load(stride), [ast.Gt()], [ast.Constant(0)]), upward, downward)
         )
         first: list[ast.stmt] = [
-            assign(node.target.id, item),
+            ast.Assign([copy_tree(node.target)], item),
             ast.Assign([ast.Name(following, ast.Store())], ast.BinOp(load(following), ast.Add(), load(stride))),
         ]
         return before, test, first
@@ -181,11 +189,15 @@ class _Straightener:
         item = ast.Subscript(copy_tree(over), place, ast.Load())
         if isinstance(over, ast.Tuple) and all(isinstance(part, ast.Constant) for part in over.elts):
             return ast.Constant(0), ast.Constant(len(over.elts)), ast.Constant(1), item
-        if isinstance(over, ast.Name) and over.id not in self.assigned:
-            shape = ast.Attribute(copy_tree(over), "shape", ast.Load())
-            length = ast.Subscript(shape, ast.Constant(0), ast.Load())
-            return ast.Constant(0), length, ast.Constant(1), item
-        refuse(over, "a loop with a barrier inside goes over a range(...), an array's name, or a tuple of numbers")
+        if isinstance(over, ast.Name):
+            return ast.Constant(0), ast.Call(load(LEN), [copy_tree(over)], []), ast.Constant(1), item
+        refuse(over, "a loop with a barrier inside goes over a range(...), an array or a tuple")
+
+    def is_always_the_same(self, over: ast.expr) -> bool:
+        """Whether what a loop goes over need not be remembered, as every round finds it again."""
+        if isinstance(over, ast.Tuple):
+            return all(isinstance(part, ast.Constant) for part in over.elts)
+        return isinstance(over, ast.Name) and over.id not in self.assigned
 
     def jump(self, node: ast.stmt, flags: _Flags | None) -> list[ast.stmt]:
         if isinstance(node, ast.Return):

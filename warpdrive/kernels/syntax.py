@@ -16,8 +16,8 @@ GENERATED = "wd__"
 TALLY = f"{GENERATED}tally_"
 """What the names of a block's own counters begin with: threads add to one, and all read it after a barrier."""
 
-RANGE = f"{GENERATED}builtins_range"
-"""The name of Python's ``range``, which an author's variable may hide under its own name."""
+RANGE, LEN = f"{GENERATED}builtins_range", f"{GENERATED}builtins_len"
+"""The names of Python's ``range`` and ``len``, which an author's variable may hide under their own names."""
 
 
 class Callee(Protocol):

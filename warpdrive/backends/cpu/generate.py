@@ -150,7 +150,7 @@ def _minds_width(kernel: LoweredKernel) -> bool:
 
 
 def _any_assertions(functions: Sequence[Function]) -> bool:
-    return any(isinstance(node, ast.Assert) for function in functions for node in walk(function.body))
+    return any(isinstance(node, (ast.Assert, ast.Raise)) for function in functions for node in walk(function.body))
 
 
 def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:

@@ -16,10 +16,12 @@ from warpdrive.kernels.language import ATOMIC_DTYPES, DIMENSIONS, INDICES, SCALA
 from warpdrive.kernels.resolve import Function, Table
 from warpdrive.kernels.syntax import (
     GENERATED,
+    LEN,
     RANGE,
     FunctionName,
     IntrinsicName,
     SharedName,
+    at,
     copy_tree,
     load,
     walk,
@@ -101,6 +103,13 @@ class _Adapter(ast.NodeTransformer):
         node.test = self.visit(node.test)
         node.msg = ast.Constant(f"{place(node)}: the assertion failed: {said}")
         return node
+
+    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        """Raise what :mod:`warpdrive.backends.cpu.assertions` looks for, whatever the author raises."""
+        self.writer.has_assertions = True
+        assert isinstance(node.exc, ast.Constant)
+        said = ast.Constant(f"{place(node)}: {node.exc.value!s}")
+        return at(node, ast.Raise(ast.Call(load("AssertionError"), [said], [])))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, IntrinsicName):
@@ -226,9 +235,13 @@ def _statements(nodes: Sequence[ast.AST]) -> list[ast.stmt]:
 
 
 def _header_text(table: Table) -> str:
-    lines = ["import numpy as np", "from numba import cfunc, njit", f"from builtins import range as {RANGE}"]
-    lines.append(f"from numpy import int32 as {GENERATED}int32")
-    lines.append("from warpdrive.kernels.dtypes import dtype_of")
+    lines = [
+        "import numpy as np",
+        "from numba import cfunc, njit",
+        f"from builtins import len as {LEN}, range as {RANGE}",
+        f"from numpy import int32 as {GENERATED}int32",
+        "from warpdrive.kernels.dtypes import dtype_of",
+    ]
     lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, not_negative, stack_array, view")
     lines.append("from warpdrive.backends.cpu.slots import slot_accessors")
     for alias, (module, name) in table.imports.items():

@@ -238,7 +238,7 @@ def test_several_python_threads_may_launch_one_kernel():
     ("configuration", "message"),
     [
         (4, r"launched as k\[blocks, threads\]"),
-        ((1, 2, 3), r"launched as k\[blocks, threads\]"),
+        ((1, 2, 0, 0, 0), r"launched as k\[blocks, threads\]"),
         ((0, 4), "positive number of blocks"),
         ((4, -1), "positive number of threads"),
         ((1, 2.0), "positive number of threads"),

@@ -1,0 +1,187 @@
+"""Python that kernels may use beside arithmetic: exceptions, lambdas, loops over things that are no range."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import re
+import sys
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import warpdrive as wd
+
+double = lambda x: 2 * x  # noqa: E731
+both = (lambda x: x + 1, lambda x: x - 1)
+add_one = both[0]
+
+
+def with_lambdas(values, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = double(values[i]) + add_one(values[i]) * 100
+
+
+def of_operator(operator):
+    @cuda.jit
+    def kernel(values, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = operator(values[i], 3)
+
+    return kernel
+
+
+def with_barrier(value, shared):
+    shared[cuda.threadIdx.x] = value
+    cuda.syncthreads()
+    return shared[(cuda.threadIdx.x + 1) % cuda.blockDim.x]
+
+
+STEPS = (1, 2, 4)
+
+
+def over_sequences(values, out):
+    i, n = cuda.threadIdx.x, cuda.blockDim.x
+    memory = cuda.shared.array(16, np.int64)
+    total = values[i]
+    for step in STEPS:
+        memory[i] = total
+        cuda.syncthreads()
+        total += memory[(i + step) % n]
+        cuda.syncthreads()
+    for value in values:
+        total += with_barrier(value * i, memory)
+        if total > 500:
+            break
+        cuda.syncthreads()
+    for low, high in ((1, 2), (3, 4)):
+        cuda.syncthreads()
+        total += low * 1000 + high
+    out[i] = total
+
+
+def loops_with_else(values, out):
+    i = cuda.threadIdx.x
+    found = -1
+    for k in range(4):
+        cuda.syncthreads()
+        if values[k] > values[i]:
+            found = k
+            break
+    else:
+        cuda.syncthreads()
+        found = 100
+    left = 3
+    while left > 0:
+        left -= 1
+        cuda.syncthreads()
+        if values[i] == left:
+            break
+    else:
+        found += 1000
+    out[i] = found
+
+
+def returns_from_a_loop(values, out):
+    i = cuda.threadIdx.x
+    out[i] = first_above(values, i)
+
+
+def first_above(values, i):
+    for k in range(4):
+        cuda.syncthreads()
+        if values[k] > values[i]:
+            return k
+    else:
+        cuda.syncthreads()
+        return 100
+
+
+def raises(values, out):
+    i = cuda.grid(1)
+    if values[i] > limit_of(i):
+        raise ValueError("too large", 7)  # here
+    out[i] = values[i]
+
+
+def limit_of(i):
+    if i > 1000:
+        raise IndexError
+    return 5
+
+
+@pytest.mark.parametrize("made", [wd.kernel, wd.debug], ids=["kernel", "debug"])
+def test_lambdas_are_device_functions(made):
+    values, out = np.arange(10), np.zeros(10, np.int64)
+    made(with_lambdas)[1, 16](values, out)
+    np.testing.assert_array_equal(out, 2 * values + (values + 1) * 100)
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        (lambda x, y: x * y, np.arange(10) * 3),
+        (cuda.jit(lambda x, y: x - y), np.arange(10) - 3),
+        (max, np.maximum(np.arange(10), 3)),
+        (np.power, np.arange(10) ** 3),
+    ],
+    ids=["lambda", "jitted", "builtin", "ufunc"],
+)
+def test_kernels_are_made_with_functions(operator, expected):
+    out = np.zeros(10, np.int64)
+    wd.kernel(of_operator(operator))[1, 16](np.arange(10), out)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_two_lambdas_that_cannot_be_told_apart():
+    k = len("a closure's variable")
+    first, _second = (lambda x: x + k), (lambda x: x - k)
+    with pytest.raises(wd.KernelError, match=r"test_language.py:\d+: which lambda of this line is meant"):
+        wd.kernel(of_operator(lambda x, y: first(x)))[1, 16](np.arange(10), np.zeros(10, np.int64))
+
+
+@pytest.mark.parametrize("kernel", [over_sequences, loops_with_else, returns_from_a_loop], ids=lambda k: k.__name__)
+def test_loops_with_barriers(check, kernel):
+    values = np.array([1, 3, 0, 2, 7, 5, 1, 2], np.int64)
+    _, out = check(kernel, 1, 8, values, np.zeros(8, np.int64), uniform=False)
+    debugged = np.zeros(8, np.int64)
+    wd.debug(kernel)[1, 8](values, debugged)
+    np.testing.assert_array_equal(out, debugged)
+    assert len(set(out.tolist())) > 2
+
+
+def test_an_exception_is_told_with_its_line():
+    lines, first = inspect.getsourcelines(raises)
+    line = first + next(n for n, text in enumerate(lines) if "# here" in text)
+    kernel = wd.kernel(raises)
+    out = np.zeros(8, np.int64)
+    kernel[1, 8](np.arange(8) % 5, out)
+    np.testing.assert_array_equal(out, np.arange(8) % 5)
+    with pytest.raises(wd.KernelError, match=rf"test_language.py:{line}: ValueError: too large, 7"):
+        kernel[1, 8](np.arange(8), out)
+    with pytest.raises(ValueError, match="too large"):
+        wd.debug(kernel)[1, 8](np.arange(8), out)
+    with pytest.raises(wd.KernelError, match=rf"test_language.py:{line}: thread 6 of block 0 stopped with ValueError"):
+        wd.check_launch(kernel, 1, 8, np.arange(8), out)
+
+
+def test_a_file_that_has_changed_is_not_compiled(tmp_path, monkeypatch):
+    path = tmp_path / "changing.py"
+    text = "import warpdrive as wd\n\n@wd.kernel\ndef kernel(out):\n    out[0] = 1\n"
+    path.write_text(text)
+    specification = importlib.util.spec_from_file_location("changing", path)
+    module = importlib.util.module_from_spec(specification)
+    monkeypatch.setitem(sys.modules, "changing", module)
+    specification.loader.exec_module(module)
+    path.write_text(text.replace("= 1", "= 2 + 2"))
+    with pytest.raises(wd.KernelError, match=re.escape(f"{path}:3: the file has changed since 'kernel' was imported")):
+        module.kernel[1, 1](np.zeros(1))
+    os.utime(path, (10**9, 10**9))  # else Python may take the bytecode it has for that of the new text
+    specification.loader.exec_module(module)
+    out = np.zeros(1)
+    module.kernel[1, 1](out)
+    assert out[0] == 4
