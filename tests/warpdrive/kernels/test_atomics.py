@@ -356,7 +356,12 @@ def read_only(array):
     cuda.atomic.add(CONSTANT, 0, 1)
 
 
+def unaligned_field(array):
+    cuda.atomic.add(array["count"], 0, 1)
+
+
 CONSTANT = np.arange(3)
+PACKED = [("kind", np.int8), ("count", np.int32)]
 REFUSED = [
     (add, np.int16, "cuda.atomic.add works on an array of int32, uint32, int64, uint64, float32 or float64"),
     (add, np.complex128, "cuda.atomic.add works on"),
@@ -370,6 +375,7 @@ REFUSED = [
     (too_few, np.int32, "cuda.atomic.cas takes 4 arguments by position .array, index, expected, value., found 3"),
     (float_index, np.int32, "takes an integer for each axis as the index, found float64"),
     (complex_value, np.int32, "cuda.atomic.add takes numbers, found complex128"),
+    (unaligned_field, PACKED, "cuda.atomic.add needs elements at multiples of their size: .*align=True"),
     (read_only, np.int32, "cuda.atomic.add changes an array, but this one can only be read"),
 ]
 

@@ -152,6 +152,10 @@ def _check(path: str, array: Any, index: Any, *values: Any) -> None:
         raise TypingError(f"cuda.{path} works on an array of {_listed(allowed)}, found {array}")
     if not array.mutable:
         raise TypingError(f"cuda.{path} changes an array, but this one can only be read: {array}")
+    if not array.aligned:
+        raise TypingError(
+            f"cuda.{path} needs elements at multiples of their size: give the records' dtype align=True, found {array}"
+        )
     kinds = list(index) if isinstance(index, types.BaseTuple) else [index]
     if len(kinds) != array.ndim or array.ndim == 0:
         raise TypingError(f"cuda.{path} needs {array.ndim} indices for {array}, found {len(kinds)}")
