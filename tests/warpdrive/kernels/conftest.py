@@ -87,6 +87,14 @@ class Interpreter:
             threadfence_system=lambda: None,
             grid=lambda rank: self.position(rank, lambda b, d, t, g: b * d + t),
             gridsize=lambda rank: self.position(rank, lambda b, d, t, g: g * d),
+            popc=lambda word: _bits(word).count("1"),
+            clz=lambda word: len(_bits(word)) - len(_bits(word).lstrip("0")),
+            ffs=lambda word: _bits(word)[::-1].find("1") + 1,
+            brev=lambda word: type(word)(int(_bits(word)[::-1], 2)),
+            fma=lambda x, y, z: x * y + z,
+            selp=lambda condition, x, y: x if condition else y,
+            cbrt=np.cbrt,
+            const=SimpleNamespace(array_like=lambda array: array),
             local=SimpleNamespace(array=_array),
             shared=SimpleNamespace(array=self.shared_array),
             atomic=SimpleNamespace(
@@ -225,6 +233,12 @@ def _with_fields(value: Any) -> Any:
     """Let fields of records be attributes, as in a kernel."""
     is_structured = isinstance(value, np.ndarray) and value.dtype.names is not None
     return value.view(np.recarray) if is_structured else value
+
+
+def _bits(word: Any) -> str:
+    """Return the binary digits of an integer as wide as its type."""
+    width = 8 * np.asarray(word).itemsize
+    return f"{int(word) % 2**width:0{width}b}"
 
 
 def _atomic(combine: Callable[..., Any]) -> Callable[..., Any]:
