@@ -13,6 +13,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import tag_continuous_by_hand
 from measure import machine, medians
 from numba import cuda, njit, prange
 
@@ -20,6 +21,7 @@ import warpdrive as wd
 from warpdrive.backends.cpu import workers
 from warpdrive.backends.cpu.launch import bind
 
+REST = 0.3
 TILE = 16
 GRAVITY, POLE, MASS, LENGTH = np.float32(9.8), np.float32(0.05), np.float32(1.1), np.float32(0.5)
 FORCE, TAU, FOUR_THIRDS, POLE_MASS = np.float32(10.0), np.float32(0.02), np.float32(4 / 3), np.float32(0.1)
@@ -144,9 +146,16 @@ def touch(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15):
 
 
 def microseconds(launch: Callable[[], Any], calls: int) -> Callable[[], float]:
-    """Return a measurement of one call of ``launch``."""
+    """Return a measurement of one call of ``launch``.
+
+    It begins when the threads of whoever was measured before have gone to sleep: numba's spin on a core for a while
+    after their work is done.
+    """
 
     def measure() -> float:
+        time.sleep(REST)
+        for _ in range(max(1, calls // 10)):
+            launch()
         start = time.perf_counter()
         for _ in range(calls):
             launch()
@@ -179,6 +188,7 @@ def pairs() -> dict[str, tuple[Callable[[], Any], Callable[[], Any], int]]:
             lambda: cartpole_by_hand(*poles[1]),
             300,
         ),
+        tag_continuous_by_hand.TITLE: (*tag_continuous_by_hand.pair()[:2], 20),
     }
     for ours, by_hand, _ in launches.values():
         ours()

@@ -8,10 +8,12 @@ arrive at the end of every launch: with one busy neighbour on two cores, small l
 
 from __future__ import annotations
 
-import _thread
+import ctypes
+import os
 import threading
 import time
 from collections.abc import Callable
+from types import ModuleType
 
 import numba
 import numpy as np
@@ -87,42 +89,67 @@ def is_done(job, parts):
 """
 
 
+class _Helper:
+    """A thread that helps with launches, and the door that it sleeps behind."""
+
+    def __init__(self, number: int, module: ModuleType, job: int) -> None:
+        self.number, self.module, self.job = number, module, job
+        self.door = threading.Lock()
+        self.door.acquire()
+        self.cores: set[int] = set()
+        self.thread = threading.Thread(target=self._help, daemon=True, name=f"warpdrive-{number}")
+        self.thread.start()
+
+    def wake(self) -> None:
+        """Let it look for parts of a launch, if it sleeps, on another core than the caller's.
+
+        Where the other cores have something to do, Linux would put a thread onto the core of the one that woke it, and
+        leave it there: it would only get in the way.
+        """
+        if not self.door.locked():  # it was woken before and looks, or will
+            return
+        if (cores := _cores_of_others()) and cores != self.cores:
+            self.cores = cores
+            os.sched_setaffinity(self.thread.native_id or 0, cores)
+        self.door.release()
+
+    def _help(self) -> None:
+        while True:
+            self.door.acquire()
+            self.module.help_out(self.job, self.number, PATIENCE)
+
+
 class _Pool:
     """The calling thread's helpers, and the job that they share."""
 
     def __init__(self) -> None:
         self.module = native_module(_TEXT)
         self.job = np.zeros((5 + MAX_THREADS) * 8, np.int64)
+        self.address = int(self.job.ctypes.data)
         self.busy = threading.Lock()
-        self.doors: list[_thread.LockType] = []
+        self.helpers: list[_Helper] = []
 
     def launch(self, function: int, table: int, parts: int, helpers: int) -> None:
-        address = self.job.ctypes.data
+        address, module = self.address, self.module
         with self.busy:
-            self._employ(helpers)
-            self.module.open_job(address, function, table, parts, helpers + 1)
-            for door in self.doors[:helpers]:
-                if door.locked():  # its helper waits behind it
-                    door.release()
-            self.module.take_parts(address, 0)
-            while not self.module.is_done(address, parts):
+            while len(self.helpers) < helpers:
+                self.helpers.append(_Helper(len(self.helpers) + 1, module, address))
+            module.open_job(address, function, table, parts, helpers + 1)
+            for helper in self.helpers[:helpers]:
+                helper.wake()
+            module.take_parts(address, 0)
+            while not module.is_done(address, parts):
                 time.sleep(0)
 
-    def _employ(self, helpers: int) -> None:
-        while len(self.doors) < helpers:
-            door = _thread.allocate_lock()
-            door.acquire()
-            self.doors.append(door)
-            number = len(self.doors)
-            threading.Thread(target=self._help, args=(door, number), daemon=True, name=f"warpdrive-{number}").start()
 
-    def _help(self, door: _thread.LockType, number: int) -> None:
-        address, help_out = self.job.ctypes.data, self.module.help_out
-        while True:
-            door.acquire()
-            help_out(address, number, PATIENCE)
+def _cores_of_others() -> set[int]:
+    """Return the cores that this process may use, but for the one that the caller is on; none if that is not known."""
+    if _this_core is None:
+        return set()
+    return os.sched_getaffinity(0) - {_this_core()}
 
 
+_this_core = getattr(ctypes.CDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
 _pool: _Pool | None = None
 _num_threads = min(int(numba.config.NUMBA_NUM_THREADS), MAX_THREADS)
 
