@@ -7,6 +7,7 @@ region between barriers) and ``entry`` (one part of the blocks), which finds its
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.syntax import (
     GENERATED,
     RANGE,
+    FunctionName,
     IntrinsicName,
     assign,
     at,
@@ -30,9 +32,9 @@ from warpdrive.kernels.syntax import (
 )
 from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
 
-FUNCTION_DECORATOR = (
-    "@njit(_nrt=False, error_model='numpy', nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)"
-)
+FUNCTION_OPTIONS = "_nrt=False, error_model='numpy', nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True"
+FUNCTION_DECORATOR = f"@njit({FUNCTION_OPTIONS})"
+INLINED_DECORATOR = f"@njit({FUNCTION_OPTIONS}, forceinline=True)"
 ENTRY_DECORATOR = "@cfunc('void(intp, intp, intp)', _nrt=False, error_model='numpy', cache=True)"
 THREAD = f"{GENERATED}thread"
 RUN_BLOCK = f"{GENERATED}run_block"
@@ -100,20 +102,38 @@ class ArgumentKind:
         return (self.dtype, 1 if self.rank is None else self.rank, self.layout, self.readonly)
 
 
+MOST_COPIES = 4
+"""How many copies of a device function machine code may hold: a call passes each array as its address, shape and
+strides, in memory, and hides what is known of them. With more copies, LLVM decides."""
+
 POSITION_PARAMETERS = [index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS[1:] for axis in AXES]
 
 
 def generate_functions(kernel: LoweredKernel) -> GeneratedModule:
     """Generate the module of the device functions that a kernel calls."""
     writer = ModuleWriter(_minds_width(kernel))
+    copies = _copies(kernel)
     for function in kernel.device_functions:
         writer.function(
-            FUNCTION_DECORATOR,
+            INLINED_DECORATOR if copies[function.name] <= MOST_COPIES else FUNCTION_DECORATOR,
             function.name,
             [*function.parameters, *hidden_parameters(function)],
             writer.adapt(function.body),
         )
     return writer.module(kernel.table, "")
+
+
+def _copies(kernel: LoweredKernel) -> Counter[str]:
+    """Return how often each device function would be in the machine code if all calls were inlined."""
+    copies = Counter(_called_names(kernel.body))
+    for function in reversed(kernel.device_functions):  # callers before callees
+        for name in _called_names(function.body):
+            copies[name] += copies[function.name]
+    return copies
+
+
+def _called_names(body: list[ast.stmt]) -> list[str]:
+    return [node.function.name for node in walk(body) if isinstance(node, FunctionName)]
 
 
 def generate_kernel(
@@ -136,7 +156,7 @@ def generate_kernel(
     lengths = zip((index_name(f"blockDim.{axis}") for axis in AXES), launch.block, strict=True)
     body = [*(assign(name, ast.Constant(length)) for name, length in lengths), *body]
     arrays = [slot.array for slot in slots]
-    writer.function(FUNCTION_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body)
+    writer.function(INLINED_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body)
     writer.text(_entry_text(kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"HAS_ASSERTIONS = {writer.has_assertions or _any_assertions(kernel.device_functions)}")
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")

@@ -92,6 +92,7 @@ def argument_loader(dtype: str, rank: int, layout: str, readonly: bool) -> Any:
             word = ir.IntType(64)
             base = builder.inttoptr(args[0], word.as_pointer())
             words = [builder.load(cgutils.gep(builder, base, place)) for place in range(1 + 2 * rank)]
+            words[1 : 1 + rank] = [_as_length(builder, word) for word in words[1 : 1 + rank]]
             data_type = context.get_data_type(element)
             array = make_array(array_type)(context, builder)
             populate_array(
@@ -113,6 +114,10 @@ def argument_loader(dtype: str, rank: int, layout: str, readonly: bool) -> Any:
     return load
 
 
+def _as_length(builder: Any, value: Any) -> Any:
+    return builder.and_(value, ir.Constant(value.type, (1 << 48) - 1))
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def call_entry(typingctx: Any, function: Any, table: Any, part: Any, parts: Any) -> Any:
     """Call the machine code at an address with a table of arguments, to run one part of a launch."""
@@ -131,8 +136,7 @@ def not_negative(typingctx: Any, value: Any) -> Any:
     """Return an integer, and promise that it is not negative: as an index it need not be checked for that."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.assume(builder.icmp_signed(">=", args[0], ir.Constant(args[0].type, 0)))
-        return args[0]
+        return _as_length(builder, args[0])
 
     return types.intp(types.intp), codegen
 
