@@ -18,6 +18,7 @@ from warpdrive.kernels.resolve import Function, Table, resolve
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import at, copy_tree, is_barrier
 from warpdrive.kernels.uniform import find_uniform
+from warpdrive.kernels.stretches import stretches
 from warpdrive.kernels.variables import Variables, place_variables
 
 
@@ -41,23 +42,28 @@ class ResolvedKernel:
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """A kernel split into regions. ``body`` is the inlined body that ``parts`` and ``variables`` were made of."""
+    """A kernel split into regions. ``body`` is the inlined body that all else was made of.
+
+    ``stretches`` are its pieces for blocks of one thread.
+    """
 
     parameters: list[str]
     body: list[ast.stmt]
     parts: list[Part]
     variables: Variables
+    stretches: list[list[ast.stmt]]
     device_functions: list[Function]
     table: Table
 
-    def body_without_barriers(self) -> list[ast.stmt]:
-        """Return a copy of the body in which each barrier is ``pass``."""
 
-        class Remover(ast.NodeTransformer):
-            def visit_Expr(self, node: ast.Expr) -> ast.stmt:
-                return at(node, ast.Pass()) if is_barrier(node) else node
+def without_barriers(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return a copy of a body in which each barrier is ``pass``."""
 
-        return [Remover().visit(statement) for statement in copy_tree(self.body)]
+    class Remover(ast.NodeTransformer):
+        def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+            return at(node, ast.Pass()) if is_barrier(node) else node
+
+    return [Remover().visit(statement) for statement in copy_tree(body)]
 
 
 def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> ResolvedKernel:
@@ -74,7 +80,8 @@ def lower(kernel: ResolvedKernel, arrays: Collection[str]) -> LoweredKernel:
     parts = split(own, find_uniform(own, parameters, arrays, kernel.table))
     variables = place_variables(parts, parameters, arrays, kernel.table)
     device_functions = [f for f in kernel.function.callees() if not f.has_barrier]
-    return LoweredKernel(parameters, body, parts, variables, device_functions, kernel.table)
+    pieces = stretches(body, parameters, arrays, kernel.table)
+    return LoweredKernel(parameters, body, parts, variables, pieces, device_functions, kernel.table)
 
 
 def _bytes(value: Any) -> Any:

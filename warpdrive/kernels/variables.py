@@ -43,6 +43,14 @@ def place_variables(parts: list[Part], parameters: Collection[str], arrays: Coll
     return Variables(recomputed, sorted(_kept(parts)))
 
 
+def recomputable(
+    statements: list[ast.stmt], parameters: Collection[str], arrays: Collection[str], table: Table
+) -> dict[str, ast.Assign]:
+    """Return the variables that can be computed anew anywhere: assigned once, from nothing that ever changes."""
+    constant = _constant_names([Region(statements)], parameters, arrays, table)
+    return _recomputed(_single_assignments(statements), constant)
+
+
 def exposed_names(statements: list[ast.stmt]) -> set[str]:
     """Return the names that the statements may read before they assign them."""
     flow = _Flow()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from warpdrive.backends.cpu.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
 from warpdrive.kernels.configuration import Configuration, Dimensions
 from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, INDICES, MIND_WIDTH
-from warpdrive.kernels.lowering import LoweredKernel
+from warpdrive.kernels.lowering import LoweredKernel, without_barriers
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.syntax import (
@@ -106,6 +106,10 @@ MOST_COPIES = 4
 """How many copies of a device function machine code may hold: a call passes each array as its address, shape and
 strides, in memory, and hides what is known of them. With more copies, LLVM decides."""
 
+PACK = 256
+"""How many blocks of one thread do a stretch before any begins the next: LLVM can vectorise over them, and what they
+use stays in the cache."""
+
 POSITION_PARAMETERS = [index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS[1:] for axis in AXES]
 
 
@@ -146,18 +150,18 @@ def generate_kernel(
     """Generate the module with ``wd__run_block`` and ``entry``."""
     writer = ModuleWriter(_minds_width(kernel))
     if launch.block == (1, 1, 1):
-        body = _whole_body(kernel, writer)
-        used = loaded_names(body)
-        indices = (index_name(f"threadIdx.{axis}") for axis in AXES)
-        body = [*(assign(name, ast.Constant(0)) for name in indices if name in used), *body]
+        bodies = [_single_thread(stretch, writer) for stretch in kernel.stretches]
     else:
-        body = _Block(kernel, slots, writer, launch.block).statements()
-    body = [*_shared_arrays(kernel, writer, launch.shared_bytes), *body]
-    lengths = zip((index_name(f"blockDim.{axis}") for axis in AXES), launch.block, strict=True)
-    body = [*(assign(name, ast.Constant(length)) for name, length in lengths), *body]
-    arrays = [slot.array for slot in slots]
-    writer.function(INLINED_DECORATOR, RUN_BLOCK, [*kernel.parameters, *POSITION_PARAMETERS, *arrays], body)
-    writer.text(_entry_text(kernel.parameters, argument_kinds, slots, launch))
+        bodies = [_Block(kernel, slots, writer, launch.block).statements()]
+    beginning = [
+        *(assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)),
+        *_shared_arrays(kernel, writer, launch.shared_bytes),
+    ]
+    parameters = [*kernel.parameters, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
+    names = [f"{RUN_BLOCK}_{number}" for number in range(len(bodies))]
+    for name, body in zip(names, bodies, strict=True):
+        writer.function(INLINED_DECORATOR, name, parameters, [*beginning, *body])
+    writer.text(_entry_text(names, kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"HAS_ASSERTIONS = {writer.has_assertions or _any_assertions(kernel.device_functions)}")
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
     return writer.module(kernel.table, _import_text(kernel, functions_module))
@@ -177,12 +181,16 @@ def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> Genera
     """Generate a function ``twin`` with the kernel's statements, barriers left out, to infer types from."""
     writer = ModuleWriter(_minds_width(kernel))
     parameters = [*kernel.parameters, *map(index_name, INDICES)]
-    writer.function("", "twin", parameters, [*_shared_arrays(kernel, writer, 1), *_whole_body(kernel, writer)])
+    writer.function("", "twin", parameters, [*_shared_arrays(kernel, writer, 1), *writer.adapt(without_barriers(kernel.body))])
     return writer.module(kernel.table, _import_text(kernel, functions_module))
 
 
-def _whole_body(kernel: LoweredKernel, writer: ModuleWriter) -> list[ast.stmt]:
-    return writer.adapt(kernel.body_without_barriers())
+def _single_thread(stretch: list[ast.stmt], writer: ModuleWriter) -> list[ast.stmt]:
+    """Write what blocks of one thread do, which wait for nobody."""
+    body = writer.adapt(without_barriers(stretch))
+    used = loaded_names(body)
+    indices = (index_name(f"threadIdx.{axis}") for axis in AXES)
+    return [*(assign(name, ast.Constant(0)) for name in indices if name in used), *body]
 
 
 def _shared_arrays(kernel: LoweredKernel, writer: ModuleWriter, dynamic_bytes: int) -> list[ast.stmt]:
@@ -312,9 +320,16 @@ def _import_text(kernel: LoweredKernel, functions_module: str) -> str:
 
 
 def _entry_text(
-    parameters: Sequence[str], kinds: Sequence[ArgumentKind], slots: Sequence[Slot], launch: LaunchKind
+    functions: Sequence[str],
+    parameters: Sequence[str],
+    kinds: Sequence[ArgumentKind],
+    slots: Sequence[Slot],
+    launch: LaunchKind,
 ) -> str:
-    """Return the function that runs one part of the blocks, and how it loads its arguments."""
+    """Return the function that runs one part of the blocks, and how it loads its arguments.
+
+    ``functions`` are called for each block one after the other, but the first for a pack of blocks before the second.
+    """
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
     part, parts, blocks, index, table = (GENERATED + name for name in ("part", "parts", "blocks", "index", "table"))
@@ -331,6 +346,9 @@ def _entry_text(
         decoded = (f"{index} % {grid[0]}", f"{index} // {grid[0]} % {grid[1]}", f"{index} // ({grid[0]} * {grid[1]})")
         position = [f"not_negative({place})" for place in decoded]
     rooms = [f"{slot.array}[{part}]" for slot in slots]
+    arguments = ", ".join([*parameters, *position, *block, *grid, *rooms])
+    begin, end, first, last = (GENERATED + name for name in ("begin", "end", "first", "last"))
+    pack = PACK if len(functions) > 1 else blocks
     return "\n".join(
         [
             *loaders,
@@ -339,8 +357,13 @@ def _entry_text(
             f"def entry({table}, {part}, {parts}):",
             *loads,
             f"    {blocks} = {' * '.join(grid)}",
-            f"    for {index} in {RANGE}({part} * {blocks} // {parts}, ({part} + 1) * {blocks} // {parts}):",
-            f"        {RUN_BLOCK}({', '.join([*parameters, *position, *block, *grid, *rooms])})",
+            f"    {begin}, {end} = {part} * {blocks} // {parts}, ({part} + 1) * {blocks} // {parts}",
+            f"    for {first} in {RANGE}({begin}, {end}, {pack}):",
+            f"        {last} = {first} + {pack} if {first} + {pack} < {end} else {end}",
+            *(
+                f"        for {index} in {RANGE}({first}, {last}):\n            {function}({arguments})"
+                for function in functions
+            ),
             "",
         ]
     )

@@ -1,0 +1,115 @@
+"""Blocks of one thread do a kernel stretch by stretch, many blocks at a time; each still gets its own results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.kernels.lowering import lower, resolve_kernel
+
+BLOCKS = 600
+"""More than are packed together."""
+
+
+@wd.device_function
+def draw(state, env):
+    state[env] = (state[env] * 1103515245 + 12345) % 2147483648
+    return state[env] % 7
+
+
+@wd.kernel
+def an_episode(state, total, length, log, n):
+    """What the fused step of an environment of one agent looks like."""
+    env = cuda.blockIdx.x
+    length[env] += 1
+    cuda.syncthreads()
+    total[env] += draw(state, env)
+    cuda.syncthreads()
+    limit = n * 2
+    done = total[env] > limit or length[env] > 5
+    if done:
+        log[env] += total[env]
+        cuda.syncthreads()
+        for i in range(3):
+            log[env] += i * env
+            cuda.syncthreads()
+        total[env] = 0
+        length[env] = 0
+    cuda.syncthreads()
+    log[env] += limit
+
+
+@wd.kernel
+def nothing_crosses_but_what_is_computed_anew(state, total, length, log, n):
+    row = cuda.grid(1) * 2
+    half = row // 2
+    total[half] += n
+    cuda.syncthreads()
+    if total[half] % 3 == 0:
+        return
+    log[half] = total[half] + row
+    cuda.syncwarp()
+    total[half] = 0
+
+
+@wd.kernel
+def variables_cross(state, total, length, log, n):
+    env = cuda.blockIdx.x
+    before = state[env] % 10
+    own = cuda.local.array(3, np.int64)
+    for i in range(3):
+        own[i] = env * i
+    cuda.syncthreads()
+    state[env] = 0
+    cuda.syncthreads()
+    count = before
+    cuda.syncthreads()
+    while count > 0:
+        total[env] += own[count % 3]
+        count -= 1
+        cuda.syncthreads()
+    log[env] = before
+
+
+@wd.kernel
+def shared_memory_stays(state, total, length, log, n):
+    env = cuda.blockIdx.x
+    memory = cuda.shared.array(4, np.int64)
+    memory[env % 4] = state[env]
+    cuda.syncthreads()
+    total[env] = memory[env % 4] + n
+
+
+@wd.kernel
+def blocks_share_counters(state, total, length, log, n):
+    """Every block adds to what all blocks use, in each stretch."""
+    env = cuda.blockIdx.x
+    cuda.atomic.add(total, env % 5, 1)
+    cuda.syncthreads()
+    cuda.atomic.max(length, 0, state[env])
+    cuda.syncthreads()
+    cuda.atomic.add(log, 1, env)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "count"),
+    [
+        (an_episode, 4),
+        (nothing_crosses_but_what_is_computed_anew, 2),
+        (variables_cross, 1),
+        (shared_memory_stays, 1),
+        (blocks_share_counters, 3),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_blocks_of_one_thread(check, kernel, count):
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(0, 1000, BLOCKS), *np.zeros((3, BLOCKS), np.int64)]
+    arrays[1][:] = rng.integers(0, 9, BLOCKS)
+    for _ in range(3):
+        *arrays, _ = check(kernel, BLOCKS, 1, *arrays, 7)
+    assert len(lower(resolve_kernel(kernel.source, {}), kernel.parameters[:4]).stretches) == count
+    *in_two_rows, _ = check(kernel, (BLOCKS // 2, 2), 1, *arrays, 7)
+    assert len(in_two_rows) == 4
