@@ -75,6 +75,7 @@ def move(
     grid_length,
     edge_hit_penalty,
 ):
+    """Move one agent."""
     playing = active[env, agent]
     in_game[env, agent] = playing
     s = ONE if playing else ZERO
@@ -134,6 +135,7 @@ def step_and_observe(
     direction_scale,
     time_scale,
 ):
+    """Step every replica and observe it."""
     num_envs, num_agents = loc_x.shape
     for env in prange(num_envs):
         for agent in range(num_agents):

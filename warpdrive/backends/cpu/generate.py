@@ -181,7 +181,8 @@ def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> Genera
     """Generate a function ``twin`` with the kernel's statements, barriers left out, to infer types from."""
     writer = ModuleWriter(_minds_width(kernel))
     parameters = [*kernel.parameters, *map(index_name, INDICES)]
-    writer.function("", "twin", parameters, [*_shared_arrays(kernel, writer, 1), *writer.adapt(without_barriers(kernel.body))])
+    body = [*_shared_arrays(kernel, writer, 1), *writer.adapt(without_barriers(kernel.body))]
+    writer.function("", "twin", parameters, body)
     return writer.module(kernel.table, _import_text(kernel, functions_module))
 
 
