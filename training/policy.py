@@ -47,7 +47,7 @@ class Policy:
         self.tag, self.config = tag, config
         self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)
         distribution = distribution_of(action_space)
-        self.model = build_model(config.model, observation_space.shape, distribution, seed).to(device)
+        self.model = build_model(config.model, observation_space, distribution, seed).to(device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.lr, eps=1e-5, fused=True)
         self.algorithm = build_algorithm(config, self.model, distribution, self.optimizer)
         self.generator = torch.Generator(device).manual_seed(seed)

@@ -83,6 +83,8 @@ class FullyConnectedConfig(Section):
     type: Literal["fully_connected"] = "fully_connected"
     hidden: list[Count] = [64, 64]
     activation: Literal["tanh", "relu"] = "tanh"
+    scale_observations: bool = False
+    """Whether what the observation space bounds is scaled to [-1, 1] first."""
 
 
 class LearnerConfig(Section):
