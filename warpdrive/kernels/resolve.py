@@ -210,6 +210,11 @@ class _Resolver(ast.NodeTransformer):
             node.iter.elts = [_literal(number) for number in node.iter.elts]
         return node
 
+    def visit_Delete(self, node: ast.Delete) -> ast.stmt:
+        if not all(isinstance(target, ast.Name) for target in node.targets):
+            refuse(node, "del of anything but a variable is not part of the kernel language")
+        return at(node, ast.Pass())
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         if node.value is None:
             return at(node, ast.Pass())
@@ -255,7 +260,7 @@ class _Resolver(ast.NodeTransformer):
             return at(node, ast.Constant(value))
         if isinstance(value, enum.IntEnum):
             return at(node, ast.Constant(int(value)))
-        if isinstance(value, (np.generic, np.ndarray)) or _is_tuple_of_numbers(value):
+        if isinstance(value, (np.generic, np.ndarray)) or _is_tuple_of_constants(value):
             return self._constant(node, value)
         imported = _importable(value)
         if imported is not None:
@@ -265,7 +270,7 @@ class _Resolver(ast.NodeTransformer):
         refuse(
             node,
             f"'{ast.unparse(node)}' is a {type(value).__name__}; a kernel can use numbers, NumPy arrays, tuples of "
-            "numbers, functions, and what numba knows of math, cmath and numpy",
+            "these, functions, and what numba knows of math, cmath and numpy",
         )
 
     def _constant(self, node: ast.expr, value: Any) -> ast.expr:
@@ -328,9 +333,11 @@ class _Resolver(ast.NodeTransformer):
         is_dynamic = path == "shared.array" and shape == DYNAMIC
         if not is_dynamic and not all(isinstance(length, int) and length > 0 for length in shape):
             refuse(node, f"the shape of cuda.{path} is {shape}: it must consist of positive integers")
-        dtype = _dtype(_look_up(arguments["dtype"], self.source, self.local_names))
+        given = arguments["dtype"]
+        named = given.value if isinstance(given, ast.Constant) else _look_up(given, self.source, self.local_names)
+        dtype = _dtype(named)
         if dtype is None:
-            refuse(node, f"'{ast.unparse(arguments['dtype'])}' is no dtype that a device array can have")
+            refuse(node, f"'{ast.unparse(given)}' is no dtype that a device array can have")
         size, largest = math.prod(shape) * dtype.itemsize, LARGEST_ARRAY[path]
         if size > largest:
             refuse(node, f"this cuda.{path} takes {size} bytes; no device has more than {largest} for it")
@@ -383,7 +390,6 @@ _REFUSED_NAMES: dict[type[ast.AST], str] = {
     ast.ImportFrom: "import",
     ast.Global: "global",
     ast.Nonlocal: "nonlocal",
-    ast.Delete: "del",
     ast.JoinedStr: "an f-string",
     ast.NamedExpr: "an assignment inside an expression",
     ast.Starred: "a starred expression",
@@ -461,8 +467,10 @@ def _is_docstring(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _is_tuple_of_numbers(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(item, (*LITERALS, np.generic)) for item in value)
+def _is_tuple_of_constants(value: Any) -> bool:
+    """Whether a value is a tuple of numbers, arrays and such tuples."""
+    kinds = (*LITERALS, np.generic, np.ndarray)
+    return isinstance(value, tuple) and all(isinstance(item, kinds) or _is_tuple_of_constants(item) for item in value)
 
 
 def _is_number_or_type(value: Any) -> bool:

@@ -118,6 +118,10 @@ def _twin_function(twin: GeneratedModule) -> Any:
 
 
 def _numba_type(kind: ArgumentKind) -> types.Type:
+    if kind.parts is not None:
+        return types.BaseTuple.from_types([_numba_type(part) for part in kind.parts])
+    if not kind.dtype:
+        return types.none
     element = numba.from_dtype(dtype_of(kind.dtype))
     return element if kind.rank is None else types.Array(element, kind.rank, kind.layout, readonly=kind.readonly)
 

@@ -83,17 +83,20 @@ class LaunchKind:
 class ArgumentKind:
     """What the machine code depends on of an argument; ``rank`` is None for a number.
 
-    ``dtype`` is text of :mod:`warpdrive.kernels.dtypes`.
+    ``dtype`` is text of :mod:`warpdrive.kernels.dtypes`, or empty: then the argument is a tuple of ``parts``, or None.
     """
 
     dtype: str
     rank: int | None
     layout: str = "C"
     readonly: bool = False
+    parts: tuple[ArgumentKind, ...] | None = None
 
     @property
     def words(self) -> int:
         """How many words of 8 bytes it takes in the table: its address, and an array's shape and strides."""
+        if not self.dtype:
+            return sum(part.words for part in self.parts or ())
         return 1 + 2 * (1 if self.rank is None else self.rank)
 
     @property
@@ -337,10 +340,10 @@ def _entry_text(
     whole = ArgumentKind("int64", None)
     room_kinds = [ArgumentKind(slot.dtype, 2 + len(slot.shape)) for slot in slots]
     names = [*grid, *block, *(slot.array for slot in slots), *parameters]
-    loaders, loads, place = [], [], 0
-    for number, (name, kind) in enumerate(zip(names, [*[whole] * 6, *room_kinds, *kinds], strict=True)):
-        loaders.append(f"{GENERATED}load_{number} = argument_loader{kind.loader_arguments!r}")
-        loads.append(f"    {name} = {GENERATED}load_{number}({table} + {8 * place})" + "[0]" * (kind.rank is None))
+    loaders: list[str] = []
+    loads, place = [], 0
+    for name, kind in zip(names, [*[whole] * 6, *room_kinds, *kinds], strict=True):
+        loads.append(f"    {name} = {_load_text(kind, table, place, loaders)}")
         place += kind.words
     position = [f"not_negative({index})", "0", "0"]
     if launch.grid_rank > 1:
@@ -368,3 +371,18 @@ def _entry_text(
             "",
         ]
     )
+
+
+def _load_text(kind: ArgumentKind, table: str, place: int, loaders: list[str]) -> str:
+    """Return the expression of an argument, whose words begin at ``place``; what it needs goes to ``loaders``."""
+    if kind.parts is not None:
+        parts = []
+        for part in kind.parts:
+            parts.append(_load_text(part, table, place, loaders) + ", ")
+            place += part.words
+        return f"({''.join(parts)})"
+    if not kind.dtype:
+        return "None"
+    name = f"{GENERATED}load_{len(loaders)}"
+    loaders.append(f"{name} = argument_loader{kind.loader_arguments!r}")
+    return f"{name}({table} + {8 * place})" + "[0]" * (kind.rank is None)

@@ -70,11 +70,8 @@ class _BoundKernel:
         grid, block = configuration.blocks, configuration.threads
         baked = _baked(kernel, known.shape_parameters, arguments)
         given = {name: arguments[name] for name in kernel.parameters if name not in baked}
-        arrays = {name: _as_array(kernel, name, value) for name, value in given.items()}
-        kinds = {
-            name: _kind(kernel, name, array, is_number=np.ndim(given[name]) == 0 and not _has_memory(given[name]))
-            for name, array in arrays.items()
-        }
+        leaves: list[tuple[Any, Array | None]] = [(value, None) for value in baked.values()]
+        kinds = {name: _kind(kernel, name, value, leaves) for name, value in given.items()}
         launch_kind = LaunchKind.of(configuration)
         key = (*baked.values(), *kinds.values(), launch_kind)
         if key not in known.compiled:
@@ -83,10 +80,8 @@ class _BoundKernel:
         self._threads = get_num_threads()
         parts = parts_of(grid[0] * grid[1] * grid[2])
         sizes = [_number(size) for size in (*grid, *block)]
-        self.table = ArgumentTable(
-            [*sizes, *_rooms(self._compiled, parts, block)],
-            [(arguments[name], arrays.get(name)) for name in kernel.parameters],
-        )
+        self.table = ArgumentTable([*sizes, *_rooms(self._compiled, parts, block)], leaves)
+        self.can_be_refilled = self.table.can_be_refilled and not any(kind.parts for kind in kinds.values())
         run = launch_on_all_cores(self._compiled.address, self.table.address, parts)
         self._run = raising(run) if self._compiled.has_assertions else run
         self._in_use = threading.Lock()
@@ -131,7 +126,7 @@ def _make_launcher(kernel: Kernel, configuration: Configuration) -> Callable[...
                 return
         bound = _BoundKernel(kernel, dict(zip(kernel.parameters, arguments, strict=True)), configuration)
         bound.run()
-        if bound.table.can_be_refilled:
+        if bound.can_be_refilled:
             bound.table.arguments = ()
             ready = (bound, *ready[: TABLES - 1])
 
@@ -185,13 +180,28 @@ def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
         return value
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return _number(value)
+    advice = ""
+    if hasattr(value, "__cuda_array_interface__"):
+        advice = ": copy it to the host, or give the CPU backend the NumPy array itself"
+    elif isinstance(value, (list, tuple)):
+        advice = ": make it an array with np.array(...)" if isinstance(value, list) else ": make it a plain tuple"
     raise KernelError(
         f"argument '{name}' of kernel '{kernel.source.name}' is a {type(value).__name__}; a kernel takes NumPy arrays, "
-        "tensors and numbers"
+        f"CPU tensors, numbers, None, and tuples of these{advice}"
     )
 
 
-def _kind(kernel: Kernel, name: str, array: Array, is_number: bool) -> ArgumentKind:
+def _kind(kernel: Kernel, name: str, value: Any, leaves: list[tuple[Any, Array | None]]) -> ArgumentKind:
+    """Return the kind of an argument; what it consists of is added to ``leaves``, each with its array."""
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        parts = [_kind(kernel, f"{name}[{index}]", part, leaves) for index, part in enumerate(value)]
+        return ArgumentKind("", None, parts=tuple(parts))
+    if value is None:
+        leaves.append((value, None))
+        return ArgumentKind("", None)
+    array = _as_array(kernel, name, value)
+    leaves.append((value, array))
+    is_number = np.ndim(value) == 0 and not _has_memory(value)
     kind = _kind_of(array.dtype, None if is_number else array.ndim, array.flags.num)
     if kind is None:
         raise KernelError(
@@ -216,10 +226,10 @@ def _kind_of(dtype: np.dtype[Any], rank: int | None, flags: int) -> ArgumentKind
 
 
 def _is_computable(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype, and each field of a structured one, is of numbers; numba has float16 on GPUs alone."""
+    """Whether a dtype, and each field of a structured one, is of numbers or times; numba has float16 on GPUs alone."""
     if dtype.fields is not None:
         return all(_is_computable(field[0].base) for field in dtype.fields.values())
-    return dtype.kind in "biufc" and dtype != np.float16
+    return dtype.kind in "biufcmM" and dtype != np.float16
 
 
 def _rooms(compiled: CompiledKernel, parts: int, block: Dimensions) -> list[Array]:
