@@ -1,12 +1,16 @@
 """Kernels on the CPU backend beside the same algorithms split by hand and compiled with ``njit(parallel=True)``.
 
+Also what a launch costs, and how long the largest fused step takes to be compiled.
+
 python benchmarks/kernels.py
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +18,11 @@ from typing import Any
 import numba
 import numpy as np
 import tag_continuous_by_hand
+import torch
+from env_step import CONFIGURATIONS
 from measure import machine, medians
 from numba import cuda, njit, prange
+from startup import compiling, seconds
 
 import warpdrive as wd
 from warpdrive.backends.cpu import workers
@@ -210,30 +217,63 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="how often each is measured (default 7)")
     options = parser.parse_args()
     print(machine())
-    print("microseconds a launch, medians of", options.rounds, "alternating measurements\n")
+    print("microseconds a launch, medians of", options.rounds, "alternating measurements, each after a rest\n")
     for cores in sorted({1, workers.get_num_threads()}):
         workers.set_num_threads(cores)
         numba.set_num_threads(cores)
-        print(f"{cores} cores{'ours':>40}{'by hand':>12}{'speed, by hand = 1':>22}")
+        print(f"{f'{cores} cores':88}{'ours':>10}{'by hand':>12}{'speed, by hand = 1':>22}")
         for name, (ours, by_hand, calls) in pairs().items():
             figures = medians(
                 {"ours": microseconds(ours, calls), "by hand": microseconds(by_hand, calls)}, options.rounds
             )
             speed = figures["by hand"] / figures["ours"]
-            print(f"  {name:36}{figures['ours']:10.1f}{figures['by hand']:12.1f}{speed:16.2f}")
+            print(f"  {name:86}{figures['ours']:10.1f}{figures['by hand']:12.1f}{speed:22.2f}")
         print()
-    arrays = [[np.zeros(32, np.float32) for _ in range(16)] for _ in range(2)]
-    turn = iter(range(1 << 62))
-    figures = medians(
-        {
-            "the same arrays again": microseconds(lambda: touch[1, 32](*arrays[0]), 1000),
-            "other arrays each time": microseconds(lambda: touch[1, 32](*arrays[next(turn) % 2]), 1000),
-        },
-        options.rounds,
-    )
-    print("k[blocks, threads](...) with 16 arrays")
-    for name, figure in figures.items():
-        print(f"  {name:36}{figure:10.1f}")
+    launches()
+    compile_times()
+
+
+def launches() -> None:
+    """Print what ``k[blocks, threads](...)`` costs with arguments of different kinds."""
+    kinds: dict[str, list[list[Any]]] = {
+        "the same arrays again": [[np.zeros(32, np.float32) for _ in range(16)]],
+        "other arrays each time": [[np.zeros(32, np.float32) for _ in range(16)] for _ in range(2)],
+        "arrays of other dtypes each time": [[np.zeros(32, dtype) for _ in range(16)] for dtype in ("f4", "f8")],
+        "other tensors each time": [[torch.zeros(32) for _ in range(16)] for _ in range(2)],
+        "2 arrays and 14 numbers": [[*np.zeros((2, 32)), *(float(n) for n in range(14))]],
+    }
+    candidates = {}
+    for name, arguments in kinds.items():
+        turns = itertools.cycle(arguments)
+        candidates[name] = microseconds(lambda turns=turns: touch[1, 32](*next(turns)), 1000)  # type: ignore[misc]
+    print("microseconds of k[blocks, threads](...) with 16 arguments, nearly no work")
+    for name, figure in medians(candidates, 5).items():
+        print(f"  {name:86}{figure:10.1f}")
+    print()
+
+
+COMPILE = """
+import time
+import warpdrive as wd
+env = wd.EnvWrapper(env_name={name!r}, env_config={config!r}, num_envs={num_envs}, env_backend="cpu")
+actions = env.ctx["actions"].clone()
+start = time.perf_counter()
+env.step(actions)
+print(time.perf_counter() - start)
+"""
+
+
+def compile_times() -> None:
+    """Print how long the fused step takes to be compiled, and to be read from the cache, in new processes."""
+    name, num_envs, config = CONFIGURATIONS[tag_continuous_by_hand.TITLE]
+    program = COMPILE.format(name=name, config=config, num_envs=num_envs)
+    print("seconds of the first env.step of tag_continuous, everything imported")
+    with tempfile.TemporaryDirectory() as cache:
+        figures = medians(
+            {"compiling": lambda: compiling(program), "from the cache": lambda: seconds(program, cache)}, 3
+        )
+    for kind, figure in figures.items():
+        print(f"  {kind:86}{figure:10.2f}")
 
 
 if __name__ == "__main__":

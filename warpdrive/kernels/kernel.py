@@ -71,6 +71,10 @@ class Kernel(DeviceFunction):
     """
 
     @cached_property
+    def _launchers(self) -> dict[str, Callable[..., None]]:
+        return {}
+
+    @cached_property
     def memory(self) -> dict[str, Any]:
         """What backends, by their names, remember of the kernel from one launch to the next."""
         return {}
@@ -81,9 +85,12 @@ class Kernel(DeviceFunction):
         ``configuration`` is ``(blocks, threads)``, and as for ``numba.cuda`` optionally a stream, which means nothing
         on the CPU, and the bytes of dynamic shared memory. Raises :class:`KernelError` for what no GPU takes.
         """
-        from warpdrive.backends.cpu.launch import launcher
+        written = repr(configuration)  # tells 1 from 1.0 and True, which are equal
+        if written not in self._launchers:
+            from warpdrive.backends.cpu.launch import launcher
 
-        return launcher(self, Configuration.of(configuration, repr(self)))
+            self._launchers[written] = launcher(self, Configuration.of(configuration, repr(self)))
+        return self._launchers[written]
 
     def forall(self, num_tasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
         """Return a callable that launches the kernel with a thread, or more, for each of ``num_tasks``.
