@@ -69,9 +69,13 @@ class _BoundKernel:
         known = _known(kernel)
         grid, block = configuration.blocks, configuration.threads
         baked = _baked(kernel, known.shape_parameters, arguments)
-        given = {name: arguments[name] for name in kernel.parameters if name not in baked}
-        leaves: list[tuple[Any, Array | None]] = [(value, None) for value in baked.values()]
-        kinds = {name: _kind(kernel, name, value, leaves) for name, value in given.items()}
+        leaves: list[tuple[Any, Array | None]] = []  # in the order of the parameters
+        kinds: dict[str, ArgumentKind] = {}
+        for name in kernel.parameters:
+            if name in baked:
+                leaves.append((arguments[name], None))
+            else:
+                kinds[name] = _kind(kernel, name, arguments[name], leaves)
         launch_kind = LaunchKind.of(configuration)
         key = (*baked.values(), *kinds.values(), launch_kind)
         if key not in known.compiled:
