@@ -76,6 +76,12 @@ def intrinsic_of(value: Any) -> Intrinsic | None:
     return Intrinsic(path) if path else None
 
 
+def intrinsic_named(name: str) -> Intrinsic | None:
+    """Return the :class:`Intrinsic` of that name in ``numba.cuda``, which in numba's simulator has none to look at."""
+    is_known = any(name == path or path.startswith(f"{name}.") for path in SUPPORTED)
+    return Intrinsic(name) if is_known else None
+
+
 def is_cuda_module(value: Any) -> bool:
     """Whether ``value`` is the module ``numba.cuda`` itself."""
     from numba import cuda
@@ -91,6 +97,7 @@ def _paths_by_identity() -> dict[int, str]:
     for path in (*DIMENSIONS, *(path for path in SUPPORTED if path not in INDICES), *SPACES):
         value: Any = cuda
         for part in path.split("."):
-            value = getattr(value, part)
-        paths[id(value)] = path
+            value = getattr(value, part, None)
+        if value is not None:
+            paths[id(value)] = path
     return paths

@@ -54,7 +54,8 @@ def _paths() -> dict[int, str]:
     from numba import cuda
 
     found = {id(value): name for name in _INSTEAD if (value := getattr(cuda, name, None)) is not None}
-    return found | {id(value): f"fp16.{name}" for name, value in vars(cuda.fp16).items() if not name.startswith("_")}
+    half = vars(cuda.fp16) if hasattr(cuda, "fp16") else {}
+    return found | {id(value): f"fp16.{name}" for name, value in half.items() if not name.startswith("_")}
 
 
 @cache

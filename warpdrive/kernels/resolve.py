@@ -11,7 +11,7 @@ import ast
 import enum
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -25,6 +25,7 @@ from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     ARRAYS,
     BARRIER,
+    DIMENSIONS,
     DYNAMIC,
     KERNEL_LIBRARY,
     LARGEST_ARRAY,
@@ -34,6 +35,7 @@ from warpdrive.kernels.language import (
     VOTES,
     WARP_BARRIER,
     Intrinsic,
+    intrinsic_named,
     intrinsic_of,
     is_cuda_module,
 )
@@ -160,8 +162,34 @@ class _Resolver(ast.NodeTransformer):
         for name in self.source.parameters:
             if name.startswith(GENERATED):
                 refuse(self.source.tree, f"names that begin with '{GENERATED}' belong to the library")
-        body = [statement for statement in self.source.tree.body if not _is_docstring(statement)]
-        return [self.visit(copy_tree(statement)) for statement in body]
+        body = [copy_tree(statement) for statement in self.source.tree.body if not _is_docstring(statement)]
+        return [self.visit(statement) for statement in self._without_aliases(body)]
+
+    def _without_aliases(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Put ``cuda.threadIdx`` itself where a variable stands for it, as after ``thread = cuda.threadIdx``."""
+        stores = [node.id for node in walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        stands_for: dict[str, ast.expr] = {}
+        for node in walk(body):
+            for target, value in _assignments(node):
+                known = _look_up(value, self.source, self.local_names)
+                if isinstance(known, Intrinsic) and known.path in DIMENSIONS and isinstance(target, ast.Name):
+                    if stores.count(target.id) > 1:
+                        refuse(node, f"a variable that stands for {known!r} is assigned once")
+                    stands_for[target.id] = value
+        aliases = stands_for.keys()
+
+        class Replacer(ast.NodeTransformer):
+            def visit_Assign(self, node: ast.Assign) -> ast.AST:
+                if not stored_names(node.targets) & aliases:
+                    return self.generic_visit(node)
+                if not stored_names(node.targets) <= aliases:
+                    refuse(node, "what stands for indices is assigned in a statement of its own")
+                return at(node, ast.Pass())
+
+            def visit_Name(self, node: ast.Name) -> ast.expr:
+                return at(node, copy_tree(stands_for[node.id])) if node.id in aliases else node
+
+        return [Replacer().visit(statement) for statement in body] if aliases else body
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id.startswith(GENERATED):
@@ -419,6 +447,9 @@ def _look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> A
                 )
             return Intrinsic(f"{owner.path}.{node.attr}")
         if not hasattr(owner, node.attr) and is_cuda_module(owner):
+            intrinsic = intrinsic_named(node.attr)
+            if intrinsic is not None:
+                return intrinsic
             refuse(node, f"{refusal(node.attr)}{nearest(node.attr, SUPPORTED)}")
         if not hasattr(owner, node.attr):
             refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")
@@ -451,6 +482,16 @@ def _literal(node: ast.expr) -> ast.expr:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return at(node, ast.Constant(-node.operand.value))  # type: ignore[operator]
     return node
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Give each target of an assignment with the name or attribute that it is assigned, if it is one."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target, value = node.targets[0], node.value
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = list(zip(target.elts, value.elts, strict=False))
+        yield from (pair for pair in pairs if isinstance(pair[1], (ast.Name, ast.Attribute)))
 
 
 def _local_names(source: FunctionSource) -> set[str]:
@@ -493,7 +534,15 @@ def _importable(value: Any) -> tuple[str, str] | None:
     name = getattr(value, "__name__", None)
     module = "numpy" if isinstance(value, np.ufunc) and hasattr(np, name or "") else None
     module = module or getattr(value, "__module__", None)
-    if name is None or module is None or module.split(".")[0] not in ("numpy", "math", "cmath", "builtins"):
+    if (
+        name is None
+        or module is None
+        or module.split(".")[0]
+        not in (
+            *("numpy", "math", "cmath", "builtins"),
+            *("operator", "_operator"),
+        )
+    ):
         return None
     if value is getattr(np, name, None):
         module = "numpy"

@@ -157,8 +157,7 @@ def barrier_by_another_name(out):
 
 
 def whole_index(out):
-    index = cuda.threadIdx  # here
-    out[index.x] = 1
+    out[cuda.threadIdx] = 1  # here
 
 
 def takes_two(x, speed=2):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import operator
 import os
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -25,14 +27,23 @@ def with_lambdas(values, out):
         out[i] = double(values[i]) + add_one(values[i]) * 100
 
 
-def of_operator(operator):
+def of_operator(operation):
     @cuda.jit
     def kernel(values, out):
         i = cuda.grid(1)
         if i < out.size:
-            out[i] = operator(values[i], 3)
+            out[i] = operation(values[i], 3)
 
     return kernel
+
+
+def dimensions_by_other_names(values, out):
+    thread = cuda.threadIdx
+    block, size = cuda.blockIdx, cuda.blockDim
+    i = thread.x + cuda.blockIdx.x * cuda.blockDim.x
+    cuda.syncthreads()
+    if i < out.size:
+        out[i] = thread.x * 10 + block.x * 100 + size.x
 
 
 def with_barrier(value, shared):
@@ -122,18 +133,19 @@ def test_lambdas_are_device_functions(made):
 
 
 @pytest.mark.parametrize(
-    ("operator", "expected"),
+    ("operation", "expected"),
     [
         (lambda x, y: x * y, np.arange(10) * 3),
         (cuda.jit(lambda x, y: x - y), np.arange(10) - 3),
         (max, np.maximum(np.arange(10), 3)),
         (np.power, np.arange(10) ** 3),
+        (operator.floordiv, np.arange(10) // 3),
     ],
-    ids=["lambda", "jitted", "builtin", "ufunc"],
+    ids=["lambda", "jitted", "builtin", "ufunc", "operator"],
 )
-def test_kernels_are_made_with_functions(operator, expected):
+def test_kernels_are_made_with_functions(operation, expected):
     out = np.zeros(10, np.int64)
-    wd.kernel(of_operator(operator))[1, 16](np.arange(10), out)
+    wd.kernel(of_operator(operation))[1, 16](np.arange(10), out)
     np.testing.assert_array_equal(out, expected)
 
 
@@ -152,6 +164,46 @@ def test_loops_with_barriers(check, kernel):
     wd.debug(kernel)[1, 8](values, debugged)
     np.testing.assert_array_equal(out, debugged)
     assert len(set(out.tolist())) > 2
+
+
+@pytest.mark.parametrize("made", [wd.kernel, wd.debug], ids=["kernel", "debug"])
+def test_dimensions_by_other_names(made):
+    out = np.zeros(10, np.int64)
+    made(dimensions_by_other_names)[3, 4](out, out)
+    i = np.arange(10)
+    np.testing.assert_array_equal(out, i % 4 * 10 + i // 4 * 100 + 4)
+
+
+SIMULATED = """
+import numpy as np
+from numba import cuda
+import warpdrive as wd
+
+@cuda.jit("float32(float32)", device=True)
+def double(x):
+    return 2 * x
+
+@cuda.jit("void(float32[:])")
+def kernel(out):
+    memory = cuda.shared.array(8, np.float32)
+    memory[cuda.threadIdx.x] = cuda.grid(1)
+    cuda.syncthreads()
+    out[cuda.threadIdx.x] = double(memory[7 - cuda.threadIdx.x])
+    cuda.atomic.add(out, 0, 1)
+
+out = np.zeros(8, np.float32)
+wd.kernel(kernel)[1, 8](out)
+print(out.tolist())
+"""
+
+
+def test_kernels_compiled_at_once_need_numba_s_simulator_to_be_imported(tmp_path):
+    """Without a driver numba refuses to import a kernel with a signature, unless it is told to simulate."""
+    script = tmp_path / "script.py"
+    script.write_text(SIMULATED)
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "[22.0, 12.0, 10.0, 8.0, 6.0, 4.0, 2.0, 0.0]\n", done.stderr
 
 
 def test_an_exception_is_told_with_its_line():
