@@ -3,7 +3,7 @@
 The generator keeps to what CUDA allows: conditions around barriers, and bounds of loops around barriers, are the same
 for all threads (variables ``u*``), while other conditions and values are each thread's own (``t*``): on those a thread
 may leave the kernel for good. Between barriers a thread touches only its own elements of ``own``, and nobody writes to
-``other``.
+``other``. Two buffers in shared memory, ``old`` and ``new``, change places; tuples (``p*``) are read across barriers.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ import numpy as np
 import pytest
 
 THREADS = 6
-SEEDS = range(30)
+SEEDS = range(40)
 
+NESTING = ("if", "uniform if", "loop", "while", "items", "until")
 HEADER = """
+import numpy as np
 from numba import cuda
+
+NUMBERS = (3, 1, 2)
 
 
 def turned(own, other, i, n, x):
@@ -47,13 +51,16 @@ class Generator:
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.fresh = 0
-        self.uniform, self.own = ["u0"], ["t0", "t1"]
+        self.uniform, self.own, self.pairs = ["u0"], ["t0", "t1"], ["p0"]
 
     def text(self) -> str:
         self.line(0, "def kernel(own, other, out, u0):")
         self.line(1, "i, n = cuda.threadIdx.x, cuda.blockDim.x")
         self.line(1, "t0 = own[i]")
         self.line(1, "t1 = i * u0")
+        self.line(1, "p0 = (t0, i)")
+        self.line(1, "old, new = cuda.shared.array(8, np.int64), cuda.shared.array(8, np.int64)")
+        self.line(1, "old[i], new[i] = t0, i")
         self.block(1, depth=0, barriers=True, in_loop=False, length=5)
         for number, name in enumerate(self.own):
             self.line(1, f"out[i, {number}] = {name}")
@@ -63,22 +70,23 @@ class Generator:
         self.lines.append("    " * indentation + text)
 
     def block(self, indentation: int, depth: int, barriers: bool, in_loop: bool, length: int) -> None:
-        known = len(self.uniform), len(self.own)
+        known = len(self.uniform), len(self.own), len(self.pairs)
         self.line(indentation, f"{self.random.choice(self.own)} += 1")
         for _ in range(self.random.randint(1, length)):
             self.statement(indentation, depth, barriers, in_loop)
         # what was assigned here may not be assigned elsewhere
         if depth:
-            del self.uniform[known[0] :], self.own[known[1] :]
+            del self.uniform[known[0] :], self.own[known[1] :], self.pairs[known[2] :]
 
     def statement(self, indentation: int, depth: int, barriers: bool, in_loop: bool) -> None:
-        kinds = ["assign", "assign", "augment", "new", "store", "if"]
+        kinds = ["assign", "assign", "augment", "new", "store", "if", "pair"]
         if barriers:
             kinds += ["barrier", "barrier", "uniform if", "loop", "while", "call", "new uniform", "swap", "leave"]
+            kinds += ["count", "agree", "change places", "exchange", "items", "until"]
             if in_loop:
                 kinds += ["jump", "jump"]
         if depth >= 3:
-            kinds = [kind for kind in kinds if kind not in ("if", "uniform if", "loop", "while")]
+            kinds = [kind for kind in kinds if kind not in NESTING]
         kind = self.random.choice(kinds)
         choose = self.random.choice
         if kind == "assign":
@@ -92,6 +100,36 @@ class Generator:
         elif kind == "new uniform":
             self.uniform.append(self.name("u"))
             self.line(indentation, f"{self.uniform[-1]} = ({choose(self.uniform[:-1])} * 3 + 1) % 7")
+        elif kind == "pair":
+            first, second = choose(self.own), self.value()
+            self.pairs.append(self.name("p"))
+            self.line(indentation, f"{self.pairs[-1]} = ({first}, {second})")
+        elif kind == "count":
+            self.uniform.append(self.name("u"))
+            self.line(indentation, f"{self.uniform[-1]} = cuda.syncthreads_count({choose(self.own)} % 3 == 1)")
+        elif kind == "agree":
+            vote = f"cuda.syncthreads_{choose(['and', 'or', 'count'])}({choose(self.own)} % {choose([2, 5])})"
+            self.line(indentation, f"{choose(self.own)} {choose(['=', '+='])} {vote} * {choose(self.own)} % 60")
+        elif kind == "change places":
+            self.line(indentation, "old, new = new, old")
+        elif kind == "exchange":
+            self.line(indentation, "cuda.syncthreads()")
+            self.line(indentation, f"{choose(['old', 'new'])}[i] = {self.value()}")
+            self.line(indentation, "cuda.syncthreads()")
+            self.line(indentation, f"{choose(self.own)} = {choose(['old', 'new'])}[(i + 1) % n] % 70")
+            self.line(indentation, "cuda.syncthreads()")
+        elif kind == "items":
+            variable = self.name("u")
+            self.line(indentation, f"for {variable} in {choose(['other', 'NUMBERS', '(2, 0, 1)'])}:")
+            self.uniform.append(variable)
+            self.block(indentation + 1, depth + 1, True, True, 3)
+            self.uniform.remove(variable)
+        elif kind == "until":
+            variable, flag = self.name("t"), choose(["or", "and"])
+            self.line(indentation, f"{variable} = {choose(self.own)} % 4")
+            self.line(indentation, f"while cuda.syncthreads_{flag}({variable} > 0):")
+            self.line(indentation + 1, f"{variable} -= 1")
+            self.block(indentation + 1, depth + 1, True, True, 3)
         elif kind == "store":
             self.line(indentation, f"own[i] = bounded({self.value()})")
         elif kind == "swap":
@@ -154,6 +192,7 @@ class Generator:
                 f"bounded({choose(self.own)})",
                 f"own[i] - {choose(self.own)} % 30",
                 f"max({choose(self.own)}, {choose([*self.uniform, '5'])})",
+                f"{choose(self.pairs)}[{choose([0, 1])}] % 40 + {choose(self.own)} % 40",
                 f"{choose(self.own)} if {choose(self.own)} > 3 else {choose(self.own)} // 2",
             ]
         )
