@@ -92,6 +92,10 @@ class Kernel(DeviceFunction):
             self._launchers[written] = launcher(self, Configuration.of(configuration, repr(self)))
         return self._launchers[written]
 
+    def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
+        """Return what ``k[griddim, blockdim, stream, sharedmem]`` returns; the names are those of ``numba.cuda``."""
+        return self[griddim, blockdim, stream, sharedmem]
+
     def forall(self, num_tasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
         """Return a callable that launches the kernel with a thread, or more, for each of ``num_tasks``.
 

@@ -8,6 +8,7 @@ functions name other resolved functions, with arguments in the order of the para
 from __future__ import annotations
 
 import ast
+import builtins
 import enum
 import math
 import types
@@ -382,14 +383,19 @@ class _Resolver(ast.NodeTransformer):
 
     def _compile_time(self, node: ast.expr, what: str) -> Any:
         resolved = self.visit(copy_tree(node))
-        names = {name for name in _names(resolved) if name not in self.table.constants}
+        functions = {
+            alias: getattr(builtins, name)
+            for alias, (module, name) in self.table.imports.items()
+            if module == "builtins"
+        }
+        names = {name for name in _names(resolved) if name not in self.table.constants and name not in functions}
         if names:
             refuse(
                 node,
                 f"{what} must be known when the kernel is compiled, but it depends on '{sorted(names)[0]}'",
             )
-        # the tree holds nothing but constants
-        value = eval(ast.unparse(resolved), {"__builtins__": {}}, dict(self.table.constants))
+        # the tree holds nothing but constants, and functions such as len and max
+        value = eval(ast.unparse(resolved), {"__builtins__": {}}, {**self.table.constants, **functions})
         lengths = value if isinstance(value, tuple) else (value,)
         if not all(isinstance(length, (int, np.integer)) for length in lengths):
             refuse(node, f"{what} is {value}: it must consist of positive integers")

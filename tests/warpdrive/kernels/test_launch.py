@@ -132,6 +132,27 @@ def test_forall_has_a_thread_for_each_task(options, length):
     np.testing.assert_array_equal(out, np.full(length, 3.5, np.float32))
 
 
+def test_a_launch_is_configured_by_name():
+    out = ONES.copy()
+    wd.kernel(scale).configure(blockdim=32, griddim=4, sharedmem=16)(out)
+    np.testing.assert_array_equal(out, np.full(100, 2.5, np.float32))
+
+
+def staged(out):
+    memory = cuda.shared.array((len(SIZES), max(SIZES)), int32)
+    memory[1, cuda.threadIdx.x] = cuda.threadIdx.x
+    out[cuda.threadIdx.x] = memory.size + memory[1, cuda.threadIdx.x]
+
+
+SIZES = (4, 9, 2)
+
+
+def test_the_shape_of_an_array_is_computed_from_constants():
+    out = np.zeros(9, np.int32)
+    wd.kernel(staged)[1, 9](out)
+    np.testing.assert_array_equal(out, 27 + np.arange(9))
+
+
 def test_dynamic_shared_memory_is_one_memory_for_all_dtypes():
     values = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
     outs = np.zeros((2, 3, 8, 4), np.float32)
