@@ -21,7 +21,7 @@ import numpy as np
 
 from warpdrive.errors import nearest
 from warpdrive.kernels.dtypes import dtype_text
-from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.errors import place, refuse
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     ARRAYS,
@@ -61,12 +61,14 @@ LITERALS = (bool, int, float, complex)
 class Table:
     """What the resolved functions of one kernel share, by the name used for it.
 
-    That is constants, library functions, and the shape and dtype of each array in shared memory.
+    That is constants, library functions, the shape and dtype of each array in shared memory, and, by its number, what
+    the author is told of each exception that the kernel may raise.
     """
 
     constants: dict[str, Any] = field(default_factory=dict)
     shared: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
     _functions: dict[tuple[Any, ...], Function] = field(default_factory=dict)
     _in_progress: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -259,7 +261,25 @@ class _Resolver(ast.NodeTransformer):
             refuse(node, "a kernel raises a new exception, such as ValueError(...)")
         if called and (called.keywords or len(said) < len(called.args)):
             refuse(node, "what an exception says must be known when the kernel is compiled")
-        return at(node, ast.Raise(ast.Constant(": ".join([value.__name__, *[", ".join(map(str, said))] * bool(said)]))))
+        text = ": ".join([value.__name__, *[", ".join(map(str, said))] * bool(said)])
+        return at(node, ast.Raise(self._fault(node, text)))
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        if node.msg is None:
+            said = ast.unparse(node.test)
+        elif isinstance(node.msg, ast.Constant) and isinstance(node.msg.value, str):
+            said = node.msg.value
+        else:
+            refuse(node, "the message of an assert is a plain string")
+        return at(node, ast.Assert(self.visit(node.test), self._fault(node, f"the assertion failed: {said}")))
+
+    def _fault(self, node: ast.stmt, said: str) -> ast.expr:
+        """Return what the machine code says of what is raised: a number, which is told in words and lines by the host.
+
+        Else code in the cache would tell lines from before an edit elsewhere in the file.
+        """
+        self.table.faults.append(f"{place(node)}: {said}")
+        return ast.Constant(str(len(self.table.faults) - 1))
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, _REFUSED):

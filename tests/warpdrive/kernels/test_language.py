@@ -174,6 +174,34 @@ def test_dimensions_by_other_names(made):
     np.testing.assert_array_equal(out, i % 4 * 10 + i // 4 * 100 + 4)
 
 
+ASSERTING = """
+import numpy as np
+import warpdrive as wd
+
+@wd.kernel
+def kernel(out):
+    assert out[0] == 1, "found"
+    out[0] = 2
+
+try:
+    kernel[1, 1](np.zeros(1))
+except wd.KernelError as error:
+    print(error)
+"""
+
+
+def test_the_line_of_an_assertion_is_that_of_the_file_now(tmp_path):
+    """What is compiled comes from the cache, though the lines have moved."""
+    script = tmp_path / "script.py"
+    environment = {**os.environ, "WARPDRIVE_CACHE_DIR": str(tmp_path / "cache")}
+    for before in ("", "# one more line\n"):
+        script.write_text(before + ASSERTING)
+        line = 1 + next(n for n, text in enumerate(script.read_text().splitlines()) if "assert" in text)
+        done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+        assert done.stdout == f"{script}:{line}: the assertion failed: found\n", done.stderr
+    assert len(list((tmp_path / "cache").rglob("kernel.py"))) == 3  # the kernel's, once, and two of the backend's own
+
+
 SIMULATED = """
 import numpy as np
 from numba import cuda

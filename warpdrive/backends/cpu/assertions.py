@@ -1,16 +1,16 @@
-"""Raise on the host what an ``assert`` in a kernel found."""
+"""Raise on the host what an ``assert`` or ``raise`` in a kernel raised."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from warpdrive.kernels.errors import KernelError
 
 
-def raising(run: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that runs a launch and raises :class:`KernelError` if an assertion of the kernel failed.
+def raising(run: Callable[[], None], faults: Sequence[str]) -> Callable[[], None]:
+    """Return a function that runs a launch and raises :class:`KernelError` if the kernel raised one of its ``faults``.
 
     Machine code cannot raise through the threads that run it: numba hands what was raised to ``sys.unraisablehook``,
     and the part of the launch that it happened in ends there.
@@ -31,6 +31,6 @@ def raising(run: Callable[[], None]) -> Callable[[], None]:
         finally:
             sys.unraisablehook = before
         if failures:
-            raise KernelError(min(str(failure) for failure in failures)) from None
+            raise KernelError(faults[min(int(str(failure)) for failure in failures)]) from None
 
     return launch

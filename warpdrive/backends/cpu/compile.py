@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -37,13 +37,14 @@ class CompiledKernel:
     """Machine code of a kernel for one kind of arguments.
 
     ``address`` is that of a C function ``void(table, part, parts)``. The table holds the grid's and a block's
-    three dimensions, an array ``[parts, threads, *shape]`` for each slot, and the kernel's arguments.
+    three dimensions, an array ``[parts, threads, *shape]`` for each slot, and the kernel's arguments. ``faults`` are
+    what the exceptions mean that it raises, which say a number.
     """
 
     address: int
     slots: tuple[Slot, ...]
-    has_assertions: bool
     module: ModuleType  # keeps the machine code in memory
+    faults: tuple[str, ...] = ()
 
 
 _compiled: dict[str, CompiledKernel] = {}
@@ -59,7 +60,7 @@ def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], la
     with _one_at_a_time:
         if key not in _compiled:
             _compiled[key] = _compile(key, kernel, kinds, launch)
-        return _compiled[key]
+        return replace(_compiled[key], faults=tuple(kernel.table.faults))
 
 
 def _compile(key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], launch: LaunchKind) -> CompiledKernel:
@@ -81,7 +82,7 @@ def _load(key: str) -> CompiledKernel:
     cache.load(key, "functions")
     module = cache.load(key, "kernel")
     slots = tuple(Slot(*slot) for slot in module.SLOTS)
-    return CompiledKernel(module.entry.address, slots, module.HAS_ASSERTIONS, module)
+    return CompiledKernel(module.entry.address, slots, module)
 
 
 def _generate(

@@ -16,7 +16,6 @@ from warpdrive.kernels.configuration import Configuration, Dimensions
 from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, INDICES, MIND_WIDTH
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
-from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.syntax import (
     GENERATED,
     RANGE,
@@ -165,7 +164,6 @@ def generate_kernel(
     for name, body in zip(names, bodies, strict=True):
         writer.function(INLINED_DECORATOR, name, parameters, [*beginning, *body])
     writer.text(_entry_text(names, kernel.parameters, argument_kinds, slots, launch))
-    writer.line(f"HAS_ASSERTIONS = {writer.has_assertions or _any_assertions(kernel.device_functions)}")
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
     return writer.module(kernel.table, _import_text(kernel, functions_module))
 
@@ -174,10 +172,6 @@ def _minds_width(kernel: LoweredKernel) -> bool:
     """Whether a function is called for whose result it matters that indices have 32 bits on a GPU."""
     bodies = (kernel.body, *(function.body for function in kernel.device_functions))
     return any(isinstance(node, IntrinsicName) and node.path in MIND_WIDTH for body in bodies for node in walk(body))
-
-
-def _any_assertions(functions: Sequence[Function]) -> bool:
-    return any(isinstance(node, (ast.Assert, ast.Raise)) for function in functions for node in walk(function.body))
 
 
 def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:

@@ -87,7 +87,7 @@ class _BoundKernel:
         self.table = ArgumentTable([*sizes, *_rooms(self._compiled, parts, block)], leaves)
         self.can_be_refilled = self.table.can_be_refilled and not any(kind.parts for kind in kinds.values())
         run = launch_on_all_cores(self._compiled.address, self.table.address, parts)
-        self._run = raising(run) if self._compiled.has_assertions else run
+        self._run = raising(run, self._compiled.faults) if self._compiled.faults else run
         self._in_use = threading.Lock()
 
     def run(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from warpdrive.backends.cpu import atomics, intrinsics, mathematics, scalars
 from warpdrive.kernels.dtypes import dtype_text
-from warpdrive.kernels.errors import place, refuse
+from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.language import ATOMIC_DTYPES, DIMENSIONS, INDICES, SCALARS, WARP
 from warpdrive.kernels.resolve import Function, Table
 from warpdrive.kernels.syntax import (
@@ -91,25 +91,10 @@ class _Adapter(ast.NodeTransformer):
     def visit_SharedName(self, node: SharedName) -> ast.expr:
         return load(node.id)
 
-    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        """Put the author's place into the message, which is all that comes out of machine code."""
-        self.writer.has_assertions = True
-        if node.msg is None:
-            said = ast.unparse(self.visit(copy_tree(node.test))).replace(GENERATED, "")
-        elif isinstance(node.msg, ast.Constant) and isinstance(node.msg.value, str):
-            said = node.msg.value
-        else:
-            refuse(node, "the message of an assert is a plain string")
-        node.test = self.visit(node.test)
-        node.msg = ast.Constant(f"{place(node)}: the assertion failed: {said}")
-        return node
-
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         """Raise what :mod:`warpdrive.backends.cpu.assertions` looks for, whatever the author raises."""
-        self.writer.has_assertions = True
-        assert isinstance(node.exc, ast.Constant)
-        said = ast.Constant(f"{place(node)}: {node.exc.value!s}")
-        return at(node, ast.Raise(ast.Call(load("AssertionError"), [said], [])))
+        assert node.exc is not None
+        return at(node, ast.Raise(ast.Call(load("AssertionError"), [node.exc], [])))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, IntrinsicName):
@@ -161,7 +146,6 @@ class ModuleWriter:
         self.stack_arrays: dict[tuple[Any, Any], str] = {}
         self.views: dict[str, str] = {}
         self.kinds: dict[bytes, tuple[str, str]] = {}
-        self.has_assertions = False
 
     def stack_array(self, shape: Any, dtype: Any) -> str:
         """Return the name of the function that makes an uninitialised array of this kind on the stack."""
