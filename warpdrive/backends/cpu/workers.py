@@ -27,6 +27,10 @@ PATIENCE = 200_000
 """How often a helper looks for the next launch before it sleeps, which takes about 100 microseconds: to be woken takes
 about as long, and steps of small environments follow each other within that time."""
 
+LAST_PART = 20_000
+"""How often the calling thread looks whether the others are done before it lets go of its core: about 10 microseconds,
+which is what the last part of a short launch takes. To let go and come back takes as long."""
+
 MAX_THREADS = 256
 
 # A job's words, each in a cache line of its own: what is done, the machine code and its table, into how many parts the
@@ -34,7 +38,7 @@ MAX_THREADS = 256
 # which comes next: one atomic addition tells a thread both, so that it can never mistake a part of one launch for a
 # part of another. Each thread begins with its own queue, which holds the same part of the blocks in every launch, so
 # that their memory stays in its core's cache; then it helps with the others.
-_TEXT = """
+_TEXT = f"""
 from numba import njit
 from warpdrive.backends.cpu.intrinsics import atomic_load, atomic_store, call_entry, fetch_add
 
@@ -82,7 +86,7 @@ def run_alone(function, table):
 
 @njit("boolean(intp, intp)", nogil=True, cache=True, _nrt=False)
 def is_done(job, parts):
-    for _ in range(2000):
+    for _ in range({LAST_PART}):
         if atomic_load(job + DONE) == parts:
             return True
     return False
