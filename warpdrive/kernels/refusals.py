@@ -55,7 +55,14 @@ def _paths() -> dict[int, str]:
 
     found = {id(value): name for name in _INSTEAD if (value := getattr(cuda, name, None)) is not None}
     half = vars(cuda.fp16) if hasattr(cuda, "fp16") else {}
-    return found | {id(value): f"fp16.{name}" for name, value in half.items() if not name.startswith("_")}
+    own = ((name, value) for name, value in half.items() if _is_of_cuda(value) and not name.startswith("_"))
+    return found | {id(value): f"fp16.{name}" for name, value in own}
+
+
+def _is_of_cuda(value: Any) -> bool:
+    """Whether a value was made by ``numba.cuda``, rather than imported there: the module math, say."""
+    module = getattr(value, "__module__", None) or getattr(type(value), "__module__", "")
+    return module.startswith("numba.cuda")
 
 
 @cache
