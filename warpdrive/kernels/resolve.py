@@ -116,12 +116,13 @@ def _shape_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[s
         value = _look_up(node.func, source, local_names)
         if isinstance(value, Intrinsic) and value.path in ARRAYS:
             shapes = node.args[:1] or [word.value for word in node.keywords if word.arg == "shape"]
-            needed |= {name for shape in shapes for name in _names(shape)}
+            needed |= {name for shape in shapes for name in _names(_with_local_constants(shape, source))}
         elif (callee := source_of(value)) is not None:
             inner = _shape_parameters(callee, (*callers, source.tree))
             given = dict(zip(callee.parameters, node.args, strict=False))
             given |= {word.arg: word.value for word in node.keywords if word.arg}
-            needed |= {name for parameter in inner & given.keys() for name in _names(given[parameter])}
+            sizes = [_with_local_constants(given[parameter], source) for parameter in inner & given.keys()]
+            needed |= {name for size in sizes for name in _names(size)}
     return needed & set(source.parameters)
 
 
@@ -240,6 +241,11 @@ class _Resolver(ast.NodeTransformer):
         elif isinstance(node.iter, ast.Tuple):
             node.iter.elts = [_literal(number) for number in node.iter.elts]
         return node
+
+    def visit_Global(self, node: ast.Global) -> ast.stmt:
+        for name in set(node.names) & stored_names(self.source.tree.body):
+            refuse(node, f"'{name}' is a constant of the module: a kernel cannot assign to it")
+        return at(node, ast.Pass())
 
     def visit_Delete(self, node: ast.Delete) -> ast.stmt:
         if not all(isinstance(target, ast.Name) for target in node.targets):
@@ -402,7 +408,7 @@ class _Resolver(ast.NodeTransformer):
         )
 
     def _compile_time(self, node: ast.expr, what: str) -> Any:
-        resolved = self.visit(copy_tree(node))
+        resolved = self.visit(_with_local_constants(node, self.source))
         functions = {
             alias: getattr(builtins, name)
             for alias, (module, name) in self.table.imports.items()
@@ -410,10 +416,8 @@ class _Resolver(ast.NodeTransformer):
         }
         names = {name for name in _names(resolved) if name not in self.table.constants and name not in functions}
         if names:
-            refuse(
-                node,
-                f"{what} must be known when the kernel is compiled, but it depends on '{sorted(names)[0]}'",
-            )
+            unknown = sorted((names & self.local_names) or {ast.unparse(node)})[0]
+            refuse(node, f"{what} must be known when the kernel is compiled, but it depends on '{unknown}'")
         # the tree holds nothing but constants, and functions such as len and max
         value = eval(ast.unparse(resolved), {"__builtins__": {}}, {**self.table.constants, **functions})
         lengths = value if isinstance(value, tuple) else (value,)
@@ -442,7 +446,6 @@ _REFUSED_NAMES: dict[type[ast.AST], str] = {
     ast.Set: "a set",
     ast.Import: "import",
     ast.ImportFrom: "import",
-    ast.Global: "global",
     ast.Nonlocal: "nonlocal",
     ast.JoinedStr: "an f-string",
     ast.NamedExpr: "an assignment inside an expression",
@@ -526,6 +529,32 @@ def _local_names(source: FunctionSource) -> set[str]:
     return {*source.parameters, *functions, *stored_names(body)}
 
 
+def _with_local_constants(node: ast.expr, source: FunctionSource) -> ast.expr:
+    """Return a copy of an expression in which each variable that is assigned once stands for what it is assigned."""
+    body = source.tree.body
+    stores = [child.id for child in walk(body) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)]
+    values = {target.id: child.value for child in walk(body) for target in _only_target(child)}
+    known = {name: value for name, value in values.items() if stores.count(name) == 1 and name not in source.parameters}
+
+    in_progress: list[str] = []
+
+    class Replacer(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.expr:
+            if name.id not in known or name.id in in_progress:
+                return name
+            in_progress.append(name.id)
+            value = self.visit(copy_tree(known[name.id]))
+            in_progress.pop()
+            return value  # type: ignore[no-any-return]
+
+    return Replacer().visit(copy_tree(node))  # type: ignore[no-any-return]
+
+
+def _only_target(node: ast.AST) -> list[ast.Name]:
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [target for target in targets if isinstance(target, ast.Name)] if len(targets) == 1 else []
+
+
 def _names(node: ast.AST) -> set[str]:
     return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
 
@@ -579,9 +608,12 @@ def _dtype(value: Any) -> np.dtype[Any] | None:
     import numba
 
     if isinstance(value, numba.types.Type):
-        value = numba.np.numpy_support.as_dtype(value)
+        try:
+            value = numba.np.numpy_support.as_dtype(value)
+        except numba.core.errors.NumbaError:
+            return None
     try:
         dtype: np.dtype[Any] = np.dtype(value)
-    except TypeError:
+    except (TypeError, ValueError):
         return None
     return dtype

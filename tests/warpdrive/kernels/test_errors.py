@@ -340,7 +340,7 @@ MISTAKES = [
     (with_raise, ["a kernel raises a new exception, such as ValueError(...)"]),
     (with_match, ["match is not part"]),
     (with_walrus, ["an assignment inside an expression is not part"]),
-    (with_global, ["global is not part"]),
+    (with_global, ["'COUNT' is a constant of the module: a kernel cannot assign to it"]),
     (with_formatted_string, ["an f-string is not part"]),
     (with_shuffle, ["cuda.shfl_sync is not part"]),
     (with_vote, ["cuda.all_sync is not part"]),

@@ -46,6 +46,35 @@ def dimensions_by_other_names(values, out):
         out[i] = thread.x * 10 + block.x * 100 + size.x
 
 
+LIMIT = 50
+
+
+def asserts_beside_what_is_kept(values, out):
+    global LIMIT
+    i = cuda.threadIdx.x
+    assert values[0] < LIMIT
+    total = 0.0
+    if values[i] == 0:
+        total -= 1
+    if values[i] > LIMIT:
+        raise ValueError
+    cuda.syncthreads()
+    out[i] = total + LIMIT
+
+
+def bin_of(value):
+    if value > 5:
+        return None
+    return int(value)
+
+
+def histogram(values, out):
+    i = cuda.grid(1)
+    place = bin_of(values[i])
+    if place is not None and place < out.size:
+        cuda.atomic.add(out, place, 1)
+
+
 def with_barrier(value, shared):
     shared[cuda.threadIdx.x] = value
     cuda.syncthreads()
@@ -232,6 +261,18 @@ def test_kernels_compiled_at_once_need_numba_s_simulator_to_be_imported(tmp_path
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == "[22.0, 12.0, 10.0, 8.0, 6.0, 4.0, 2.0, 0.0]\n", done.stderr
+
+
+def test_exceptions_stand_beside_variables_that_are_kept(check):
+    values = np.array([1, 3, 0, 2], np.int64)
+    _, out = check(asserts_beside_what_is_kept, 1, 4, values, np.zeros(4))
+    assert out.tolist() == [50, 50, 49, 50]
+
+
+def test_a_function_may_return_a_place_or_none():
+    values, out = np.array([1, 3, 9, 0, 3, 7, 5], np.int64), np.zeros(6, np.int32)
+    wd.kernel(histogram)[1, 7](values, out)
+    assert out.tolist() == [1, 1, 0, 2, 0, 1]
 
 
 def test_an_exception_is_told_with_its_line():

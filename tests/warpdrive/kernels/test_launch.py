@@ -147,6 +147,27 @@ def staged(out):
 SIZES = (4, 9, 2)
 
 
+def staged_by_variables(out, width):
+    rows = 3
+    columns = rows * rows
+    memory = cuda.shared.array((rows, columns), int32)
+    own = helper_array(columns + rows, width)
+    memory[1, cuda.threadIdx.x] = cuda.threadIdx.x
+    out[cuda.threadIdx.x] = memory.size + memory[1, cuda.threadIdx.x] + own
+
+
+def helper_array(size, width):
+    double = 2 * width
+    memory = cuda.local.array((size, double), float32)
+    return memory.size
+
+
+def test_the_shape_of_an_array_is_computed_from_variables_that_are_constant():
+    out = np.zeros(9, np.int32)
+    wd.kernel(staged_by_variables)[1, 9](out, 5)
+    np.testing.assert_array_equal(out, 27 + np.arange(9) + 12 * 10)
+
+
 def test_the_shape_of_an_array_is_computed_from_constants():
     out = np.zeros(9, np.int32)
     wd.kernel(staged)[1, 9](out)

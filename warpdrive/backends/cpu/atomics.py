@@ -159,8 +159,8 @@ def _check(path: str, array: Any, index: Any, *values: Any) -> None:
     kinds = list(index) if isinstance(index, types.BaseTuple) else [index]
     if len(kinds) != array.ndim or array.ndim == 0:
         raise TypingError(f"cuda.{path} needs {array.ndim} indices for {array}, found {len(kinds)}")
-    for kind in kinds:
-        if not isinstance(kind, types.Integer):
+    for kind in kinds:  # that of a function which may also return None is an Optional
+        if not isinstance(kind.type if isinstance(kind, types.Optional) else kind, types.Integer):
             raise TypingError(f"cuda.{path} takes an integer for each axis as the index, found {kind}")
     for value in values:
         if not isinstance(value, (types.Integer, types.Float, types.Boolean)):

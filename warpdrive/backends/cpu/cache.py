@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,9 @@ import platformdirs
 import warpdrive.kernels
 
 CACHE_VARIABLE = "WARPDRIVE_CACHE_DIR"
+
+ONE_AT_A_TIME = threading.RLock()
+"""Held by whoever compiles or imports: another thread would see half of a module that is being imported."""
 
 
 def cache_folder() -> Path:

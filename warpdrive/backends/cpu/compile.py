@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -48,7 +47,6 @@ class CompiledKernel:
 
 
 _compiled: dict[str, CompiledKernel] = {}
-_one_at_a_time = threading.RLock()
 
 
 def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], launch: LaunchKind) -> CompiledKernel:
@@ -57,7 +55,7 @@ def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], la
     Raises :class:`KernelError`, with the author's file and line, for what cannot be compiled.
     """
     key = cache.key_of(kernel.content(), repr(list(kinds.items())), repr(launch))
-    with _one_at_a_time:
+    with cache.ONE_AT_A_TIME:
         if key not in _compiled:
             _compiled[key] = _compile(key, kernel, kinds, launch)
         return replace(_compiled[key], faults=tuple(kernel.table.faults))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from warpdrive.backends.cpu.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
 from warpdrive.kernels.configuration import Configuration, Dimensions
 from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, INDICES, MIND_WIDTH
-from warpdrive.kernels.lowering import LoweredKernel, without_barriers
+from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -178,7 +178,7 @@ def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> Genera
     """Generate a function ``twin`` with the kernel's statements, barriers left out, to infer types from."""
     writer = ModuleWriter(_minds_width(kernel))
     parameters = [*kernel.parameters, *map(index_name, INDICES)]
-    body = [*_shared_arrays(kernel, writer, 1), *writer.adapt(without_barriers(kernel.body))]
+    body = [*_shared_arrays(kernel, writer, 1), *writer.adapt(without_faults(without_barriers(kernel.body)))]
     writer.function("", "twin", parameters, body)
     return writer.module(kernel.table, _import_text(kernel, functions_module))
 

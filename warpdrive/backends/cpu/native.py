@@ -5,15 +5,17 @@ from __future__ import annotations
 from types import ModuleType
 
 from warpdrive.backends.cpu import cache
+from warpdrive.backends.cpu.cache import ONE_AT_A_TIME
 
 
 def native_module(text: str) -> ModuleType:
     """Return the module with this text, whose functions numba compiles; it is kept in the cache as kernels are."""
     key = cache.key_of(text)
-    if cache.is_stored(key):
-        try:
-            return cache.load(key, "kernel")
-        except Exception:  # what was stored is damaged
-            cache.discard(key)
-    cache.store(key, {"kernel": text})
-    return cache.load(key, "kernel")
+    with ONE_AT_A_TIME:
+        if cache.is_stored(key):
+            try:
+                return cache.load(key, "kernel")
+            except Exception:  # what was stored is damaged
+                cache.discard(key)
+        cache.store(key, {"kernel": text})
+        return cache.load(key, "kernel")
