@@ -61,8 +61,8 @@ def _paths() -> dict[int, str]:
 
 def _is_of_cuda(value: Any) -> bool:
     """Whether a value was made by ``numba.cuda``, rather than imported there: the module math, say."""
-    module = getattr(value, "__module__", None) or getattr(type(value), "__module__", "")
-    return module.startswith("numba.cuda")
+    module = getattr(value, "__module__", None) or type(value).__module__
+    return str(module).startswith("numba.cuda")
 
 
 @cache

@@ -533,7 +533,8 @@ def _with_local_constants(node: ast.expr, source: FunctionSource) -> ast.expr:
     """Return a copy of an expression in which each variable that is assigned once stands for what it is assigned."""
     body = source.tree.body
     stores = [child.id for child in walk(body) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)]
-    values = {target.id: child.value for child in walk(body) for target in _only_target(child)}
+    assignments = [node for node in walk(body) if isinstance(node, ast.Assign) and len(node.targets) == 1]
+    values = {node.targets[0].id: node.value for node in assignments if isinstance(node.targets[0], ast.Name)}
     known = {name: value for name, value in values.items() if stores.count(name) == 1 and name not in source.parameters}
 
     in_progress: list[str] = []
@@ -548,11 +549,6 @@ def _with_local_constants(node: ast.expr, source: FunctionSource) -> ast.expr:
             return value  # type: ignore[no-any-return]
 
     return Replacer().visit(copy_tree(node))  # type: ignore[no-any-return]
-
-
-def _only_target(node: ast.AST) -> list[ast.Name]:
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return [target for target in targets if isinstance(target, ast.Name)] if len(targets) == 1 else []
 
 
 def _names(node: ast.AST) -> set[str]:
