@@ -56,6 +56,9 @@ from warpdrive.kernels.syntax import (
 
 LITERALS = (bool, int, float, complex)
 
+DTYPE = ".dtype"
+"""What follows a parameter's name where its dtype is meant, among what is known when a function is compiled."""
+
 
 @dataclass
 class Table:
@@ -126,6 +129,35 @@ def _shape_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[s
     return needed & set(source.parameters)
 
 
+def dtype_parameters(source: FunctionSource) -> set[str]:
+    """Return what must be known of a function's parameters for the dtypes of its local and shared arrays.
+
+    That is ``"p"`` for a parameter that is a dtype, and ``"p.dtype"`` for one that is an array whose dtype is taken.
+    """
+    return _dtype_parameters(source, ())
+
+
+def _dtype_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[str]:
+    needed: set[str] = set()
+    if source.tree in callers:
+        return needed
+    local_names = _local_names(source)
+    for node in walk(source.tree.body):
+        if not isinstance(node, ast.Call):
+            continue
+        value = _look_up(node.func, source, local_names)
+        given = {word.arg: word.value for word in node.keywords if word.arg}
+        if isinstance(value, Intrinsic) and value.path in ARRAYS:
+            needed |= {ast.unparse(dtype) for dtype in (*node.args[1:2], *given.values())}
+        elif (callee := source_of(value)) is not None:
+            given |= dict(zip(callee.parameters, node.args, strict=False))
+            for name in _dtype_parameters(callee, (*callers, source.tree)):
+                parameter = name.removesuffix(DTYPE)
+                if parameter in given:
+                    needed.add(ast.unparse(given[parameter]) + name[len(parameter) :])
+    return needed & {known for name in source.parameters for known in (name, name + DTYPE)}
+
+
 def source_of(value: Any) -> FunctionSource | None:
     """Return the source of a value that can be called as a device function, or None if it cannot."""
     if isinstance(value, DeviceFunction):
@@ -143,7 +175,8 @@ def resolve(source: FunctionSource, constants: Mapping[str, Any], table: Table) 
     line, for a name that is not defined or cannot be used in a kernel, for recursion, and for arguments that do not
     fit.
     """
-    key = (source.file, source.tree.lineno, source.name, id(source.tree), tuple(sorted(constants.items())))
+    known = tuple((name, str(constants[name])) for name in sorted(constants))
+    key = (source.file, source.tree.lineno, source.name, id(source.tree), known)
     if key in table._in_progress:
         refuse(source.tree, f"'{source.name}' calls itself: recursion is not possible in a kernel")
     if key not in table._functions:
@@ -300,7 +333,10 @@ class _Resolver(ast.NodeTransformer):
             elif isinstance(node, ast.Name) and node.id in self.constants:
                 if not isinstance(node.ctx, ast.Load):
                     refuse(node, f"'{node.id}' is a constant of the environment: it cannot be assigned to")
-                return at(node, ast.Constant(self.constants[node.id]))
+                value = self.constants[node.id]
+                return (
+                    self._reference(node, value.type) if isinstance(value, np.dtype) else at(node, ast.Constant(value))
+                )
             return node
         return self._reference(node, value)
 
@@ -344,6 +380,16 @@ class _Resolver(ast.NodeTransformer):
                 baked[name] = self._compile_time(given[name], f"argument '{name}' of '{callee.name}'")
             else:
                 baked[name] = callee.defaults[name]
+        for name in dtype_parameters(callee):
+            parameter = name.removesuffix(DTYPE)
+            if parameter in given:
+                wanted = given[parameter]
+                is_array = name != parameter
+                baked[name] = self._dtype_of(ast.Attribute(wanted, "dtype", ast.Load()) if is_array else wanted)
+            else:
+                baked[name] = _dtype(callee.defaults[parameter])
+            if baked[name] is None:
+                refuse(node, f"the dtype of an array in '{callee.name}' is not known when the kernel is compiled")
         function = resolve(callee, baked, self.table)
         arguments = [
             self.visit(given[name]) if name in given else self._default(node, callee.defaults[name])
@@ -389,8 +435,7 @@ class _Resolver(ast.NodeTransformer):
         if not is_dynamic and not all(isinstance(length, int) and length > 0 for length in shape):
             refuse(node, f"the shape of cuda.{path} is {shape}: it must consist of positive integers")
         given = arguments["dtype"]
-        named = given.value if isinstance(given, ast.Constant) else _look_up(given, self.source, self.local_names)
-        dtype = _dtype(named)
+        dtype = self._dtype_of(given)
         if dtype is None:
             refuse(node, f"'{ast.unparse(given)}' is no dtype that a device array can have")
         size, largest = math.prod(shape) * dtype.itemsize, LARGEST_ARRAY[path]
@@ -406,6 +451,13 @@ class _Resolver(ast.NodeTransformer):
                 IntrinsicName.of(path, node), [ast.Constant(cast(Any, shape)), ast.Constant(dtype_text(dtype))], []
             ),
         )
+
+    def _dtype_of(self, node: ast.expr) -> np.dtype[Any] | None:
+        """Return the dtype that an expression stands for, or None if it stands for none that is known."""
+        if isinstance(node, ast.Constant):
+            return _dtype(node.value)
+        known = self.constants.get(ast.unparse(node))
+        return known if isinstance(known, np.dtype) else _dtype(_look_up(node, self.source, self.local_names))
 
     def _compile_time(self, node: ast.expr, what: str) -> Any:
         resolved = self.visit(_with_local_constants(node, self.source))

@@ -162,6 +162,30 @@ def helper_array(size, width):
     return memory.size
 
 
+def of_the_same_dtype(values, out):
+    i = cuda.threadIdx.x
+    memory = cuda.shared.array(8, dtype=values.dtype)
+    memory[i] = values[i]
+    cuda.syncthreads()
+    out[i] = memory[7 - i] + rounded(values[i], values, int32) * 1000 + rounded(values[i], values)
+
+
+def rounded(value, like, kind=np.float64):
+    own = cuda.local.array(1, kind)
+    same = cuda.local.array(2, dtype=like.dtype)
+    same[0] = value
+    own[0] = same[0]
+    return own[0]
+
+
+@pytest.mark.parametrize("made", [wd.kernel, wd.debug], ids=["kernel", "debug"])
+def test_the_dtype_of_an_array_is_that_of_another_or_given(made):
+    for dtype in (np.float32, np.int16, np.float64):
+        values, out = (np.arange(8) * 1.3).astype(dtype), np.zeros(8)
+        made(of_the_same_dtype)[1, 8](values, out)
+        np.testing.assert_array_equal(out, values[::-1] + values.astype(np.int32) * 1000.0 + values)
+
+
 def test_the_shape_of_an_array_is_computed_from_variables_that_are_constant():
     out = np.zeros(9, np.int32)
     wd.kernel(staged_by_variables)[1, 9](out, 5)

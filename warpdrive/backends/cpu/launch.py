@@ -25,7 +25,7 @@ from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.language import DYNAMIC
 from warpdrive.kernels.lowering import resolve_kernel
-from warpdrive.kernels.resolve import shape_parameters
+from warpdrive.kernels.resolve import DTYPE, dtype_parameters, shape_parameters
 
 Array = npt.NDArray[Any]
 
@@ -140,7 +140,9 @@ def _make_launcher(kernel: Kernel, configuration: Configuration) -> Callable[...
 def _compile(
     kernel: Kernel, baked: Mapping[str, int], kinds: Mapping[str, ArgumentKind], launch_kind: LaunchKind
 ) -> CompiledKernel:
-    resolved = resolve_kernel(kernel.source, baked)
+    arrays = {name + DTYPE: kind for name, kind in kinds.items() if kind.rank is not None}
+    dtypes = {name: dtype_of(arrays[name].dtype) for name in dtype_parameters(kernel.source) & arrays.keys()}
+    resolved = resolve_kernel(kernel.source, {**baked, **dtypes})
     is_dynamic = DYNAMIC in (shape for shape, _ in resolved.table.shared.values())
     if is_dynamic and not launch_kind.shared_bytes:
         raise KernelError(
