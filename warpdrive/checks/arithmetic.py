@@ -29,13 +29,13 @@ def _operation(kind: type[ast.operator], compute: Callable[[Any, Any], Any]) -> 
         if type(left) is type(right) and type(left) in _FLOATS:  # what follows would not change them
             return compute(left, right)
         left, right = number(left), number(right)
-        if isinstance(left, np.integer) and isinstance(right, np.integer):
+        if _is_integer(left) and _is_integer(right):
             if not type(left) is type(right) is np.int64:
                 decisive = (left,) if kind in _SHIFTS else (left, right)
                 unsigned = all(isinstance(value, np.unsignedinteger) for value in decisive)
                 left, right = (cast(value, np.uint64 if unsigned else np.int64) for value in (left, right))
             if kind is ast.Pow and right < 0:
-                left = np.float64(left)
+                return left ** (right % 2) if left in (1, -1) else left * 0
         return compute(left, right)
 
     return operate
@@ -57,6 +57,15 @@ _OF_PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 OPERATIONS = {kind: _operation(kind, compute) for kind, compute in _OF_PYTHON.items()}
 """By operator of a binary expression, such as ``ast.Add``: its function, with the arithmetic of compiled kernels."""
+
+
+def inverted(value: Any) -> Any:
+    """Return ``~value``, which of a boolean is the other one."""
+    return not value if isinstance(value, (bool, np.bool_)) else ~value
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, np.integer) and not isinstance(value, np.timedelta64)
 
 
 def number(value: Any) -> Any:

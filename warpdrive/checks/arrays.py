@@ -99,6 +99,8 @@ class CheckedArray:
         if name in ("T", "strides", "itemsize", "nbytes", "real", "imag"):
             value = getattr(self._array, name)
             return self._view(value) if isinstance(value, np.ndarray) else value
+        if name == "flat":
+            return CheckedFlat(self)
         if name in ("reshape", "ravel", "view", "transpose"):
             return lambda *arguments: self._view(getattr(self._array, name)(*arguments))
         raise AttributeError(f"an array in a kernel has no '{name}' that can be checked")
@@ -160,16 +162,20 @@ class CheckedArray:
         return tuple(places), address
 
     def _part(self, index: tuple[Any, ...]) -> Array | None:
-        if len(index) > self.ndim:
-            raise IndexError(f"'{self._block.name}' has {self.ndim} axes, found {len(index)} indices")
-        if Ellipsis not in index:
-            for given, length in zip(index, self.shape, strict=False):
-                if _is_integer(given) and not 0 <= _as_integer(given) < length:
-                    wraps = -length <= given < 0
-                    whole = tuple(int(given) for given in index if _is_integer(given))
-                    self._log.outside(self._block, whole, self.shape, wraps=wraps)
-                    if not wraps:
-                        return np.asarray(np.zeros_like(self._array[tuple(0 if _is_integer(i) else i for i in index)]))
+        of_axes = [given for given in index if given is not None and given is not Ellipsis]
+        if len(of_axes) > self.ndim:
+            raise IndexError(f"'{self._block.name}' has {self.ndim} axes, found {len(of_axes)} indices")
+        if any(given is Ellipsis for given in index):
+            whole = [given for given in index if given is not None]
+            place = next(place for place, given in enumerate(whole) if given is Ellipsis)
+            of_axes[place:place] = [slice(None)] * (self.ndim - len(of_axes))
+        for given, length in zip(of_axes, self.shape, strict=False):
+            if _is_integer(given) and not 0 <= _as_integer(given) < length:
+                wraps = -length <= given < 0
+                integers = tuple(int(given) for given in of_axes if _is_integer(given))
+                self._log.outside(self._block, integers, self.shape, wraps=wraps)
+                if not wraps:
+                    return np.asarray(np.zeros_like(self._array[tuple(0 if _is_integer(i) else i for i in index)]))
         part: Array = self._array[index]
         return part
 
@@ -177,6 +183,35 @@ class CheckedArray:
     def _loaded(value: Any) -> Any:
         """Return an element as an operand: booleans are Python's, as those of NumPy do not count as numbers."""
         return bool(value) if type(value) is np.bool_ else value
+
+
+class CheckedFlat:
+    """The elements of an array one after the other, the last axis running first, whatever their order in memory."""
+
+    def __init__(self, array: CheckedArray) -> None:
+        self._array = array
+
+    def __getitem__(self, index: Any) -> Any:
+        """Read an element."""
+        return self._array[self._place(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._array[self._place(index)] = value
+
+    def __len__(self) -> int:
+        return int(self._array.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def _place(self, index: Any) -> tuple[int, ...]:
+        """Return the place of an element; one outside is outside along the first axis."""
+        place: list[int] = []
+        rest = _as_integer(index)
+        for length in self._array.shape[:0:-1]:
+            rest, last = divmod(rest, length)
+            place.append(last)
+        return (rest, *reversed(place)) if self._array.ndim else ()
 
 
 class CheckedRecord:

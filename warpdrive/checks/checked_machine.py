@@ -15,7 +15,7 @@ from warpdrive.checks.arrays import CheckedArray
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.linking import Linker
 from warpdrive.checks.machine import Machine, Thread, ThreadLinker
-from warpdrive.checks.memory import Array, Block, like, mark_mixed
+from warpdrive.checks.memory import Block, like, mark_mixed, memory_of
 from warpdrive.checks.order import Order, forwards
 from warpdrive.checks.silent_log import Line, SilentLog
 from warpdrive.kernels.errors import KernelError
@@ -60,16 +60,23 @@ class CheckedMachine(Machine):
     def _checked(self, name: str, value: Any) -> Any:
         if isinstance(value, tuple):
             return like(value, (self._checked(f"{name}[{k}]", item) for k, item in enumerate(value)))
+        if isinstance(value, np.void):
+            return self._checked(name, memory_of(value))[0]
         if not isinstance(value, np.ndarray):
             return value
         self.arguments[name] = Block(name, value)
         return CheckedArray(value, self.arguments[name], self.log)
 
+    def _checked_constant(self, name: str, value: Any) -> Any:
+        if isinstance(value, np.void):
+            return self._checked_constant(name, memory_of(value))[0]
+        return CheckedArray(value, Block(name, value), self.log)
+
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
         """See :class:`Machine`."""
         intrinsics = self.intrinsics.__getitem__
         linker = CheckedLinker(source, self.function, intrinsics, call=arithmetic.stand_in, is_kernel=is_kernel)
-        linker.checked_constant = lambda name, array: CheckedArray(array, Block(name, array), self.log)
+        linker.checked_constant = self._checked_constant
         return linker
 
     def begin_block(self, block: int) -> None:
@@ -108,12 +115,19 @@ class CheckedMachine(Machine):
 class CheckedLinker(ThreadLinker):
     """Links a function so that it computes as compiled kernels do, and indexes constant arrays under supervision."""
 
-    checked_constant: Callable[[str, Array], CheckedArray]
+    checked_constant: Callable[[str, Any], Any]
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
         """See :class:`ast.NodeTransformer`."""
         operator = self.named(arithmetic.OPERATIONS[type(node.op)], node)
         return ast.copy_location(ast.Call(operator, [self.visit(node.left), self.visit(node.right)], []), node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:  # noqa: N802
+        """See :class:`ast.NodeTransformer`."""
+        operand = self.visit(node.operand)
+        if isinstance(node.op, ast.Invert):
+            return ast.copy_location(ast.Call(self.named(arithmetic.inverted, node), [operand], []), node)
+        return ast.copy_location(ast.UnaryOp(node.op, operand), node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:  # noqa: N802
         """``x += y`` as ``x = x + y``, where what ``x`` consists of is computed once."""
@@ -135,7 +149,7 @@ class CheckedLinker(ThreadLinker):
 
     def _linked(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
         value = self.value_of(node)
-        if isinstance(value, np.ndarray):
+        if isinstance(value, (np.ndarray, np.void)):
             return self.named(self.checked_constant(ast.unparse(node), value), node)
         return super()._linked(node)
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.launch import named_arguments
 from warpdrive.checks.machine import Machine
-from warpdrive.checks.memory import as_array, with_fields
+from warpdrive.checks.memory import with_fields
 from warpdrive.kernels.configuration import Configuration
 from warpdrive.kernels.kernel import Kernel, kernel
 
@@ -35,8 +36,8 @@ class Debugged:
             with np.errstate(all="ignore"):
                 machine.run([with_fields(value) for value in given.values()])
             for argument, array in zip(self.kernel.arguments_of(arguments, named), given.values(), strict=True):
-                if isinstance(array, np.ndarray) and not np.shares_memory(array, as_array(argument)):
-                    argument.copy_(argument.new_tensor(array))  # of a device: the kernel had a copy
+                if isinstance(argument, torch.Tensor) and argument.device.type != "cpu":  # the kernel had a copy
+                    argument.copy_(argument.new_tensor(array))
 
         return launch
 

@@ -102,7 +102,7 @@ def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
 
 def typed_argument(value: Any) -> Any:
     """Return the type numba gives an argument. Integers are as if written in the kernel: one may shape an array."""
-    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
     return types.literal(int(value)) if is_integer else numba.typeof(value)
 
 

@@ -242,8 +242,10 @@ class ThreadLinker(Linker):
         return node
 
     def _linked(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
-        linked = super()._linked(node)
-        if linked is not None and path_of(self.value_of(node)) == "laneid":
+        linked, value = super()._linked(node), self.value_of(node)
+        if isinstance(value, (np.ndarray, np.void)):
+            return self.named(with_fields(value), node)
+        if linked is not None and path_of(value) == "laneid":
             return ast.copy_location(ast.Attribute(linked, "lane", ast.Load()), node)
         return linked
 

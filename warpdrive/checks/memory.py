@@ -95,9 +95,20 @@ def as_array(value: Any) -> Any:
 
 
 def with_fields(value: Any) -> Any:
-    """Return an array of records such that a record's fields are attributes, as in a kernel; others as they are."""
+    """Return a record, or an array of them, such that fields are attributes, as in a kernel; others as they are."""
+    if isinstance(value, np.void):
+        return memory_of(value).view(np.recarray)[0]
     is_structured = isinstance(value, np.ndarray) and value.dtype.names is not None
     return value.view(np.recarray) if is_structured else value
+
+
+def memory_of(record: np.void) -> Array:
+    """Return the memory of a record as an array of one."""
+    address = np.frombuffer(record, np.uint8).ctypes.data
+    memory: Any = (ctypes.c_char * record.nbytes).from_address(address)
+    memory.owner = record  # which lives as long as the array
+    array: Array = np.ndarray((1,), record.dtype, memory)
+    return array
 
 
 def like(value: Any, items: Iterable[Any]) -> Any:
@@ -109,6 +120,8 @@ def named_arrays(name: str, value: Any) -> dict[str, Array]:
     """Return the arrays of an argument, which may be a tuple of some, by what a kernel calls them."""
     if isinstance(value, tuple):
         return {key: array for k, item in enumerate(value) for key, array in named_arrays(f"{name}[{k}]", item).items()}
+    if isinstance(value, np.void):
+        return {name: memory_of(value)}
     return {name: value} if isinstance(value, np.ndarray) else {}
 
 
@@ -123,10 +136,10 @@ def copies(values: Sequence[Any]) -> list[Any]:
     def copy(value: Any) -> Any:
         if isinstance(value, tuple):
             return like(value, map(copy, value))
+        if isinstance(value, np.void) or (isinstance(value, np.ndarray) and value.size == 0):
+            return value.copy()
         if not isinstance(value, np.ndarray):
             return value
-        if value.size == 0:
-            return value.copy()
         own_low, _ = _extent(value)
         low = next(low for low, high in extents if low <= own_low < high)
         offset = value.ctypes.data - low

@@ -9,8 +9,11 @@ import numpy as np
 
 
 def dtype_text(dtype: np.dtype[Any]) -> str:
-    """Return the text of a dtype: its name, or for a structured one where each field lies."""
-    return dtype.name if dtype.fields is None else repr(_description(dtype))
+    """Return the text of a dtype: its name, or what NumPy takes for it; for a structured one where each field lies."""
+    if dtype.fields is not None:
+        return repr(_description(dtype))
+    text: str = dtype.str if dtype.kind in "SU" else dtype.name
+    return text
 
 
 def dtype_of(text: str) -> np.dtype[Any]:

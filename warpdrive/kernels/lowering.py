@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.inline import inline
 from warpdrive.kernels.local_arrays import name_local_arrays
 from warpdrive.kernels.regions import Part, split
@@ -33,8 +34,9 @@ class ResolvedKernel:
         """Return a text that is the same for kernels that compile to the same code."""
         functions = [*self.function.callees(), self.function]
         parts = [f"{f.name}({f.parameters}): {[ast.dump(statement) for statement in f.body]}" for f in functions]
-        constants = {name: _content_of(value) for name, value in self.table.constants.items()}
-        return "\n".join([*parts, repr(constants), repr(self.table.imports), repr(self.table.shared)])
+        table = self.table
+        constants = {name: _content_of(value) for name, value in table.constants.items()}
+        return "\n".join([*parts, repr(constants), repr(table.imports), repr(table.classes), repr(table.shared)])
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def lower(kernel: ResolvedKernel, arrays: Collection[str]) -> LoweredKernel:
 def _content_of(value: Any) -> Any:
     """Return something whose text is the same for the same constants alone: that of a large array leaves most out."""
     if isinstance(value, tuple):
-        return tuple(_content_of(part) for part in value)
+        return (AuthorsClass.of(type(value)), *map(_content_of, value))
     return (type(value).__name__, *(getattr(value, name, None) for name in ("dtype", "shape")), _bytes(value))
 
 

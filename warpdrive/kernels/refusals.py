@@ -28,6 +28,23 @@ _INSTEAD = {
 }
 
 
+_MAKES_ARRAYS = (
+    *("array", "asarray", "zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like"),
+    *("arange", "linspace", "eye", "identity", "copy", "concatenate", "stack", "vstack", "hstack", "append"),
+    *("sort", "argsort", "cumsum", "cumprod", "meshgrid", "repeat", "tile", "unique"),
+)
+
+
+def refuses_of_numpy(name: str) -> str:
+    """Return why a kernel cannot use a function of NumPy, or nothing if it perhaps can."""
+    if name not in _MAKES_ARRAYS:
+        return ""
+    return (
+        f"np.{name} makes an array, which takes new memory: use cuda.local.array or cuda.shared.array, and compute "
+        "element by element, in a loop"
+    )
+
+
 def refusal(path: str) -> str:
     """Return what to say of something of ``numba.cuda`` that kernels cannot use, by its dotted name there."""
     instead = _INSTEAD.get(path.split(".")[0], _HOST if path in _host_names() else "")

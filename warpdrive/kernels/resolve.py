@@ -20,6 +20,8 @@ from typing import Any, cast
 import numpy as np
 
 from warpdrive.errors import nearest
+from warpdrive.kernels.absent import without_absent
+from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import place, refuse
 from warpdrive.kernels.kernel import DeviceFunction
@@ -40,7 +42,7 @@ from warpdrive.kernels.language import (
     intrinsic_of,
     is_cuda_module,
 )
-from warpdrive.kernels.refusals import refusal, refused_path
+from warpdrive.kernels.refusals import refusal, refused_path, refuses_of_numpy
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -64,14 +66,15 @@ DTYPE = ".dtype"
 class Table:
     """What the resolved functions of one kernel share, by the name used for it.
 
-    That is constants, library functions, the shape and dtype of each array in shared memory, and, by its number, what
-    the author is told of each exception that the kernel may raise.
+    That is constants, library functions, named tuples and enumerations, the shape and dtype of each array in shared
+    memory, and, by its number, what the author is told of each exception that the kernel may raise.
     """
 
     constants: dict[str, Any] = field(default_factory=dict)
     shared: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    classes: dict[str, AuthorsClass] = field(default_factory=dict)
     _functions: dict[tuple[Any, ...], Function] = field(default_factory=dict)
     _in_progress: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -158,6 +161,11 @@ def _dtype_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[s
     return needed & {known for name in source.parameters for known in (name, name + DTYPE)}
 
 
+def unassigned_parameters(source: FunctionSource) -> set[str]:
+    """Return the parameters of a function that it assigns nothing else to."""
+    return set(source.parameters) - stored_names(source.tree.body)
+
+
 def source_of(value: Any) -> FunctionSource | None:
     """Return the source of a value that can be called as a device function, or None if it cannot."""
     if isinstance(value, DeviceFunction):
@@ -200,7 +208,8 @@ class _Resolver(ast.NodeTransformer):
             if name.startswith(GENERATED):
                 refuse(self.source.tree, f"names that begin with '{GENERATED}' belong to the library")
         body = [copy_tree(statement) for statement in self.source.tree.body if not _is_docstring(statement)]
-        return [self.visit(statement) for statement in self._without_aliases(body)]
+        resolved = [self.visit(statement) for statement in self._without_aliases(body)]
+        return without_absent(resolved) if any(value is None for value in self.constants.values()) else resolved
 
     def _without_aliases(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """Put ``cuda.threadIdx`` itself where a variable stands for it, as after ``thread = cuda.threadIdx``."""
@@ -347,13 +356,21 @@ class _Resolver(ast.NodeTransformer):
             return IntrinsicName.of(value.path, node)
         if isinstance(value, float) and not math.isfinite(value):
             return self._constant(node, value)
-        if type(value) in LITERALS:
+        if value is None or type(value) in (*LITERALS, str):
             return at(node, ast.Constant(value))
         if isinstance(value, enum.IntEnum):
             return at(node, ast.Constant(int(value)))
+        if isinstance(value, enum.Enum):
+            return at(node, ast.Attribute(self._reference(node, type(value)), value.name, ast.Load()))
         if isinstance(value, (np.generic, np.ndarray)) or _is_tuple_of_constants(value):
             return self._constant(node, value)
+        described = AuthorsClass.of(value)
+        if described is not None:
+            self.table.classes[described.alias] = described
+            return at(node, ast.Name(described.alias, ast.Load()))
         imported = _importable(value)
+        if imported is not None and imported[0] == "numpy" and refuses_of_numpy(imported[1]):
+            refuse(node, refuses_of_numpy(imported[1]))
         if imported is not None:
             alias = f"{GENERATED}{imported[0].replace('.', '_')}_{imported[1]}"
             self.table.imports[alias] = imported
@@ -361,10 +378,11 @@ class _Resolver(ast.NodeTransformer):
         refuse(
             node,
             f"'{ast.unparse(node)}' is a {type(value).__name__}; a kernel can use numbers, NumPy arrays, tuples of "
-            "these, functions, and what numba knows of math, cmath and numpy",
+            "these, strings, named tuples, enumerations, functions, and what numba knows of math, cmath and numpy",
         )
 
     def _constant(self, node: ast.expr, value: Any) -> ast.expr:
+        self.table.classes |= {named.alias: named for named in _named_tuples(value)}
         constants = self.table.constants
         name = next((name for name, known in constants.items() if known is value), None)
         if name is None:
@@ -390,10 +408,15 @@ class _Resolver(ast.NodeTransformer):
                 baked[name] = _dtype(callee.defaults[parameter])
             if baked[name] is None:
                 refuse(node, f"the dtype of an array in '{callee.name}' is not known when the kernel is compiled")
+        defaults = {name: callee.defaults[name] for name in callee.parameters if name not in given}
+        values = {name: self.visit(node) for name, node in given.items() if name not in baked}
+        for name in unassigned_parameters(callee) - baked.keys():
+            value = values.get(name)
+            if (value is None and defaults[name] is None) or (isinstance(value, ast.Constant) and value.value is None):
+                baked[name] = None
         function = resolve(callee, baked, self.table)
         arguments = [
-            self.visit(given[name]) if name in given else self._default(node, callee.defaults[name])
-            for name in function.parameters
+            values[name] if name in values else self._reference(node, defaults[name]) for name in function.parameters
         ]
         return at(node, ast.Call(FunctionName.of(function, node), arguments, []))
 
@@ -418,11 +441,6 @@ class _Resolver(ast.NodeTransformer):
             if name not in given and name not in callee.defaults:
                 refuse(node, f"'{callee.name}' needs an argument for its parameter '{name}'")
         return given
-
-    def _default(self, node: ast.expr, value: Any) -> ast.expr:
-        if value is None:
-            return at(node, ast.Constant(None))
-        return self._reference(node, value)
 
     def _array(self, node: ast.Call, path: str) -> ast.expr:
         arguments = dict(zip(("shape", "dtype"), node.args, strict=False))
@@ -615,6 +633,15 @@ def _is_tuple_of_constants(value: Any) -> bool:
     """Whether a value is a tuple of numbers, arrays and such tuples."""
     kinds = (*LITERALS, np.generic, np.ndarray)
     return isinstance(value, tuple) and all(isinstance(item, kinds) or _is_tuple_of_constants(item) for item in value)
+
+
+def _named_tuples(value: Any) -> list[AuthorsClass]:
+    """Return the classes of the named tuples in a constant."""
+    if not isinstance(value, tuple):
+        return []
+    described = AuthorsClass.of(type(value))
+    inner = [named for item in value for named in _named_tuples(item)]
+    return inner if described is None else [described, *inner]
 
 
 def _is_number_or_type(value: Any) -> bool:

@@ -56,7 +56,7 @@ def find_uniform(
     """Return what all threads of a block agree on in a straightened, inlined body."""
     assigned = stored_names(body)
     tallies = {name for name in assigned if name.startswith(TALLY)}  # read behind the barrier that ends the counting
-    constants = {*(set(parameters) - set(arrays)), *table.constants, *table.imports, *tallies}
+    constants = {*(set(parameters) - set(arrays)), *table.constants, *table.imports, *table.classes, *tallies}
     candidates = assigned - set(parameters) - tallies
     while True:
         uniform = Uniform(candidates, constants, arrays)

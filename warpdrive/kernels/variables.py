@@ -105,7 +105,8 @@ def _constant_names(
     regions: list[Region], parameters: Collection[str], arrays: Collection[str], table: Table
 ) -> set[str]:
     assigned = stored_names(statement for region in regions for statement in region.statements)
-    return (set(parameters) - set(arrays) - assigned) | {*table.constants, *table.imports, *table.shared}
+    fixed = (table.constants, table.imports, table.classes, table.shared)
+    return (set(parameters) - set(arrays) - assigned).union(*fixed)
 
 
 def _recomputed(assignments: dict[str, ast.Assign], constant: set[str]) -> dict[str, ast.Assign]:

@@ -15,7 +15,6 @@ from numba.cuda import syncthreads
 import warpdrive as wd
 
 NAMES = {"speed": 1}
-MODE = "fast"
 COUNT = 3
 
 
@@ -189,11 +188,6 @@ def dict_constant(out):
     out[0] = NAMES["speed"]  # here
 
 
-def string_constant(out):
-    if MODE == "fast":  # here
-        out[0] = 1
-
-
 def object_constant(out):
     out[0] = len(Thing())  # here
 
@@ -356,7 +350,6 @@ MISTAKES = [
     (argument_given_twice, ["'takes_two' is given 'x' twice"]),
     (starred_arguments, ["starred arguments are not part"]),
     (dict_constant, ["'NAMES' is a dict"]),
-    (string_constant, ["'MODE' is a str"]),
     (object_constant, ["'Thing' is a type"]),
     (reserved_name, ["'wd__'"]),
     (reserved_parameter, ["'wd__'"]),

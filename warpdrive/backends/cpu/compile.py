@@ -25,6 +25,7 @@ from warpdrive.backends.cpu.generate import (
 )
 from warpdrive.backends.cpu.module_writer import GeneratedModule
 from warpdrive.backends.cpu.slot_types import infer_slots, known_slots
+from warpdrive.kernels.classes import authors_class
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
@@ -90,6 +91,7 @@ def _generate(
     launch: LaunchKind,
     origins: dict[str, GeneratedModule],
 ) -> None:
+    kernel.table.classes.update((named.alias, named) for kind in kinds.values() for named in kind.classes())
     functions_module = cache.module_name(key, "functions")
     functions = generate_functions(kernel)
     origins["functions"] = functions
@@ -118,7 +120,9 @@ def _twin_function(twin: GeneratedModule) -> Any:
 
 def _numba_type(kind: ArgumentKind) -> types.Type:
     if kind.parts is not None:
-        return types.BaseTuple.from_types([_numba_type(part) for part in kind.parts])
+        named = kind.named
+        made = None if named is None else authors_class(named.base, named.name, named.members)
+        return types.BaseTuple.from_types([_numba_type(part) for part in kind.parts], made)
     if not kind.dtype:
         return types.none
     element = numba.from_dtype(dtype_of(kind.dtype))
@@ -132,13 +136,27 @@ def _errors_at_their_origin(kernel: ResolvedKernel, origins: Mapping[str, Genera
         yield
     except NumbaError as error:
         text = str(error)
-        places = (_origin(file, int(line), origins) for file, line in re.findall(r'File "([^"]+)", line (\d+)', text))
+        named = (match.groups() for match in re.finditer(_PLACE, text, re.MULTILINE))
+        places = (_origin(a or b, int(m or n), origins) for a, m, b, n in named)
         found = next((place for place in places if place is not None), None)
         source = kernel.function.source
         file, line = found or (source.file, source.tree.lineno)
         raise KernelError(
             f"{file}:{line}: kernel '{source.name}' cannot be compiled: {_first_sentence(text)}"
         ) from error
+
+
+_PLACE = r'File "([^"]+)", line (\d+)|^During: .* at (\S+) \((\d+)\)$'
+"""How numba says where it was, of what it types and of what it compiles."""
+
+_TAKES_MEMORY = "this takes new memory, which a kernel cannot: compute and assign element by element, in a loop"
+_IN_WORDS = {
+    "NRT required but not enabled": _TAKES_MEMORY,
+    "_ol_array_allocate(": _TAKES_MEMORY,
+    "Only accept returning of array passed into the function as argument": "this may copy the array, which takes new "
+    "memory, which a kernel cannot: use reshape",
+}
+"""What numba says, by a part of it, as an author understands it."""
 
 
 def _origin(file: str, line: int, origins: Mapping[str, GeneratedModule]) -> tuple[str, int] | None:
@@ -150,12 +168,14 @@ def _origin(file: str, line: int, origins: Mapping[str, GeneratedModule]) -> tup
 def _first_sentence(text: str) -> str:
     """Return what numba's message says first, without its headings."""
     text = re.sub(r"\x1b\[[0-9;]*m|, defined at \S+ \(\d+\)", "", text)
-    text = re.sub(rf"\b{GENERATED}(own_|\d+_|builtins_|numpy_|math_)?|(?<=\w)\.\d+(?=')", "", text)
-    text = text.replace("NRT required but not enabled", "this takes new memory, which a kernel cannot")
+    text = re.sub(rf"\b{GENERATED}(own_|\d+_|class_[0-9a-f]+_|builtins_|numpy_|math_)?|(?<=\w)\.\d+(?=')", "", text)
+    text = text.replace("- Resolution failure for literal arguments:", "numba cannot compile this for a kernel:")
+    text = text.replace(" npy_", " ")
     ours = re.search(r"TypingError: (cuda\..+)", text)
     if ours:
         return ours[1]
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith("Failed in")]
     signature = next((line.removeprefix(">>> ") for line in said if line.startswith(">>> ")), "")
-    return f"{said[0]} {signature}".rstrip() if said else text
+    sentence = f"{said[0]} {signature}".rstrip() if said else text
+    return next((meant for part, meant in _IN_WORDS.items() if part in sentence), sentence)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpdrive.backends.cpu.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
+from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.configuration import Configuration, Dimensions
 from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, INDICES, MIND_WIDTH
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults
@@ -83,6 +84,7 @@ class ArgumentKind:
     """What the machine code depends on of an argument; ``rank`` is None for a number.
 
     ``dtype`` is text of :mod:`warpdrive.kernels.dtypes`, or empty: then the argument is a tuple of ``parts``, or None.
+    ``named`` describes the class of a named tuple.
     """
 
     dtype: str
@@ -90,6 +92,12 @@ class ArgumentKind:
     layout: str = "C"
     readonly: bool = False
     parts: tuple[ArgumentKind, ...] | None = None
+    named: AuthorsClass | None = None
+
+    def classes(self) -> list[AuthorsClass]:
+        """Return the classes of the named tuples in it."""
+        inner = [described for part in self.parts or () for described in part.classes()]
+        return inner if self.named is None else [self.named, *inner]
 
     @property
     def words(self) -> int:
@@ -374,7 +382,7 @@ def _load_text(kind: ArgumentKind, table: str, place: int, loaders: list[str]) -
         for part in kind.parts:
             parts.append(_load_text(part, table, place, loaders) + ", ")
             place += part.words
-        return f"({''.join(parts)})"
+        return f"{kind.named.alias if kind.named else ''}({''.join(parts)})"
     if not kind.dtype:
         return "None"
     name = f"{GENERATED}load_{len(loaders)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +20,14 @@ from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.generate import ArgumentKind, LaunchKind
 from warpdrive.backends.cpu.workers import get_num_threads, launch_on_all_cores, parts_of
+from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.configuration import Configuration, Dimensions, dimensions
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.language import DYNAMIC
 from warpdrive.kernels.lowering import resolve_kernel
-from warpdrive.kernels.resolve import DTYPE, dtype_parameters, shape_parameters
+from warpdrive.kernels.resolve import DTYPE, dtype_parameters, shape_parameters, unassigned_parameters
 
 Array = npt.NDArray[Any]
 
@@ -77,7 +79,7 @@ class _BoundKernel:
             else:
                 kinds[name] = _kind(kernel, name, arguments[name], leaves)
         launch_kind = LaunchKind.of(configuration)
-        key = (*baked.values(), *kinds.values(), launch_kind)
+        key = (*baked.items(), *kinds.items(), launch_kind)
         if key not in known.compiled:
             known.compiled[key] = _compile(kernel, baked, kinds, launch_kind)
         self._compiled = known.compiled[key]  # keeps the machine code in memory
@@ -138,7 +140,7 @@ def _make_launcher(kernel: Kernel, configuration: Configuration) -> Callable[...
 
 
 def _compile(
-    kernel: Kernel, baked: Mapping[str, int], kinds: Mapping[str, ArgumentKind], launch_kind: LaunchKind
+    kernel: Kernel, baked: Mapping[str, int | None], kinds: Mapping[str, ArgumentKind], launch_kind: LaunchKind
 ) -> CompiledKernel:
     arrays = {name + DTYPE: kind for name, kind in kinds.items() if kind.rank is not None}
     dtypes = {name: dtype_of(arrays[name].dtype) for name in dtype_parameters(kernel.source) & arrays.keys()}
@@ -152,9 +154,10 @@ def _compile(
     return compile_kernel(resolved, kinds, launch_kind if is_dynamic else replace(launch_kind, shared_bytes=0))
 
 
-def _baked(kernel: Kernel, names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, int]:
-    """Return the values of the parameters that must be known when the kernel is compiled."""
-    baked = {}
+def _baked(kernel: Kernel, names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return the values of the parameters that must be known when the kernel is compiled, and those that are None."""
+    absent = (name for name in unassigned_parameters(kernel.source) if arguments[name] is None)
+    baked: dict[str, int | None] = dict.fromkeys(absent)
     for name in names:
         if not isinstance(arguments[name], (int, np.integer)):
             raise KernelError(f"{kernel.where}: '{name}' is the shape of an array, so it must be an integer")
@@ -184,13 +187,17 @@ def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
             ) from None
     if isinstance(value, np.ndarray):
         return value
+    if isinstance(value, np.void):  # a record: what the kernel writes is written to it
+        return np.frombuffer(value, value.dtype)
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return _number(value)
     advice = ""
     if hasattr(value, "__cuda_array_interface__"):
         advice = ": copy it to the host, or give the CPU backend the NumPy array itself"
-    elif isinstance(value, (list, tuple)):
-        advice = ": make it an array with np.array(...)" if isinstance(value, list) else ": make it a plain tuple"
+    elif isinstance(value, list):
+        advice = ": make it an array with np.array(...), or a tuple"
+    elif isinstance(value, enum.Enum):
+        advice = ": pass its value"
     raise KernelError(
         f"argument '{name}' of kernel '{kernel.source.name}' is a {type(value).__name__}; a kernel takes NumPy arrays, "
         f"CPU tensors, numbers, None, and tuples of these{advice}"
@@ -199,9 +206,9 @@ def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
 
 def _kind(kernel: Kernel, name: str, value: Any, leaves: list[tuple[Any, Array | None]]) -> ArgumentKind:
     """Return the kind of an argument; what it consists of is added to ``leaves``, each with its array."""
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+    if isinstance(value, tuple):
         parts = [_kind(kernel, f"{name}[{index}]", part, leaves) for index, part in enumerate(value)]
-        return ArgumentKind("", None, parts=tuple(parts))
+        return ArgumentKind("", None, parts=tuple(parts), named=AuthorsClass.of(type(value)))
     if value is None:
         leaves.append((value, None))
         return ArgumentKind("", None)
@@ -212,9 +219,17 @@ def _kind(kernel: Kernel, name: str, value: Any, leaves: list[tuple[Any, Array |
     if kind is None:
         raise KernelError(
             f"argument '{name}' of kernel '{kernel.source.name}' has dtype {array.dtype}, "
-            "which the CPU backend does not compute with"
+            f"which the CPU backend does not compute with{_instead_of(array.dtype)}"
         )
     return kind
+
+
+def _instead_of(dtype: np.dtype[Any]) -> str:
+    if dtype == np.float16:
+        return ": convert it with .astype(np.float32)"
+    if not dtype.isnative:
+        return ", as its bytes are in another order than this machine's: convert it with .astype(dtype.newbyteorder())"
+    return ""
 
 
 @cache
@@ -232,10 +247,10 @@ def _kind_of(dtype: np.dtype[Any], rank: int | None, flags: int) -> ArgumentKind
 
 
 def _is_computable(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype, and each field of a structured one, is of numbers or times; numba has float16 on GPUs alone."""
+    """Whether a dtype, and each field of a structured one, is of what numba has here: it has float16 only on GPUs."""
     if dtype.fields is not None:
         return all(_is_computable(field[0].base) for field in dtype.fields.values())
-    return dtype.kind in "biufcmM" and dtype != np.float16
+    return dtype.kind in "biufcmMSU" and dtype != np.float16
 
 
 def _rooms(compiled: CompiledKernel, parts: int, block: Dimensions) -> list[Array]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from warpdrive.backends.cpu import atomics, intrinsics, mathematics, scalars
+from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.language import ATOMIC_DTYPES, DIMENSIONS, INDICES, SCALARS, WARP
@@ -224,6 +225,7 @@ def _header_text(table: Table) -> str:
         "from numba import cfunc, njit",
         f"from builtins import len as {LEN}, range as {RANGE}",
         f"from numpy import int32 as {GENERATED}int32",
+        "from warpdrive.kernels.classes import authors_class",
         "from warpdrive.kernels.dtypes import dtype_of",
     ]
     lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, not_negative, stack_array, view")
@@ -232,6 +234,8 @@ def _header_text(table: Table) -> str:
         if module == "math" and name in mathematics.REPLACED:
             module = mathematics.__name__
         lines.append(f"from {module} import {name} as {alias}")
+    for alias, described in table.classes.items():
+        lines.append(f"{alias} = authors_class{(described.base, described.name, described.members)!r}")
     for name, value in table.constants.items():
         lines.append(f"{name} = {_constant_text(value)}")
     return "\n".join(lines)
@@ -244,5 +248,7 @@ def _constant_text(value: Any) -> str:
     if isinstance(value, np.generic):
         return f"np.ndarray((), dtype_of({dtype_text(value.dtype)!r}), {value.tobytes()!r})[()]"
     if isinstance(value, tuple):
-        return f"({''.join(_constant_text(item) + ', ' for item in value)})"
+        named = AuthorsClass.of(type(value))
+        items = "".join(_constant_text(item) + ", " for item in value)
+        return f"({items})" if named is None else f"{named.alias}({items})"
     return f"float({str(value)!r})" if isinstance(value, float) else repr(value)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import pickle
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 from numba import types
-from numba.core import compiler, typed_passes
+from numba.core import compiler
+from numba.core.bytecode import ByteCode, FunctionIdentity
 from numba.core.registry import cpu_target
+from numba.core.typed_passes import NopythonTypeInference
 from numba.np.numpy_support import as_dtype
 
 from warpdrive.backends.cpu.generate import Slot
@@ -49,24 +51,35 @@ def infer_slots(kernel: LoweredKernel, twin: FunctionType, argument_types: Seque
     the types do not fit, and :class:`KernelError` for a variable of a type that cannot be kept.
     """
     known = known_slots(kernel)
-    indices = [types.int64] * len(INDICES)
-    typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
-    typing_context.refresh()
-    code = compiler.run_frontend(twin)
-    inferred = typed_passes.type_inference_stage(
-        typing_context, target_context, code, tuple([*argument_types, *indices]), None
-    ).typemap
+    inferred = _inferred_types(twin, (*argument_types, *[types.int64] * len(INDICES)))
     slots = known.copy()
     for name in kernel.variables.kept:
         if name in known:
             continue
         # numba gives the values that a variable takes one after the other types, and names, of their own
         kinds = [types.unliteral(kind) for key, kind in inferred.items() if re.fullmatch(rf"{name}(\.\d+)?", key)]
-        kind = typing_context.unify_types(*kinds)
+        kind = cpu_target.typing_context.unify_types(*kinds) if kinds else types.int64  # of what is never reached
         slots[name] = _slot(kernel, name, kind or kinds[0])
     if any(slot.kind for slot in slots.values()):  # what is kept may lead to any local array: they must stay, too
         slots |= _local_arrays(kernel)
     return sorted(slots.values(), key=lambda slot: slot.name)
+
+
+def _inferred_types(function: FunctionType, arguments: tuple[types.Type, ...]) -> Mapping[str, types.Type]:
+    """Return the types of a function's variables, as numba infers them when it compiles the function."""
+    typing_context = cpu_target.typing_context
+    typing_context.refresh()
+    flags = compiler.Flags()
+    flags.error_model = "numpy"
+    state = compiler.Compiler(typing_context, cpu_target.target_context, None, arguments, None, flags, {}).state
+    state.func_id = FunctionIdentity.from_function(function)
+    state.bc = ByteCode(state.func_id)
+    passes = compiler.DefaultPassBuilder.define_untyped_pipeline(state)
+    passes.add_pass(NopythonTypeInference, "types")
+    passes.finalize()
+    passes.run(state)
+    types_of_variables: Mapping[str, types.Type] = state.typemap
+    return types_of_variables
 
 
 def _slot(kernel: LoweredKernel, name: str, kind: Any) -> Slot:
