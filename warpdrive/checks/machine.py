@@ -189,12 +189,16 @@ class Machine:
         return lambda rank: value(0) if rank == 1 else tuple(value(axis) for axis in range(rank))
 
     def _shared_array(self, site: int, name: str, shape: Any, dtype: Any, **_: Any) -> Any:
-        """Return a block's array of one place of the source; those of size 0 are all the dynamic memory."""
-        if site not in self.shared:
-            lengths = _lengths(shape)
+        """Return a block's array of one place of the source; those of size 0 are all the dynamic memory.
+
+        A function that is called with other shapes or dtypes has an array for each.
+        """
+        lengths, kind = _lengths(shape), _dtype(dtype)
+        key = (site, lengths, kind)
+        if key not in self.shared:
             buffer = self.dynamic if lengths == (0,) else None
-            self.shared[site] = self.array("shared", lengths, _dtype(dtype), name, buffer)
-        return self.shared[site]
+            self.shared[key] = self.array("shared", lengths, kind, name, buffer)
+        return self.shared[key]
 
     def _local_array(self, site: int, name: str, shape: Any, dtype: Any, **_: Any) -> Any:
         return self.array("local", _lengths(shape), _dtype(dtype), name)

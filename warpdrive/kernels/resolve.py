@@ -151,14 +151,22 @@ def _dtype_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[s
         value = _look_up(node.func, source, local_names)
         given = {word.arg: word.value for word in node.keywords if word.arg}
         if isinstance(value, Intrinsic) and value.path in ARRAYS:
-            needed |= {ast.unparse(dtype) for dtype in (*node.args[1:2], *given.values())}
+            needed |= {_whole(dtype) for dtype in (*node.args[1:2], *given.values())}
         elif (callee := source_of(value)) is not None:
             given |= dict(zip(callee.parameters, node.args, strict=False))
             for name in _dtype_parameters(callee, (*callers, source.tree)):
                 parameter = name.removesuffix(DTYPE)
                 if parameter in given:
-                    needed.add(ast.unparse(given[parameter]) + name[len(parameter) :])
-    return needed & {known for name in source.parameters for known in (name, name + DTYPE)}
+                    needed.add(_whole(given[parameter]) + name[len(parameter) :])
+    return needed & {known for name in unassigned_parameters(source) for known in (name, name + DTYPE)}
+
+
+def _whole(node: ast.expr) -> str:
+    """Return the text of an expression for an array or its dtype, where a view of an array is the array."""
+    if isinstance(node, ast.Attribute) and node.attr == "dtype":
+        return _whole(node.value) + DTYPE
+    is_field = isinstance(node, ast.Subscript) and isinstance(getattr(node.slice, "value", None), str)
+    return _whole(node.value) if isinstance(node, ast.Subscript) and not is_field else ast.unparse(node)
 
 
 def unassigned_parameters(source: FunctionSource) -> set[str]:
@@ -474,7 +482,7 @@ class _Resolver(ast.NodeTransformer):
         """Return the dtype that an expression stands for, or None if it stands for none that is known."""
         if isinstance(node, ast.Constant):
             return _dtype(node.value)
-        known = self.constants.get(ast.unparse(node))
+        known = self.constants.get(_whole(node))
         return known if isinstance(known, np.dtype) else _dtype(_look_up(node, self.source, self.local_names))
 
     def _compile_time(self, node: ast.expr, what: str) -> Any:

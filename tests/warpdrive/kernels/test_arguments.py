@@ -153,3 +153,59 @@ class OnAnotherDevice:
 def test_what_no_kernel_takes(value, said):
     with pytest.raises(wd.KernelError, match=said):
         wd.kernel(optional)[1, 4](np.zeros(4), value)
+
+
+def reversed_in(values):
+    """For each dtype, it has shared memory of its own."""
+    i = cuda.threadIdx.x
+    staged = cuda.shared.array(4, values.dtype)
+    staged[i] = values[i]
+    cuda.syncthreads()
+    return staged[3 - i]
+
+
+def of_their_dtypes(rows, out, other):
+    i = cuda.threadIdx.x
+    own = cuda.local.array(2, dtype=out.dtype)
+    own[0] = 3.9
+    out[i] = reversed_in(rows[0]) + own[0] + reversed_in(other)
+
+
+def replaced(values, out, other):
+    i = cuda.threadIdx.x
+    if other is None:
+        other = values
+    found = None
+    if i > 1:
+        found = values[i]
+    cuda.syncthreads()
+    out[i] = other[i]
+    if found is not None:
+        out[i] += found
+
+
+@pytest.mark.parametrize("made", [wd.kernel, wd.debug], ids=["kernel", "debug"])
+def test_arrays_of_a_kernel_have_the_dtypes_of_its_arguments(made):
+    for kind in (np.float64, np.float32):
+        rows, out = np.array([[0.5, 1.5, 2.5, 300]], kind), np.zeros(4, np.int64)
+        made(of_their_dtypes)[1, 4](rows, out, np.array([1, 2, 3, 4]))
+        assert out.tolist() == [300 + 3 + 4, 2 + 3 + 3, 1 + 3 + 2, 0 + 3 + 1]
+
+
+def test_a_dtype_that_is_not_known_is_refused():
+    def unknown(out):
+        mine = cuda.local.array(2, out.dtype)
+        other = cuda.local.array(2, mine.dtype)
+        out[0] = other.shape[0]
+
+    with pytest.raises(wd.KernelError, match=r"test_arguments.py:\d+: 'mine.dtype' is no dtype"):
+        wd.kernel(unknown)[1, 4](np.zeros(4))
+
+
+@pytest.mark.parametrize("made", [wd.kernel, wd.debug], ids=["kernel", "debug"])
+def test_none_is_replaced_and_lives_across_barriers(made):
+    values = np.arange(4.0) + 1
+    for other, expected in ((None, values), (values * 10, values * 10)):
+        out = np.zeros(4)
+        made(replaced)[1, 4](values, out, other)
+        np.testing.assert_array_equal(out, expected + np.array([0, 0, 3, 4]))

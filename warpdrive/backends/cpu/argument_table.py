@@ -151,7 +151,7 @@ def _can_be_replaced(value: Any) -> bool:
     """
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
-    return isinstance(value, (np.ndarray, torch.Tensor, float, complex, np.number, np.bool_))
+    return value is None or isinstance(value, (np.ndarray, torch.Tensor, float, complex, np.number, np.bool_))
 
 
 @cache

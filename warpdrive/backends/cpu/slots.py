@@ -16,6 +16,8 @@ KEPT = (types.Array, types.BaseTuple, types.Record, types.EnumMember, types.Rang
 
 def is_kept(kind: types.Type) -> bool:
     """Whether a value of this type can be kept by its bytes."""
+    if isinstance(kind, types.Optional):
+        return is_kept(kind.type)
     if isinstance(kind, types.BaseTuple):
         return all(is_kept(part) for part in kind)
     return isinstance(kind, (types.Number, types.Boolean, types.NPDatetime, types.NPTimedelta, *KEPT))
