@@ -113,3 +113,24 @@ def test_blocks_of_one_thread(check, kernel, count):
     assert len(lower(resolve_kernel(kernel.source, {}), kernel.parameters[:4]).stretches) == count
     *in_two_rows, _ = check(kernel, (BLOCKS // 2, 2), 1, *arrays, 7)
     assert len(in_two_rows) == 4
+
+
+@wd.kernel
+def one_at_a_time(lock, total, order):
+    """Blocks that wait for each other's critical sections, which on a GPU they may."""
+    env = cuda.blockIdx.x
+    while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+        pass
+    cuda.syncthreads()
+    total[0] = total[0] + env
+    order[env] = total[1]
+    total[1] += 1
+    cuda.syncthreads()
+    cuda.atomic.exch(lock, 0, 0)
+
+
+def test_blocks_may_wait_for_each_other():
+    lock, total, order = np.zeros(1, np.int32), np.zeros(2, np.int64), np.zeros(BLOCKS, np.int64)
+    one_at_a_time[BLOCKS, 1](lock, total, order)
+    assert total.tolist() == [BLOCKS * (BLOCKS - 1) // 2, BLOCKS]
+    assert sorted(order.tolist()) == list(range(BLOCKS))
