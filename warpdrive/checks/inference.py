@@ -21,8 +21,8 @@ from numba.extending import typeof_impl
 from warpdrive.backends.cpu import scalars
 from warpdrive.backends.cpu.mathematics import replacement
 from warpdrive.checks.linking import Linker, has_barrier
+from warpdrive.kernels.compile_time import shape_parameters
 from warpdrive.kernels.language import SCALARS
-from warpdrive.kernels.resolve import shape_parameters
 from warpdrive.kernels.source import FunctionSource
 
 

@@ -16,8 +16,8 @@ from numba import cuda
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import python_function
 from warpdrive.kernels.language import ATOMIC_DTYPES, SCALARS
+from warpdrive.kernels.names import source_of
 from warpdrive.kernels.refusals import refusal, refused_path
-from warpdrive.kernels.resolve import source_of
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 

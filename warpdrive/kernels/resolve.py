@@ -11,7 +11,6 @@ import ast
 import builtins
 import enum
 import math
-import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,15 +21,21 @@ import numpy as np
 from warpdrive.errors import nearest
 from warpdrive.kernels.absent import without_absent
 from warpdrive.kernels.classes import AuthorsClass
+from warpdrive.kernels.compile_time import (
+    DTYPE,
+    dtype_parameters,
+    place_of_dtype,
+    shape_parameters,
+    unassigned_parameters,
+    with_local_constants,
+)
 from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import place, refuse
-from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     ARRAYS,
     BARRIER,
     DIMENSIONS,
     DYNAMIC,
-    KERNEL_LIBRARY,
     LARGEST_ARRAY,
     PARAMETERS,
     SUPPORTED,
@@ -38,12 +43,19 @@ from warpdrive.kernels.language import (
     VOTES,
     WARP_BARRIER,
     Intrinsic,
-    intrinsic_named,
-    intrinsic_of,
-    is_cuda_module,
 )
-from warpdrive.kernels.refusals import refusal, refused_path, refuses_of_numpy
-from warpdrive.kernels.source import FunctionSource, read_function
+from warpdrive.kernels.names import (
+    LITERALS,
+    LOCAL,
+    dtype_named,
+    importable,
+    local_names_of,
+    look_up,
+    names_in,
+    source_of,
+)
+from warpdrive.kernels.refusals import refuses_of_numpy
+from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import (
     GENERATED,
     FunctionName,
@@ -55,11 +67,6 @@ from warpdrive.kernels.syntax import (
     stored_names,
     walk,
 )
-
-LITERALS = (bool, int, float, complex)
-
-DTYPE = ".dtype"
-"""What follows a parameter's name where its dtype is meant, among what is known when a function is compiled."""
 
 
 @dataclass
@@ -103,87 +110,6 @@ class Function:
         return list(found.values())
 
 
-def shape_parameters(source: FunctionSource) -> set[str]:
-    """Return the parameters of a function whose values must be known when it is compiled.
-
-    They are those that give the shape of a local or shared array, there or in a function that is called there.
-    """
-    return _shape_parameters(source, ())
-
-
-def _shape_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[str]:
-    needed: set[str] = set()
-    if source.tree in callers:
-        return needed
-    local_names = _local_names(source)
-    for node in walk(source.tree.body):
-        if not isinstance(node, ast.Call):
-            continue
-        value = _look_up(node.func, source, local_names)
-        if isinstance(value, Intrinsic) and value.path in ARRAYS:
-            shapes = node.args[:1] or [word.value for word in node.keywords if word.arg == "shape"]
-            needed |= {name for shape in shapes for name in _names(_with_local_constants(shape, source))}
-        elif (callee := source_of(value)) is not None:
-            inner = _shape_parameters(callee, (*callers, source.tree))
-            given = dict(zip(callee.parameters, node.args, strict=False))
-            given |= {word.arg: word.value for word in node.keywords if word.arg}
-            sizes = [_with_local_constants(given[parameter], source) for parameter in inner & given.keys()]
-            needed |= {name for size in sizes for name in _names(size)}
-    return needed & set(source.parameters)
-
-
-def dtype_parameters(source: FunctionSource) -> set[str]:
-    """Return what must be known of a function's parameters for the dtypes of its local and shared arrays.
-
-    That is ``"p"`` for a parameter that is a dtype, and ``"p.dtype"`` for one that is an array whose dtype is taken.
-    """
-    return _dtype_parameters(source, ())
-
-
-def _dtype_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[str]:
-    needed: set[str] = set()
-    if source.tree in callers:
-        return needed
-    local_names = _local_names(source)
-    for node in walk(source.tree.body):
-        if not isinstance(node, ast.Call):
-            continue
-        value = _look_up(node.func, source, local_names)
-        given = {word.arg: word.value for word in node.keywords if word.arg}
-        if isinstance(value, Intrinsic) and value.path in ARRAYS:
-            needed |= {_whole(dtype) for dtype in (*node.args[1:2], *given.values())}
-        elif (callee := source_of(value)) is not None:
-            given |= dict(zip(callee.parameters, node.args, strict=False))
-            for name in _dtype_parameters(callee, (*callers, source.tree)):
-                parameter = name.removesuffix(DTYPE)
-                if parameter in given:
-                    needed.add(_whole(given[parameter]) + name[len(parameter) :])
-    return needed & {known for name in unassigned_parameters(source) for known in (name, name + DTYPE)}
-
-
-def _whole(node: ast.expr) -> str:
-    """Return the text of an expression for an array or its dtype, where a view of an array is the array."""
-    if isinstance(node, ast.Attribute) and node.attr == "dtype":
-        return _whole(node.value) + DTYPE
-    is_field = isinstance(node, ast.Subscript) and isinstance(getattr(node.slice, "value", None), str)
-    return _whole(node.value) if isinstance(node, ast.Subscript) and not is_field else ast.unparse(node)
-
-
-def unassigned_parameters(source: FunctionSource) -> set[str]:
-    """Return the parameters of a function that it assigns nothing else to."""
-    return set(source.parameters) - stored_names(source.tree.body)
-
-
-def source_of(value: Any) -> FunctionSource | None:
-    """Return the source of a value that can be called as a device function, or None if it cannot."""
-    if isinstance(value, DeviceFunction):
-        return value.source
-    function = getattr(value, "py_func", value)
-    if isinstance(function, types.FunctionType) and not _is_of_a_library(function):
-        return read_function(function)
-    return None
-
-
 def resolve(source: FunctionSource, constants: Mapping[str, Any], table: Table) -> Function:
     """Resolve a function and all it calls.
 
@@ -209,7 +135,7 @@ def resolve(source: FunctionSource, constants: Mapping[str, Any], table: Table) 
 class _Resolver(ast.NodeTransformer):
     def __init__(self, source: FunctionSource, constants: Mapping[str, Any], table: Table) -> None:
         self.source, self.constants, self.table = source, constants, table
-        self.local_names = _local_names(source)
+        self.local_names = local_names_of(source)
 
     def resolve_body(self) -> list[ast.stmt]:
         for name in self.source.parameters:
@@ -225,7 +151,7 @@ class _Resolver(ast.NodeTransformer):
         stands_for: dict[str, ast.expr] = {}
         for node in walk(body):
             for target, value in _assignments(node):
-                known = _look_up(value, self.source, self.local_names)
+                known = look_up(value, self.source, self.local_names)
                 if isinstance(known, Intrinsic) and known.path in DIMENSIONS and isinstance(target, ast.Name):
                     if stores.count(target.id) > 1:
                         refuse(node, f"a variable that stands for {known!r} is assigned once")
@@ -254,7 +180,7 @@ class _Resolver(ast.NodeTransformer):
         return self._resolved(node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        value = _look_up(node.func, self.source, self.local_names)
+        value = look_up(node.func, self.source, self.local_names)
         callee = source_of(value)
         if callee is not None:
             return self._call_of_device_function(node, callee)
@@ -311,7 +237,7 @@ class _Resolver(ast.NodeTransformer):
         """Leave of an exception what it says: nothing in a kernel can catch it."""
         called = node.exc if isinstance(node.exc, ast.Call) else None
         exception = called.func if called else node.exc
-        value = _look_up(exception, self.source, self.local_names) if exception is not None else None
+        value = look_up(exception, self.source, self.local_names) if exception is not None else None
         said = [argument.value for argument in called.args if isinstance(argument, ast.Constant)] if called else []
         if not (isinstance(value, type) and issubclass(value, Exception)) or node.cause:
             refuse(node, "a kernel raises a new exception, such as ValueError(...)")
@@ -343,8 +269,8 @@ class _Resolver(ast.NodeTransformer):
         return super().generic_visit(node)
 
     def _resolved(self, node: ast.expr) -> ast.expr:
-        value = _look_up(node, self.source, self.local_names)
-        if value is _LOCAL:
+        value = look_up(node, self.source, self.local_names)
+        if value is LOCAL:
             if isinstance(node, ast.Attribute):
                 node.value = self.visit(node.value)
             elif isinstance(node, ast.Name) and node.id in self.constants:
@@ -376,7 +302,7 @@ class _Resolver(ast.NodeTransformer):
         if described is not None:
             self.table.classes[described.alias] = described
             return at(node, ast.Name(described.alias, ast.Load()))
-        imported = _importable(value)
+        imported = importable(value)
         if imported is not None and imported[0] == "numpy" and refuses_of_numpy(imported[1]):
             refuse(node, refuses_of_numpy(imported[1]))
         if imported is not None:
@@ -413,7 +339,7 @@ class _Resolver(ast.NodeTransformer):
                 is_array = name != parameter
                 baked[name] = self._dtype_of(ast.Attribute(wanted, "dtype", ast.Load()) if is_array else wanted)
             else:
-                baked[name] = _dtype(callee.defaults[parameter])
+                baked[name] = dtype_named(callee.defaults[parameter])
             if baked[name] is None:
                 refuse(node, f"the dtype of an array in '{callee.name}' is not known when the kernel is compiled")
         defaults = {name: callee.defaults[name] for name in callee.parameters if name not in given}
@@ -481,18 +407,18 @@ class _Resolver(ast.NodeTransformer):
     def _dtype_of(self, node: ast.expr) -> np.dtype[Any] | None:
         """Return the dtype that an expression stands for, or None if it stands for none that is known."""
         if isinstance(node, ast.Constant):
-            return _dtype(node.value)
-        known = self.constants.get(_whole(node))
-        return known if isinstance(known, np.dtype) else _dtype(_look_up(node, self.source, self.local_names))
+            return dtype_named(node.value)
+        known = self.constants.get(place_of_dtype(node))
+        return known if isinstance(known, np.dtype) else dtype_named(look_up(node, self.source, self.local_names))
 
     def _compile_time(self, node: ast.expr, what: str) -> Any:
-        resolved = self.visit(_with_local_constants(node, self.source))
+        resolved = self.visit(with_local_constants(node, self.source))
         functions = {
             alias: getattr(builtins, name)
             for alias, (module, name) in self.table.imports.items()
             if module == "builtins"
         }
-        names = {name for name in _names(resolved) if name not in self.table.constants and name not in functions}
+        names = {name for name in names_in(resolved) if name not in self.table.constants and name not in functions}
         if names:
             unknown = sorted((names & self.local_names) or {ast.unparse(node)})[0]
             refuse(node, f"{what} must be known when the kernel is compiled, but it depends on '{unknown}'")
@@ -504,7 +430,6 @@ class _Resolver(ast.NodeTransformer):
         return tuple(map(int, lengths)) if isinstance(value, tuple) else int(value)
 
 
-_LOCAL = object()
 _REFUSED_NAMES: dict[type[ast.AST], str] = {
     ast.Lambda: "a lambda",
     ast.FunctionDef: "a function inside a kernel function",
@@ -532,51 +457,6 @@ _REFUSED_NAMES: dict[type[ast.AST], str] = {
 _REFUSED = tuple(_REFUSED_NAMES)
 
 
-def _look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> Any:
-    """Return what a name or dotted name stands for, or ``_LOCAL`` where that is known only when the kernel runs."""
-    if isinstance(node, ast.Name):
-        if node.id in local_names or not isinstance(node.ctx, ast.Load):
-            return _LOCAL
-        if node.id not in source.namespace:
-            refuse(node, f"name '{node.id}' is not defined.{nearest(node.id, [*local_names, *source.namespace])}")
-        return _known(node, source.namespace[node.id])
-    if isinstance(node, ast.Attribute):
-        owner = _look_up(node.value, source, local_names)
-        if owner is _LOCAL or isinstance(owner, (np.ndarray, np.generic)):
-            return _LOCAL
-        if isinstance(owner, Intrinsic):
-            if f"{owner.path}.{node.attr}" not in SUPPORTED:
-                known = [path.removeprefix(f"{owner.path}.") for path in SUPPORTED if path.startswith(f"{owner.path}.")]
-                refuse(
-                    node,
-                    f"cuda.{owner.path}.{node.attr} is not part of the kernel language on this backend."
-                    f"{nearest(node.attr, known)}",
-                )
-            return Intrinsic(f"{owner.path}.{node.attr}")
-        if not hasattr(owner, node.attr) and is_cuda_module(owner):
-            intrinsic = intrinsic_named(node.attr)
-            if intrinsic is not None:
-                return intrinsic
-            refuse(node, f"{refusal(node.attr)}{nearest(node.attr, SUPPORTED)}")
-        if not hasattr(owner, node.attr):
-            refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")
-        value = getattr(owner, node.attr)
-        known = _known(node, value)
-        is_foreign = known is value and is_cuda_module(owner) and getattr(value, "__name__", None) != KERNEL_LIBRARY
-        if is_foreign and not _is_number_or_type(value):
-            refuse(node, refusal(node.attr))
-        return known
-    return _LOCAL
-
-
-def _known(node: ast.expr, value: Any) -> Any:
-    """Return what a value is in the kernel language; refuse what is of ``numba.cuda`` and not in it."""
-    path = refused_path(value)
-    if path is not None:
-        refuse(node, refusal(path))
-    return intrinsic_of(value) or value
-
-
 def _check_arguments(node: ast.Call, function: Intrinsic) -> None:
     expected = PARAMETERS[function.path]
     if node.keywords or len(node.args) != len(expected):
@@ -601,38 +481,6 @@ def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         yield from (pair for pair in pairs if isinstance(pair[1], (ast.Name, ast.Attribute)))
 
 
-def _local_names(source: FunctionSource) -> set[str]:
-    body = source.tree.body
-    functions = {node.name for node in walk(body) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    return {*source.parameters, *functions, *stored_names(body)}
-
-
-def _with_local_constants(node: ast.expr, source: FunctionSource) -> ast.expr:
-    """Return a copy of an expression in which each variable that is assigned once stands for what it is assigned."""
-    body = source.tree.body
-    stores = [child.id for child in walk(body) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)]
-    assignments = [node for node in walk(body) if isinstance(node, ast.Assign) and len(node.targets) == 1]
-    values = {node.targets[0].id: node.value for node in assignments if isinstance(node.targets[0], ast.Name)}
-    known = {name: value for name, value in values.items() if stores.count(name) == 1 and name not in source.parameters}
-
-    in_progress: list[str] = []
-
-    class Replacer(ast.NodeTransformer):
-        def visit_Name(self, name: ast.Name) -> ast.expr:
-            if name.id not in known or name.id in in_progress:
-                return name
-            in_progress.append(name.id)
-            value = self.visit(copy_tree(known[name.id]))
-            in_progress.pop()
-            return value  # type: ignore[no-any-return]
-
-    return Replacer().visit(copy_tree(node))  # type: ignore[no-any-return]
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
-
-
 def _is_docstring(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
@@ -650,53 +498,3 @@ def _named_tuples(value: Any) -> list[AuthorsClass]:
     described = AuthorsClass.of(type(value))
     inner = [named for item in value for named in _named_tuples(item)]
     return inner if described is None else [described, *inner]
-
-
-def _is_number_or_type(value: Any) -> bool:
-    import numba
-
-    return isinstance(value, (*LITERALS, numba.types.Type))
-
-
-def _is_of_a_library(function: types.FunctionType) -> bool:
-    module = function.__module__ or ""
-    return module.split(".")[0] in ("numpy", "math", "numba", "builtins") and module != KERNEL_LIBRARY
-
-
-def _importable(value: Any) -> tuple[str, str] | None:
-    """Return ``(module, name)`` of something numba itself knows, or None."""
-    import numba
-
-    if isinstance(value, numba.types.Type) and hasattr(numba.types, str(value)):
-        return "numba.types", str(value)
-    name = getattr(value, "__name__", None)
-    module = "numpy" if isinstance(value, np.ufunc) and hasattr(np, name or "") else None
-    module = module or getattr(value, "__module__", None)
-    if (
-        name is None
-        or module is None
-        or module.split(".")[0]
-        not in (
-            *("numpy", "math", "cmath", "builtins"),
-            *("operator", "_operator"),
-        )
-    ):
-        return None
-    if value is getattr(np, name, None):
-        module = "numpy"
-    return (module, name)
-
-
-def _dtype(value: Any) -> np.dtype[Any] | None:
-    import numba
-
-    if isinstance(value, numba.types.Type):
-        try:
-            value = numba.np.numpy_support.as_dtype(value)
-        except numba.core.errors.NumbaError:
-            return None
-    try:
-        dtype: np.dtype[Any] = np.dtype(value)
-    except (TypeError, ValueError):
-        return None
-    return dtype

@@ -21,13 +21,13 @@ from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.generate import ArgumentKind, LaunchKind
 from warpdrive.backends.cpu.workers import get_num_threads, launch_on_all_cores, parts_of
 from warpdrive.kernels.classes import AuthorsClass
+from warpdrive.kernels.compile_time import DTYPE, dtype_parameters, shape_parameters, unassigned_parameters
 from warpdrive.kernels.configuration import Configuration, Dimensions, dimensions
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.language import DYNAMIC
 from warpdrive.kernels.lowering import resolve_kernel
-from warpdrive.kernels.resolve import DTYPE, dtype_parameters, shape_parameters, unassigned_parameters
 
 Array = npt.NDArray[Any]
 

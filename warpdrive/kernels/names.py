@@ -1,0 +1,147 @@
+"""What a name in a kernel function stands for: something of ``numba.cuda``, of its author's module, or a variable."""
+
+from __future__ import annotations
+
+import ast
+import types
+from typing import Any
+
+import numpy as np
+
+from warpdrive.errors import nearest
+from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.kernel import DeviceFunction
+from warpdrive.kernels.language import (
+    KERNEL_LIBRARY,
+    SUPPORTED,
+    Intrinsic,
+    intrinsic_named,
+    intrinsic_of,
+    is_cuda_module,
+)
+from warpdrive.kernels.refusals import refusal, refused_path
+from warpdrive.kernels.source import FunctionSource, read_function
+from warpdrive.kernels.syntax import stored_names, walk
+
+LITERALS = (bool, int, float, complex)
+
+LOCAL = object()
+"""What a name stands for that is known only when the kernel runs."""
+
+
+def source_of(value: Any) -> FunctionSource | None:
+    """Return the source of a value that can be called as a device function, or None if it cannot."""
+    if isinstance(value, DeviceFunction):
+        return value.source
+    function = getattr(value, "py_func", value)
+    if isinstance(function, types.FunctionType) and not _is_of_a_library(function):
+        return read_function(function)
+    return None
+
+
+def look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> Any:
+    """Return what a name or dotted name stands for, or ``LOCAL`` where that is known only when the kernel runs."""
+    if isinstance(node, ast.Name):
+        if node.id in local_names or not isinstance(node.ctx, ast.Load):
+            return LOCAL
+        if node.id not in source.namespace:
+            refuse(node, f"name '{node.id}' is not defined.{nearest(node.id, [*local_names, *source.namespace])}")
+        return _known(node, source.namespace[node.id])
+    if isinstance(node, ast.Attribute):
+        owner = look_up(node.value, source, local_names)
+        if owner is LOCAL or isinstance(owner, (np.ndarray, np.generic)):
+            return LOCAL
+        if isinstance(owner, Intrinsic):
+            if f"{owner.path}.{node.attr}" not in SUPPORTED:
+                known = [path.removeprefix(f"{owner.path}.") for path in SUPPORTED if path.startswith(f"{owner.path}.")]
+                refuse(
+                    node,
+                    f"cuda.{owner.path}.{node.attr} is not part of the kernel language on this backend."
+                    f"{nearest(node.attr, known)}",
+                )
+            return Intrinsic(f"{owner.path}.{node.attr}")
+        if not hasattr(owner, node.attr) and is_cuda_module(owner):
+            intrinsic = intrinsic_named(node.attr)
+            if intrinsic is not None:
+                return intrinsic
+            refuse(node, f"{refusal(node.attr)}{nearest(node.attr, SUPPORTED)}")
+        if not hasattr(owner, node.attr):
+            refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")
+        value = getattr(owner, node.attr)
+        known = _known(node, value)
+        is_foreign = known is value and is_cuda_module(owner) and getattr(value, "__name__", None) != KERNEL_LIBRARY
+        if is_foreign and not _is_number_or_type(value):
+            refuse(node, refusal(node.attr))
+        return known
+    return LOCAL
+
+
+def _known(node: ast.expr, value: Any) -> Any:
+    """Return what a value is in the kernel language; refuse what is of ``numba.cuda`` and not in it."""
+    path = refused_path(value)
+    if path is not None:
+        refuse(node, refusal(path))
+    return intrinsic_of(value) or value
+
+
+def local_names_of(source: FunctionSource) -> set[str]:
+    """Return the names of a function's own: parameters, variables, and functions inside."""
+    body = source.tree.body
+    functions = {node.name for node in walk(body) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    return {*source.parameters, *functions, *stored_names(body)}
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Return all names at and below a node."""
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+
+
+def importable(value: Any) -> tuple[str, str] | None:
+    """Return ``(module, name)`` of something numba itself knows, or None."""
+    import numba
+
+    if isinstance(value, numba.types.Type) and hasattr(numba.types, str(value)):
+        return "numba.types", str(value)
+    name = getattr(value, "__name__", None)
+    module = "numpy" if isinstance(value, np.ufunc) and hasattr(np, name or "") else None
+    module = module or getattr(value, "__module__", None)
+    if (
+        name is None
+        or module is None
+        or module.split(".")[0]
+        not in (
+            *("numpy", "math", "cmath", "builtins"),
+            *("operator", "_operator"),
+        )
+    ):
+        return None
+    if value is getattr(np, name, None):
+        module = "numpy"
+    return (module, name)
+
+
+def dtype_named(value: Any) -> np.dtype[Any] | None:
+    """Return the dtype that a value stands for: one of NumPy or numba, or its name; None if it stands for none."""
+    import numba
+
+    if isinstance(value, numba.types.Type):
+        try:
+            value = numba.np.numpy_support.as_dtype(value)
+        except numba.core.errors.NumbaError:
+            return None
+    try:
+        dtype: np.dtype[Any] = np.dtype(value)
+    except (TypeError, ValueError):
+        return None
+    return dtype
+
+
+def _is_number_or_type(value: Any) -> bool:
+    import numba
+
+    return isinstance(value, (*LITERALS, numba.types.Type))
+
+
+def _is_of_a_library(function: types.FunctionType) -> bool:
+    module = function.__module__ or ""
+    return module.split(".")[0] in ("numpy", "math", "numba", "builtins") and module != KERNEL_LIBRARY
