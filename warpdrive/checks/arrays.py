@@ -85,6 +85,12 @@ class CheckedArray:
         self._tell_of(self._log.atomic, address, self._array[index])
         return before
 
+    def _as_a_whole(self, *operands: Any) -> Any:
+        raise TypeError("a kernel computes with arrays element by element, in a loop")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _as_a_whole
+    __neg__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __lt__ = __gt__ = _as_a_whole
+
     def __len__(self) -> int:
         return int(self.shape[0])
 

@@ -486,8 +486,8 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 def _is_tuple_of_constants(value: Any) -> bool:
-    """Whether a value is a tuple of numbers, arrays and such tuples."""
-    kinds = (*LITERALS, np.generic, np.ndarray)
+    """Whether a value is a tuple of numbers, strings, arrays and such tuples."""
+    kinds = (*LITERALS, str, np.generic, np.ndarray)
     return isinstance(value, tuple) and all(isinstance(item, kinds) or _is_tuple_of_constants(item) for item in value)
 
 

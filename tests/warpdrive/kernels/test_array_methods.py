@@ -235,3 +235,8 @@ def test_what_takes_new_memory_is_refused_with_its_line(kernel, said):
     line = first + next(number for number, text in enumerate(lines) if "# here" in text)
     with pytest.raises(wd.KernelError, match=rf"test_array_methods.py:{line}: .*{said}"):
         wd.kernel(kernel)[1, 8](ROWS, np.zeros(8))
+
+
+def test_checks_refuse_to_compute_with_whole_arrays():
+    with pytest.raises(wd.KernelError, match=r"test_array_methods.py:\d+: .*element by element, in a loop"):
+        wd.check_launch(adds_arrays, 1, 1, ROWS, np.zeros(8))

@@ -34,6 +34,7 @@ class Color(enum.IntEnum):
 ORIGIN = Point(3, 4.5)
 CORNERS = (ORIGIN, Point(1, 2))
 MODE = "fast"
+MODES = ("slow", MODE)
 
 
 def nearer(point, other):
@@ -76,7 +77,7 @@ def phases(out, numbers):
 def modes(out):
     i = cuda.threadIdx.x
     name = "slow" if MODE == "fast" else "fast"
-    if MODE == "fast" and name != MODE:
+    if MODE == "fast" and name != MODES[1]:
         out[i] = 3
 
 
