@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numba import cuda
@@ -209,3 +211,28 @@ def test_none_is_replaced_and_lives_across_barriers(made):
         out = np.zeros(4)
         made(replaced)[1, 4](values, out, other)
         np.testing.assert_array_equal(out, expected + np.array([0, 0, 3, 4]))
+
+
+class Pair(NamedTuple):
+    factor: float
+    values: tuple
+
+
+def scaled(out, pair):
+    i = cuda.threadIdx.x
+    out[i] = pair[0] * pair[1][0][i] + pair[1][1]
+
+
+def test_one_launcher_takes_tuples_of_every_kind():
+    launch = wd.kernel(scaled)[1, 4]
+    small, large = np.arange(4, dtype=np.float32), np.arange(4.0) * 100
+    kinds = [(2, (small, 1)), (0.5, (small, 1)), Pair(3.0, (large, 0.25)), (3, (large[::-1], 7)), (2, (large, True))]
+    for pair in (*kinds, *reversed(kinds), *kinds):
+        for more in range(3):
+            given = (pair[0] + more, (pair[1][0] + more, pair[1][1]))
+            given = Pair(*given) if isinstance(pair, Pair) else given
+            out = np.zeros(4)
+            launch(out, given)
+            np.testing.assert_array_equal(out, given[0] * given[1][0] + given[1][1])
+    with pytest.raises(wd.KernelError, match=r"argument 'pair\[1\]\[1\]' of kernel 'scaled' is a list"):
+        launch(np.zeros(4), (2, (small, [1])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -19,6 +19,7 @@ from warpdrive.backends.cpu.argument_table import C_CONTIGUOUS, F_CONTIGUOUS, WR
 from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.generate import ArgumentKind, LaunchKind
+from warpdrive.backends.cpu.nesting import flattened, nesting_of
 from warpdrive.backends.cpu.workers import get_num_threads, launch_on_all_cores, parts_of
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.compile_time import DTYPE, dtype_parameters, shape_parameters, unassigned_parameters
@@ -43,13 +44,15 @@ class _Known:
     """What is known of a kernel from launches before."""
 
     shape_parameters: list[str]
+    unassigned_parameters: set[str]
     compiled: dict[tuple[Any, ...], CompiledKernel] = field(default_factory=dict)
     launchers: dict[Configuration, Callable[..., None]] = field(default_factory=dict)
 
 
 def _known(kernel: Kernel) -> _Known:
     if "cpu" not in kernel.memory:
-        kernel.memory["cpu"] = _Known(sorted(shape_parameters(kernel.source)))
+        source = kernel.source
+        kernel.memory["cpu"] = _Known(sorted(shape_parameters(source)), unassigned_parameters(source))
     known: _Known = kernel.memory["cpu"]
     return known
 
@@ -70,7 +73,7 @@ class _BoundKernel:
     def __init__(self, kernel: Kernel, arguments: Mapping[str, Any], configuration: Configuration) -> None:
         known = _known(kernel)
         grid, block = configuration.blocks, configuration.threads
-        baked = _baked(kernel, known.shape_parameters, arguments)
+        baked = _baked(kernel, known, arguments)
         leaves: list[tuple[Any, Array | None]] = []  # in the order of the parameters
         kinds: dict[str, ArgumentKind] = {}
         for name in kernel.parameters:
@@ -87,7 +90,8 @@ class _BoundKernel:
         parts = parts_of(grid[0] * grid[1] * grid[2])
         sizes = [_number(size) for size in (*grid, *block)]
         self.table = ArgumentTable([*sizes, *_rooms(self._compiled, parts, block)], leaves)
-        self.can_be_refilled = self.table.can_be_refilled and not any(kind.parts for kind in kinds.values())
+        nestings = [nesting_of(arguments[name]) for name in kernel.parameters]
+        self._nestings = nestings if any(nestings) else None
         run = launch_on_all_cores(self._compiled.address, self.table.address, parts)
         self._run = raising(run, self._compiled.faults) if self._compiled.faults else run
         self._in_use = threading.Lock()
@@ -101,7 +105,8 @@ class _BoundKernel:
         if self._threads != get_num_threads() or not self._in_use.acquire(blocking=False):
             return False
         try:
-            alive = self.table.refill(arguments)
+            flat = arguments if self._nestings is None else flattened(arguments, self._nestings)
+            alive = None if flat is None else self.table.refill(tuple(flat))
             if alive is None:
                 return False
             self._run()
@@ -132,7 +137,7 @@ def _make_launcher(kernel: Kernel, configuration: Configuration) -> Callable[...
                 return
         bound = _BoundKernel(kernel, dict(zip(kernel.parameters, arguments, strict=True)), configuration)
         bound.run()
-        if bound.can_be_refilled:
+        if bound.table.can_be_refilled:
             bound.table.arguments = ()
             ready = (bound, *ready[: TABLES - 1])
 
@@ -154,11 +159,11 @@ def _compile(
     return compile_kernel(resolved, kinds, launch_kind if is_dynamic else replace(launch_kind, shared_bytes=0))
 
 
-def _baked(kernel: Kernel, names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, int | None]:
+def _baked(kernel: Kernel, known: _Known, arguments: Mapping[str, Any]) -> dict[str, int | None]:
     """Return the values of the parameters that must be known when the kernel is compiled, and those that are None."""
-    absent = (name for name in unassigned_parameters(kernel.source) if arguments[name] is None)
+    absent = (name for name in kernel.parameters if name in known.unassigned_parameters and arguments[name] is None)
     baked: dict[str, int | None] = dict.fromkeys(absent)
-    for name in names:
+    for name in known.shape_parameters:
         if not isinstance(arguments[name], (int, np.integer)):
             raise KernelError(f"{kernel.where}: '{name}' is the shape of an array, so it must be an integer")
         baked[name] = int(arguments[name])
