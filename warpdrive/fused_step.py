@@ -7,19 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba import cuda
-
 from warpdrive import episode_log, recorder, resetter, sampler
 from warpdrive.backends.interface import Backend
 from warpdrive.binding import Binding
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment
-from warpdrive.kernels.kernel import DeviceFunction, Kernel, kernel_from_source
+from warpdrive.kernels.fusion import Barrier, Call, FusedStep, Fusion, When
+from warpdrive.kernels.kernel import DeviceFunction, Kernel
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
 
 class FusedKernel:
-    """Writes the source of a fused kernel, call by call, and binds its arguments.
+    """Puts a fused kernel together, call by call, and binds its arguments.
 
     Arrays are named as in the device context. The kernel's parameters have the same names, with ``__`` for the dots
     of those that are the library's own.
@@ -27,15 +26,14 @@ class FusedKernel:
 
     def __init__(self, name: str, context: DeviceContext) -> None:
         self.name, self.context = _plain_name(name), context
-        self.lines: list[str] = []
-        self.indent = 1
-        self.namespace: dict[str, Any] = {"cuda": cuda}
         self.arguments: dict[str, Any] = {}
+        self._all_steps: list[FusedStep] = []
+        self._steps = self._all_steps  # where the next one goes
 
     def call(self, function: DeviceFunction, result: str | None = None, **arrays: str) -> None:
         """Call a function of the library; ``arrays`` says which array a parameter stands for, else it has its name."""
         arguments = [self._array(arrays.get(parameter, parameter)) for parameter in function.parameters]
-        self._write_call(function, arguments, result)
+        self._steps.append(Call(function, tuple(arguments), result))
 
     def call_user(self, kernel: Kernel | None, binding: Binding) -> None:
         """Call a kernel function of the environment, if there is one, and wait for all threads."""
@@ -43,30 +41,29 @@ class FusedKernel:
             return
         for parameter in kernel.parameters:
             self.arguments[parameter] = binding.value(parameter)
-        self._write_call(kernel, list(kernel.parameters), None)
+        self._steps.append(Call(kernel, kernel.parameters))
         self.barrier()
 
     def barrier(self) -> None:
         """Wait for all threads of the replica."""
-        self._line("cuda.syncthreads()")
+        self._steps.append(Barrier())
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """Put what is written meanwhile under a condition."""
-        self._line(f"if {condition}:")
-        self.indent += 1
+        """Put what is added meanwhile under a condition: the result of a call before."""
+        outer, self._steps = self._steps, []
         yield
-        self.indent -= 1
+        outer.append(When(condition, self._steps))
+        self._steps = outer
 
     @property
-    def source(self) -> str:
-        """The source of the kernel as written so far."""
-        return "\n".join([f"def {self.name}({', '.join(self.arguments)}):", *self.lines]) + "\n"
+    def fusion(self) -> Fusion:
+        """The kernel as it is so far."""
+        return Fusion(self.name, tuple(self.arguments), self._all_steps)
 
     def bind(self, backend: Backend, threads: int) -> Callable[[], None]:
         """Compile the kernel and return a function that launches it for all replicas."""
-        kernel = kernel_from_source(self.source, self.name, self.namespace)
-        return backend.bind(kernel, self.arguments, self.context.num_envs, threads)
+        return backend.bind(self.fusion, self.arguments, self.context.num_envs, threads)
 
     def rows(self, name: str) -> str:
         """Return the name of an array seen as rows of numbers: all axes from the agents' on as one."""
@@ -80,16 +77,6 @@ class FusedKernel:
         if parameter not in self.arguments:
             self.arguments[parameter] = self.context[name]
         return parameter
-
-    def _write_call(self, function: DeviceFunction, arguments: list[str], result: str | None) -> None:
-        name = next((n for n, known in self.namespace.items() if known is function), None)
-        if name is None:
-            name = f"call_{len(self.namespace)}_{function.source.name}"
-            self.namespace[name] = function
-        self._line(f"{result} = " * (result is not None) + f"{name}({', '.join(arguments)})")
-
-    def _line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text)
 
 
 def fuse_step(environment: Environment, binding: Binding, *, sampled: bool, auto_reset: bool) -> FusedKernel:

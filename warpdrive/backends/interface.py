@@ -1,4 +1,4 @@
-"""What a backend is: it binds a kernel to arguments, and says where arrays live."""
+"""What a backend is: it binds a fused kernel to arguments, and says where arrays live."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from warpdrive.errors import WarpDriveError, nearest
-from warpdrive.kernels.kernel import Kernel
+from warpdrive.kernels.fusion import Fusion
 
 
 class BackendError(WarpDriveError):
@@ -21,8 +21,8 @@ class Backend(Protocol):
     name: str
     device: torch.device
 
-    def bind(self, kernel: Kernel, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
-        """Compile a kernel for these arguments and return a function that launches it with them.
+    def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
+        """Compile a fused kernel for these arguments and return a function that launches it with them.
 
         ``arguments`` maps each parameter to a tensor on ``device``, a read-only NumPy array or a NumPy number. The
         tensors must stay where they are as long as the function is used.

@@ -17,7 +17,7 @@ from warpdrive.checks.memory import as_array
 from warpdrive.checks.order import others
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
-from warpdrive.kernels.kernel import Kernel
+from warpdrive.kernels.fusion import Fusion
 
 
 class CheckingBackend:
@@ -29,8 +29,9 @@ class CheckingBackend:
     def __init__(self, report: Report, nan: bool = False) -> None:
         self.report, self.nan = report, nan
 
-    def bind(self, kernel: Kernel, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
+    def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
         """See :class:`warpdrive.backends.interface.Backend`."""
+        kernel = fusion.kernel()
         grid = Grid.of(blocks, threads)
         given = {name: as_array(arguments[name]) for name in kernel.parameters}
         check_types(kernel.source, given, self.report)

@@ -21,6 +21,7 @@ import warpdrive as wd
 import warpdrive.random as wd_random
 from warpdrive.checks.environment import CheckingBackend
 from warpdrive.checks.findings import Report
+from warpdrive.kernels.fusion import Fusion
 
 
 @wd.kernel
@@ -79,7 +80,7 @@ def test_the_interpreter_agrees_with_the_cpu_backend(kernel, blocks, threads, ar
     interpreted, compiled = ([array.copy() for array in arguments] for _ in range(2))
     report = Report()
     named = dict(zip(kernel.parameters, interpreted, strict=True))
-    CheckingBackend(report).bind(kernel, named, blocks, threads)()
+    CheckingBackend(report).bind(Fusion.of(kernel), named, blocks, threads)()
     kernel[blocks, threads](*compiled)
     for found, expected in zip(interpreted, compiled, strict=True):
         if found.dtype.kind == "f":

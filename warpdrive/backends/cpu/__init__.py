@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from warpdrive.kernels.kernel import Kernel
+from warpdrive.kernels.fusion import Fusion
 
 
 class CpuBackend:
@@ -16,8 +16,8 @@ class CpuBackend:
     name = "cpu"
     device = torch.device("cpu")
 
-    def bind(self, kernel: Kernel, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
+    def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
         """See :class:`warpdrive.backends.interface.Backend`."""
         from warpdrive.backends.cpu.launch import bind
 
-        return bind(kernel, arguments, blocks, threads)
+        return bind(fusion.kernel(), arguments, blocks, threads)

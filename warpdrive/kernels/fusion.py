@@ -1,0 +1,101 @@
+"""What a fused kernel does, in no particular language: calls of kernel functions, barriers and conditions, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numba import cuda
+
+from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.kernel import DeviceFunction, Kernel, kernel_from_source
+
+
+class FusedFunction(Protocol):
+    """A function that can be a part of a fused kernel, in whatever language it is written."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters, in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call with the named arguments of the fused kernel; its result, if wanted, becomes a variable."""
+
+    function: FusedFunction
+    arguments: tuple[str, ...]
+    result: str | None = None
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All threads of the replica wait for each other."""
+
+
+@dataclass(frozen=True)
+class When:
+    """What is done if a variable, which is a call's result and the same for all threads of the replica, is true."""
+
+    condition: str
+    steps: Sequence[FusedStep]
+
+
+FusedStep = Call | Barrier | When
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """A fused kernel: one block runs it for each replica, one thread for each agent.
+
+    Attributes:
+        name: what it is called; an identifier.
+        parameters: the names of its arguments, in order; identifiers.
+        steps: what it does.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    steps: Sequence[FusedStep]
+
+    @staticmethod
+    def of(function: DeviceFunction) -> Fusion:
+        """Return what calls one function with arguments of the same names."""
+        return Fusion(function.source.name, function.parameters, [Call(function, function.parameters)])
+
+    def calls(self) -> Iterator[Call]:
+        """Go through all calls, in order."""
+        return _calls(self.steps)
+
+    def kernel(self) -> Kernel:
+        """Return the same as a Python kernel. Raises :class:`KernelError` if a function is in another language."""
+        names: dict[FusedFunction, str] = {}
+        for call in self.calls():
+            if not isinstance(call.function, DeviceFunction):
+                raise KernelError(f"{call.function!r} is no Python kernel function, which this backend needs")
+            names.setdefault(call.function, f"call_{len(names)}_{call.function.source.name}")
+        lines = [f"def {self.name}({', '.join(self.parameters)}):", *_python(self.steps, names, "    ")]
+        namespace: dict[str, Any] = {"cuda": cuda, **{name: function for function, name in names.items()}}
+        return kernel_from_source("\n".join(lines) + "\n", self.name, namespace)
+
+
+def _calls(steps: Sequence[FusedStep]) -> Iterator[Call]:
+    for step in steps:
+        if isinstance(step, Call):
+            yield step
+        elif isinstance(step, When):
+            yield from _calls(step.steps)
+
+
+def _python(steps: Sequence[FusedStep], names: dict[FusedFunction, str], indent: str) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, Barrier):
+            yield f"{indent}cuda.syncthreads()"
+        elif isinstance(step, When):
+            yield f"{indent}if {step.condition}:"
+            yield from _python(step.steps, names, indent + "    ")
+        else:
+            result = f"{step.result} = " if step.result else ""
+            yield f"{indent}{result}{names[step.function]}({', '.join(step.arguments)})"
