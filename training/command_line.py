@@ -69,6 +69,11 @@ The kernels run in an interpreter that sees every access to memory: few agents m
   float64        what computes in float64 without need
   order          results that change when threads run in another order
   nan            (with --nan) where NaN or infinity is written
+Then some steps are played, to see what the environment does:
+  spaces         observations outside of their space, and what is not finite
+  resets         episodes that begin with the observations of the one before
+  determinism    what differs when it is played again, or with more replicas
+  reference      what differs from reference_step and reference_observe, if it has them
 Each is told once, with the times it was seen, the lines, and what to do. Exit code 1 if anything was found."""
 
 ENVS_EPILOG = """\
@@ -181,10 +186,10 @@ def _add_replay(commands: _Commands) -> None:
 
 
 def _add_check(commands: _Commands) -> None:
-    parser = _add(commands, "check", "find races and other mistakes in an environment's kernels", CHECK_EPILOG)
+    parser = _add(commands, "check", "find races and other mistakes in an environment", CHECK_EPILOG)
     parser.add_argument("source", metavar="<env or yaml>", help="an environment, or a YAML file that names one")
     parser.add_argument("overrides", metavar="key=value", nargs="*", default=[], help="a parameter of the environment")
-    parser.add_argument("--steps", type=_count, metavar="N", default=10, help="how many steps (default: 10)")
+    parser.add_argument("--steps", type=_count, metavar="N", default=10, help="how many access by access (default: 10)")
     parser.add_argument("--replicas", type=_count, metavar="N", default=2, help="how many replicas (default: 2)")
     parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="of start states and actions (default: 0)")
     parser.add_argument("--nan", action="store_true", help="also report NaN and infinity written to arrays")

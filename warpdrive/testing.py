@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from warpdrive.checks import complete
 from warpdrive.checks.environment import check_environment_kernels
+from warpdrive.checks.findings import Report
 from warpdrive.environment import Environment
+
+
+def check_environment(env: Environment, **options: Any) -> None:
+    """Check all that can be checked of an environment without knowing what it should do.
+
+    In a test::
+
+        def test_my_game():
+            warpdrive.testing.check_environment(MyGame(num_agents=4))
+
+    Its kernels are checked as by :func:`check_kernels`. Then it is played: observations must lie within their space,
+    each episode must begin with observations of its start, the same seed must give the same again, and it must agree
+    with ``reference_step``, if it has one, and between backends. The options are those of
+    :func:`warpdrive.checks.complete.check_environment`.
+
+    Raises:
+        AssertionError: something was found; the message lists it.
+        DefinitionError: an environment that cannot work.
+        KernelError: a kernel that cannot be compiled.
+    """
+    __tracebackhide__ = True
+    _raise_unless_clean(complete.check_environment(env, **options), f"environment '{env.name}' is not clean")
 
 
 def check_kernels(env: Environment, steps: int = 10, replicas: int = 2, seed: int = 0, nan: bool = False) -> None:
@@ -20,6 +46,12 @@ def check_kernels(env: Environment, steps: int = 10, replicas: int = 2, seed: in
         AssertionError: something was found; the message lists it.
     """
     __tracebackhide__ = True
-    report = check_environment_kernels(env, steps, replicas, seed, nan)
+    _raise_unless_clean(
+        check_environment_kernels(env, steps, replicas, seed, nan), f"the kernels of '{env.name}' are not clean"
+    )
+
+
+def _raise_unless_clean(report: Report, title: str) -> None:
+    __tracebackhide__ = True
     if not report.clean:
-        raise AssertionError(f"the kernels of '{env.name}' are not clean: {report}")
+        raise AssertionError(f"{title}: {report}")

@@ -1,4 +1,4 @@
-"""``warpdrive check``: what is wrong with the kernels of an environment."""
+"""``warpdrive check``: what is wrong with an environment and its kernels."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from warpdrive import registry
-from warpdrive.checks.environment import check_environment_kernels
-from warpdrive.checks.findings import KINDS, Finding, Report
+from warpdrive.checks.complete import check_environment
+from warpdrive.checks.findings import OF_BEHAVIOUR, OF_KERNELS, Finding, Report
 from warpdrive.environment import Environment
 from warpdrive.errors import ConfigError
 from warpdrive.training.commands.printing import console_for_people
 from warpdrive.training.config import load_config
 from warpdrive.training.yaml_source import parse_override
+
+PLAYED_STEPS = 50
+"""How many steps are played natively, to see what the environment does. They take next to no time."""
 
 FOUND = 1
 """The exit code where anything was found."""
@@ -32,20 +35,28 @@ def run(options: argparse.Namespace) -> int:
     console = console_for_people()
     env = _environment(options.source, options.overrides)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(f"running '{env.name}' access by access", total=options.steps)
-        report = check_environment_kernels(
-            env, options.steps, options.replicas, options.seed, options.nan, on_step=lambda: progress.advance(task)
+        task = progress.add_task(f"checking '{env.name}'", total=options.steps + PLAYED_STEPS)
+        report = check_environment(
+            env,
+            PLAYED_STEPS,
+            options.steps,
+            options.replicas,
+            options.seed,
+            options.nan,
+            on_step=lambda: progress.advance(task),
         )
     if options.json:
         print(json.dumps({"environment": env.name, **report.as_dict()}, indent=2))
     else:
         print_report(console, report)
-        checked = [kind for kind in KINDS if kind != "nan" or options.nan]
         count = sum(1 for _ in report)
         told = "clean" if report.clean else f"{count} finding{'s' * (count > 1)}"
+        kernels = ", ".join(kind for kind in OF_KERNELS if kind != "nan" or options.nan)
+        behaviour = ", ".join(kind for kind in OF_BEHAVIOUR if kind != "backends")
+        agents = f"{env.num_agents} agent{'s' * (env.num_agents > 1)}"
         console.print(
-            f"{env.name}: {told}, over {options.steps} steps of {options.replicas} replicas of {env.num_agents} agents "
-            f"(checked: {', '.join(checked)})",
+            f"{env.name}: {told}. Ran {options.steps} steps of {options.replicas} replicas of {agents} access by "
+            f"access ({kernels}), and played {PLAYED_STEPS} steps ({behaviour}).",
             highlight=False,
         )
     return 0 if report.clean else FOUND

@@ -6,8 +6,9 @@ reported and what is not.
 
 from __future__ import annotations
 
+from warpdrive.checks.behaviour import check_environment_behaviour
 from warpdrive.checks.environment import check_environment_kernels
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.launch import check_launch
 
-__all__ = ["Finding", "Report", "check_environment_kernels", "check_launch"]
+__all__ = ["Finding", "Report", "check_environment_behaviour", "check_environment_kernels", "check_launch"]

@@ -21,6 +21,17 @@ WAITING = (
     "use cuda.syncthreads(); where blocks wait for each other, end the launch"
 )
 FLOAT64 = "where float32 will do, make it one with np.float32(...)"
+OUTSIDE_OF_SPACE = "widen the space, or divide what is observed by the largest value that it can have"
+STALE = (
+    "write the observations in an observe kernel, which also runs after each reset, or give the first ones in "
+    "initial_state"
+)
+REFERENCE = "one of the two is wrong; if a float decides here, the state may be within rounding of the decision"
+NOT_DETERMINISTIC = (
+    "look for races with the kernel checks, for state that initial_state does not return, and for random numbers that "
+    "do not come from wd.random"
+)
+BACKENDS = "look for what a backend leaves open: the order of atomic operations, or races (the kernel checks tell)"
 WIDE_ARRAY = "where half the width will do, give a dtype of 32 bits"
 
 
@@ -76,6 +87,8 @@ def _in_place_operator(place: str) -> str | None:
 
 
 def _comes_round(first: str, second: str) -> bool:
-    """Whether the first of two accesses stands behind the second: a loop has come round."""
+    """Whether the first of two accesses stands behind the second, and a barrier between: a loop has come round."""
     (file, _, number), (other_file, _, other) = first.rpartition(":"), second.rpartition(":")
-    return file == other_file and int(number) > int(other)
+    if file != other_file or int(number) <= int(other):
+        return False
+    return any("sync" in linecache.getline(file, line) for line in range(int(other) + 1, int(number)))

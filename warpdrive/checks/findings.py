@@ -8,7 +8,9 @@ from typing import Any
 
 from warpdrive.checks.advice import source_line
 
-KINDS = ("races", "bounds", "uninitialised", "divergence", "float64", "order", "nan")
+OF_KERNELS = ("races", "bounds", "uninitialised", "divergence", "float64", "order", "nan")
+OF_BEHAVIOUR = ("spaces", "resets", "determinism", "reference", "backends")
+KINDS = (*OF_KERNELS, *OF_BEHAVIOUR)
 """The lists of a report, in the order they are told."""
 
 Position = int | tuple[int, int, int]
@@ -17,7 +19,7 @@ Position = int | tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong with a kernel, told once however often it happened.
+    """Something wrong with a kernel or an environment, told once however often it happened.
 
     Attributes:
         kind: the list of the report that it stands in.
@@ -70,6 +72,11 @@ class Report:
     float64: list[Finding] = field(default_factory=list)
     order: list[Finding] = field(default_factory=list)
     nan: list[Finding] = field(default_factory=list)
+    spaces: list[Finding] = field(default_factory=list)
+    resets: list[Finding] = field(default_factory=list)
+    determinism: list[Finding] = field(default_factory=list)
+    reference: list[Finding] = field(default_factory=list)
+    backends: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -89,6 +96,13 @@ class Report:
                 found[place] = replace(known, count=known.count + finding.count)
                 return
         found.append(finding)
+
+    def join(self, other: Report) -> None:
+        """Add what another report has."""
+        for finding in other:
+            self.add(finding)
+        for text in other.notes:
+            self.note(text)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything in it as lists, dictionaries, strings and numbers, as for JSON."""

@@ -152,7 +152,8 @@ def test_the_helper_for_tests_fails_with_the_findings():
 
 def test_the_command_exits_with_0_for_a_clean_environment(capsys):
     assert main(["check", "tag_gridworld", "num_taggers=1", "env.grid_length=3", "--steps", "2"]) == 0
-    assert "tag_gridworld: clean, over 2 steps of 2 replicas of 2 agents" in capsys.readouterr().out
+    assert "tag_gridworld: clean." in (printed := capsys.readouterr().out.replace("\n", " "))
+    assert "2 steps of 2 replicas of 2 agents access by access" in printed
 
 
 def test_the_command_exits_with_1_and_a_table_of_what_was_found(capsys):

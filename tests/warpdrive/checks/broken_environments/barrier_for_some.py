@@ -1,0 +1,21 @@
+"""A barrier that only some agents come to."""
+
+from base import Walk
+from numba import cuda
+
+import warpdrive as wd
+
+EXPECTED = r"divergence .*all threads of a block must come to the same barrier"
+
+
+@wd.kernel
+def step(position, actions, rewards, length):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if actions[env, agent] > 0:
+        position[env, agent] = min(position[env, agent] + 1, length)
+        cuda.syncthreads()
+        rewards[env, agent] = position[env, 0]
+
+
+class Broken(Walk):
+    step = step

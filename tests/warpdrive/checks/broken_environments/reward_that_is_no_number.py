@@ -1,0 +1,20 @@
+"""A mean over nothing."""
+
+import numpy as np
+from base import Walk
+from numba import cuda
+
+import warpdrive as wd
+
+EXPECTED = r"spaces .*the reward of agent \d is nan.*look for a division by zero"
+
+
+@wd.kernel
+def step(position, actions, rewards):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    moved = np.float32(actions[env, agent] - 1)
+    rewards[env, agent] = moved / abs(moved)
+
+
+class Broken(Walk):
+    step = step

@@ -1,0 +1,341 @@
+"""Check what an environment does, seen from outside: spaces, resets, determinism, its reference, other backends."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+
+from warpdrive.backends.interface import Backend
+from warpdrive.checks import advice
+from warpdrive.checks.findings import Finding, Report
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.environment import Environment, State
+from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
+
+Array = npt.NDArray[Any]
+
+TOLERANCE = 1e-4
+"""How far floats of two computations may differ, absolutely and relative to their size."""
+
+
+def check_environment_behaviour(
+    env: Environment,
+    steps: int = 50,
+    replicas: int = 4,
+    seed: int = 0,
+    backends: Sequence[str | Backend] = ("auto",),
+    tolerance: float = TOLERANCE,
+    on_step: Callable[[], None] = lambda: None,
+) -> Report:
+    """Check over some random steps, in which every replica also ends an episode, that an environment
+
+    - keeps to its observation space, with finite observations and rewards (``spaces``),
+    - starts each episode with observations of its start (``resets``),
+    - does the same again with the same seed, whatever the number of replicas (``determinism``),
+    - does what ``reference_step`` and ``reference_observe`` do, if it has them (``reference``),
+    - does the same on all ``backends`` (``backends``).
+
+    Args:
+        env: the environment.
+        steps: how many steps of each replica.
+        replicas: how many replicas.
+        seed: for the start states and actions.
+        backends: where it runs; the first is what the others are compared with.
+        tolerance: how far floats may differ from the reference's and another backend's, absolutely and relatively.
+        on_step: is called after each step.
+
+    Raises:
+        DefinitionError: an environment that cannot work.
+        KernelError: a kernel that cannot be compiled.
+    """
+    report = Report()
+    play = _Play(env, backends[0], steps, replicas, seed)
+    reference = _Reference(env, report, tolerance)
+    reference.check_start(play.first)
+    recorded = []
+    for step in play:
+        _check_spaces(env, step, report)
+        _check_resets(env, step, play.first, report)
+        reference.check(step)
+        recorded.append(step)
+        on_step()
+    for count in (replicas, 2 * replicas + 1):
+        again = _Play(env, backends[0], steps, count, seed)
+        _check_same("determinism", play.first, recorded, again, 0.0 if again.is_exact else tolerance, report)
+    for backend in backends[1:]:
+        _check_same("backends", play.first, recorded, _Play(env, backend, steps, replicas, seed), tolerance, report)
+    return report
+
+
+@dataclass
+class _Step:
+    """What one step did to all replicas. Arrays by name have a row per replica.
+
+    ``before`` and ``after`` hold the arrays that kernels may name; in ``after`` replicas whose episode ended have begun
+    the next. ``final`` holds the last observations of the episodes that ended.
+    """
+
+    number: int
+    before: State
+    actions: dict[str, Array]
+    after: State
+    final: State
+
+    @property
+    def ended(self) -> Array:
+        ended: Array = self.after["terminated"] | self.after["truncated"]
+        return ended
+
+    def seen(self, name: str) -> Array:
+        """Return observations at the end of the step, before any reset."""
+        ended = self.ended.reshape(-1, *[1] * (self.after[name].ndim - 1))
+        return np.where(ended, self.final[name], self.after[name])
+
+
+class _Play:
+    """Random steps of an environment. What happens to a replica depends on the seed alone.
+
+    Attributes:
+        first: the arrays after the first reset.
+        is_exact: whether another play must give the same bits. On a GPU, atomic additions of floats come in any order.
+    """
+
+    def __init__(self, env: Environment, backend: str | Backend, steps: int, replicas: int, seed: int) -> None:
+        self.env, self.steps, self.seed = env, steps, seed
+        self.wrapper = EnvWrapper(env, replicas, backend, seed)
+        self.is_exact = self.wrapper.device.type == "cpu"
+        self.first = self._arrays()
+        # however long episodes are, one ends in every replica: a few steps later in each than in the one before
+        ends = 7 * np.arange(replicas) % min(steps, env.episode_length)
+        self.wrapper.ctx["timestep"].copy_(torch.from_numpy((env.episode_length - 1 - ends).astype(np.int32)))
+
+    def __iter__(self) -> Iterator[_Step]:
+        before = self._arrays()
+        for number in range(1, self.steps + 1):
+            rng = np.random.default_rng([self.seed, number])
+            actions = {array.name: self._random(array, before, rng) for array in action_arrays(self.env)}
+            by_tag = {name.partition("_")[2]: given for name, given in actions.items()}
+            self.wrapper.step(actions.get("actions", by_tag))
+            after = self._arrays()
+            names = [array.name for array in observation_arrays(self.env)]
+            final = {name: _host(self.wrapper.ctx[f"final_{name}"]) for name in names}
+            yield _Step(number, before, actions, after, final)
+            before = after
+        self.wrapper.close()
+
+    def _arrays(self) -> State:
+        context = self.wrapper.ctx
+        own = (name for name in context.state_names if "." not in name and not name.startswith("final_"))
+        return {name: _host(context[name]) for name in own}
+
+    def _random(self, array: SpaceArray, state: State, rng: np.random.Generator) -> Array:
+        """Return random actions, drawn replica by replica: those of the first do not depend on how many there are."""
+        masks = state.get("action_mask", [None] * self.wrapper.num_envs)
+        return np.stack([_random_actions(array, mask, rng) for mask in masks])
+
+
+def _random_actions(array: SpaceArray, mask: Array | None, rng: np.random.Generator) -> Array:
+    """Return random actions of one replica, of those that the mask ``[num_agents, choices]`` allows."""
+    if isinstance(array.space, spaces.Box):
+        low, high = (np.nan_to_num(bound, posinf=1.0, neginf=-1.0) for bound in (array.space.low, array.space.high))
+        return rng.uniform(low, high, array.shape).astype(np.float32)
+    keys = rng.random((len(array.agents), sum(array.choices)))
+    if mask is not None:
+        keys -= ~mask[list(array.agents), : keys.shape[1]]  # below all that are allowed
+    components = np.split(keys, np.cumsum(array.choices)[:-1], axis=1)
+    chosen = np.stack([component.argmax(axis=1) for component in components], axis=1)
+    return chosen.astype(np.int32).reshape(array.shape)
+
+
+def _check_spaces(env: Environment, step: _Step, report: Report) -> None:
+    rewards = step.after["rewards"]
+    if not np.isfinite(rewards).all():
+        replica, agent = _first(~np.isfinite(rewards))
+        message = f"in step {step.number} the reward of agent {agent} is {rewards[replica, agent]}"
+        report.add(_finding("spaces", env.step, "rewards", replica, (agent,), message, advice.NAN))
+    for array in observation_arrays(env):
+        seen = step.seen(array.name)
+        low, high = _bounds(array.space)
+        room = TOLERANCE * (1 + np.maximum(*(np.nan_to_num(np.abs(b), posinf=0) for b in (low, high))))  # for rounding
+        wrong = ~((seen >= low - room) & (seen <= high + room)) | ~np.isfinite(seen)
+        if wrong.any():
+            replica, row, *rest = _first(wrong)
+            element = (replica, row, *rest)
+            bounds = ", ".join(f"{np.broadcast_to(bound, seen.shape)[element]:g}" for bound in (low, high))
+            message = f"in step {step.number} agent {array.agents[row]} observes {seen[element]:g} in {array.name}"
+            message += f"[{', '.join(map(str, (row, *rest)))}], which is outside of its space [{bounds}]"
+            told = advice.OUTSIDE_OF_SPACE if np.isfinite(seen[element]) else advice.NAN
+            observe = env.observe or env.step
+            report.add(_finding("spaces", observe, array.name, replica, (row, *rest), message, told))
+
+
+def _bounds(space: spaces.Space[Any]) -> tuple[Array, Array]:
+    if isinstance(space, spaces.Box):
+        return space.low, space.high
+    choices = space.n if isinstance(space, spaces.Discrete) else getattr(space, "nvec", 1)
+    return np.zeros_like(choices), np.asarray(choices) - 1
+
+
+def _check_resets(env: Environment, step: _Step, first: State, report: Report) -> None:
+    """Compare observations after an episode's end with the first ones, or, where starts differ, with the last ones."""
+    for array in observation_arrays(env):
+        name = array.name
+        begun, final = step.after[name][step.ended], step.final[name][step.ended]
+        if not len(begun):
+            continue
+        replica = int(np.flatnonzero(step.ended)[0])
+        is_stale = np.array_equal(begun, final)
+        if env.reset is None and "rng" not in first:
+            is_stale = not np.array_equal(begun, first[name][step.ended])
+        elif is_stale:  # they may be right where the start looks like the end
+            states = [
+                n for n in step.before if n not in ("timestep", "rewards", "terminated", "truncated", "rng", name)
+            ]
+            is_stale = not all(np.array_equal(step.before[n][step.ended], step.after[n][step.ended]) for n in states)
+        if is_stale:
+            message = f"after the episode that ended in step {step.number}, {name} are not those of the new start"
+            report.add(_finding("resets", env.observe or env.step, name, replica, (), message, advice.STALE))
+
+
+class _Reference:
+    """Compares with ``reference_step`` and ``reference_observe``, where the environment has them."""
+
+    def __init__(self, env: Environment, report: Report, tolerance: float) -> None:
+        self.env, self.report, self.tolerance = env, report, tolerance
+        self.can_step = type(env).reference_step is not Environment.reference_step
+        self.can_observe = type(env).reference_observe is not Environment.reference_observe
+        self.state_names = list(env.initial_state(np.random.default_rng(0)))
+        if not self.can_step:
+            report.note("it has no reference_step to compare with")
+
+    def check_start(self, first: State) -> None:
+        if not self.can_observe:
+            return
+        for replica in range(len(first["timestep"])):
+            result = self._run("reference_observe", 0, replica, self._state(first, replica))
+            if result is not None:
+                expected = result if isinstance(result, dict) else {"observations": result}
+                self._compare("reference_observe", 0, replica, {n: a[replica] for n, a in first.items()}, expected)
+
+    def check(self, step: _Step) -> None:
+        if not self.can_step:
+            return
+        for replica in range(len(step.ended)):
+            actions = {name: given[replica] for name, given in step.actions.items()}
+            by_tag = {name.partition("_")[2]: given for name, given in actions.items()}
+            state = self._state(step.before, replica)
+            expected = self._run("reference_step", step.number, replica, state, actions.get("actions", by_tag))
+            if expected is None:
+                continue
+            if not isinstance(expected, dict):
+                self._add("reference_step", "", replica, f"reference_step returned {expected!r}, expected a dict")
+                continue
+            found = {name: array[replica] for name, array in step.after.items()}
+            found |= {array.name: step.seen(array.name)[replica] for array in observation_arrays(self.env)}
+            if step.ended[replica]:  # the state is that of the next episode already
+                known = {*(array.name for array in observation_arrays(self.env)), "rewards", "terminated"}
+                expected = {name: value for name, value in expected.items() if name in known}
+            self._compare("reference_step", step.number, replica, found, expected)
+
+    def _state(self, arrays: State, replica: int) -> State:
+        names = [*self.state_names, *(name for name in ("active",) if name in arrays)]
+        state: dict[str, Any] = {name: arrays[name][replica].copy() for name in names}
+        return state | {"timestep": int(arrays["timestep"][replica])}
+
+    def _run(self, name: str, number: int, replica: int, *arguments: Any) -> Any:
+        try:
+            return getattr(self.env, name)(*arguments)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            message = f"{name} raised {type(error).__name__} in step {number}: {error}"
+            self._add(name, "", replica, message, lines=(f"{place.filename}:{place.lineno}",))
+            return None
+
+    def _compare(self, source: str, number: int, replica: int, found: State, expected: State) -> None:
+        missing = [name for name in ("rewards", "terminated") if name not in expected and source == "reference_step"]
+        for name in missing:
+            self._add(source, name, replica, f"{source} returned no '{name}'")
+        for name, value in expected.items():
+            if name not in found:
+                continue
+            ours, theirs = np.asarray(found[name]), np.asarray(value)
+            if ours.shape != theirs.shape:
+                message = f"{name} of the kernels has the shape {ours.shape}, that of {source} {theirs.shape}"
+                self._add(source, name, replica, message)
+            elif (wrong := ~_close(ours, theirs, self.tolerance)).any():
+                element = _first(wrong)
+                place = f"{name}[{', '.join(map(str, element))}]" if element else name
+                message = f"{place} is {ours[element]:g} after step {number}, and {theirs[element]:g} by {source}"
+                self._add(source, name, replica, message, element)
+
+    def _add(
+        self, source: str, name: str, replica: int, message: str, index: tuple[int, ...] = (), lines: Any = None
+    ) -> None:
+        kernel = (self.env.observe if name.startswith("observations") else None) or self.env.step
+        finding = _finding("reference", kernel, f"{name} ({source})", replica, index, message, advice.REFERENCE, lines)
+        self.report.add(finding)
+
+
+def _check_same(
+    kind: str, first: State, recorded: Sequence[_Step], other: _Play, tolerance: float, report: Report
+) -> None:
+    """Compare a play with another, which may have more replicas; what differs first is told."""
+    count = len(first["timestep"])
+    others = other.wrapper.num_envs
+    with_what = (
+        f"on {other.wrapper.backend.name}" if kind == "backends" else f"with {others} replicas and the same seed"
+    )
+    pairs = [(0, first, other.first)]
+    pairs += [
+        (ours.number, ours.after | _renamed(ours.final), theirs.after | _renamed(theirs.final))
+        for ours, theirs in zip(recorded, other, strict=True)
+    ]
+    for number, ours, theirs in pairs:
+        wrong = {name: ~_close(value, theirs[name][:count], tolerance) for name, value in ours.items()}
+        for name in (name for name, differs in wrong.items() if differs.any()):
+            element = _first(wrong[name])
+            message = f"{name}[{', '.join(map(str, element))}] is {ours[name][element]:g} after step {number}, and "
+            message += f"{theirs[name][element]:g} {with_what}"
+            told = advice.NOT_DETERMINISTIC if kind == "determinism" else advice.BACKENDS
+            report.add(_finding(kind, other.env.step, name, element[0], element[1:], message, told))
+            return
+
+
+def _renamed(final: State) -> State:
+    return {f"final_{name}": array for name, array in final.items()}
+
+
+def _close(ours: Array, theirs: Array, tolerance: float) -> Array:
+    if ours.dtype.kind == "f" and tolerance:
+        return np.isclose(ours, theirs, rtol=tolerance, atol=tolerance, equal_nan=True)
+    same: Array = (ours == theirs) | ((ours != ours) & (theirs != theirs))  # both may be NaN
+    return same
+
+
+def _first(wrong: Array) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(wrong)[0])
+
+
+def _finding(
+    kind: str,
+    kernel: Any,
+    array: str,
+    replica: int,
+    index: tuple[int, ...],
+    message: str,
+    what_to_do: str,
+    lines: tuple[str, ...] | None = None,
+) -> Finding:
+    return Finding(kind, array, index, (), (replica,), lines or (kernel.where,), message, what_to_do)
+
+
+def _host(tensor: torch.Tensor) -> Array:
+    array: Array = tensor.cpu().numpy().copy()
+    return array
