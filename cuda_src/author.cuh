@@ -1,0 +1,17 @@
+// Included right before the functions of authors: what CUDA C calls threads and blocks means agents and replicas there,
+// however many replicas a block has in truth.
+
+#pragma once
+
+struct wd_dimensions {
+    unsigned int x, y, z;
+};
+
+#define threadIdx (wd_dimensions{static_cast<unsigned int>(wd_agent()), 0u, 0u})
+#define blockIdx (wd_dimensions{static_cast<unsigned int>(wd_env()), 0u, 0u})
+#define blockDim (wd_dimensions{static_cast<unsigned int>(wd_num_agents()), 1u, 1u})
+#define gridDim gridDim_is_not_known_here__take_num_envs_as_a_parameter
+#define __syncthreads() wd_barrier()
+#define __syncthreads_count(condition) wd_barrier_count(condition)
+#define __syncthreads_or(condition) (wd_barrier_count(condition) > 0)
+#define __syncthreads_and(condition) (wd_barrier_count(condition) == wd_num_agents())

@@ -1,0 +1,52 @@
+// Atomic functions of CUDA, as right between the cores of the host as between the threads of a GPU.
+
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+// Replace *address by what `change` makes of it; return what it was.
+template <class T, class Change>
+static inline T wd_exchange_by(T *address, Change change) {
+    T old, next;
+    __atomic_load(address, &old, __ATOMIC_RELAXED);
+    do {
+        next = change(old);
+    } while (!__atomic_compare_exchange(address, &old, &next, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    return old;
+}
+
+// The types that CUDA takes are those of the array; the value is converted to it, as in a call of CUDA's.
+template <class T>
+struct wd_same {
+    typedef T type;
+};
+
+#define WD_ATOMIC(name, result)                                                         \
+    template <class T>                                                                  \
+    static inline T name(T *address, typename wd_same<T>::type value) {                 \
+        return wd_exchange_by(address, [value](T old) { return static_cast<T>(result); }); \
+    }
+
+WD_ATOMIC(atomicAdd, old + value)
+WD_ATOMIC(atomicSub, old - value)
+WD_ATOMIC(atomicExch, value)
+WD_ATOMIC(atomicMin, value < old ? value : old)
+WD_ATOMIC(atomicMax, value > old ? value : old)
+WD_ATOMIC(atomicAnd, old & value)
+WD_ATOMIC(atomicOr, old | value)
+WD_ATOMIC(atomicXor, old ^ value)
+WD_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
+WD_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
+
+#undef WD_ATOMIC
+
+template <class T>
+static inline T atomicCAS(T *address, typename wd_same<T>::type compare, typename wd_same<T>::type value) {
+    T expected = compare;
+    __atomic_compare_exchange(address, &expected, &value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return expected;
+}
+
+static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

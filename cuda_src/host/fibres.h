@@ -1,0 +1,221 @@
+// Run the threads of a replica on one core: each on a stack of its own, once one of them waits for the others.
+
+#pragma once
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "context.h"
+
+// Bytes of a stack, a power of two: the thread that runs upon one is found by rounding the stack pointer.
+constexpr uintptr_t wd_stack_size = 256 * 1024;
+
+struct wd_replica;
+
+// A stack, and the thread that runs upon it. It lies at the upper end of the stack.
+struct wd_fibre {
+    wd_replica *replica;
+    int agent;
+    const char *file;  // the barrier that it waits at
+    int line;
+    wd_context context;
+};
+
+// The fibre that this runs upon.
+static inline wd_fibre *wd_this_fibre() {
+    const uintptr_t end = (wd_stack_pointer() | (wd_stack_size - 1)) + 1;
+    return reinterpret_cast<wd_fibre *>(end - sizeof(wd_fibre));
+}
+
+// What went wrong, for the host program to tell: the first thread that fails writes it.
+struct wd_failure {
+    int claimed;
+    char text[1020];
+};
+
+// The replica that runs on a core, the stacks of its threads, and where they stand.
+struct wd_replica {
+    int env, agents;
+    int next;                             // the first agent that has not begun
+    int ended;                            // how many have ended
+    int last_ended;                       // one of them
+    int num_waiting, num_ready, first_ready;
+    int generation;                       // of barriers, for the votes
+    int votes[2];
+    void (*run)(void *);                  // what each thread does, and with what
+    void *argument;
+    wd_fibre *waiting[WD_NUM_AGENTS], *ready[WD_NUM_AGENTS], *idle[WD_NUM_AGENTS];
+    int num_idle, num_stacks;
+    wd_fibre *driver;                     // the fibre that runs replica after replica
+    wd_context outside;                   // the stack of the operating system's thread
+    wd_failure *failure;
+    bool failed;
+    char *stacks;
+};
+
+static void wd_be_a_fibre();
+
+static inline wd_fibre *wd_new_fibre(wd_replica *replica) {
+    char *stack = replica->stacks + wd_stack_size * replica->num_stacks++;
+    wd_fibre *fibre = reinterpret_cast<wd_fibre *>(stack + wd_stack_size - sizeof(wd_fibre));
+    fibre->replica = replica;
+    return fibre;
+}
+
+// Stop the whole part of the launch: the host program is told why. The stacks are as they are.
+[[noreturn]] static inline void wd_fail(wd_replica *replica, const char *text) {
+    wd_failure *failure = replica->failure;
+    if (!__atomic_exchange_n(&failure->claimed, 1, __ATOMIC_SEQ_CST)) {
+        snprintf(failure->text, sizeof(failure->text), "%s", text);
+    }
+    replica->failed = true;
+    wd_context left;
+    wd_switch(&left, &replica->outside);
+    abort();
+}
+
+// All threads have ended or wait: let those that wait go on, if all of them wait at the same barrier.
+static inline void wd_open_barrier(wd_replica *replica) {
+    const wd_fibre *first = replica->waiting[0];
+    char text[1000];
+    if (replica->ended > 0) {
+        snprintf(text, sizeof(text),
+                 "%s:%d: thread %d of replica %d waits at this barrier, which thread %d does not reach: it has returned",
+                 first->file, first->line, first->agent, replica->env, replica->last_ended);
+        wd_fail(replica, text);
+    }
+    for (int i = 1; i < replica->num_waiting; ++i) {
+        const wd_fibre *other = replica->waiting[i];
+        if (other->line != first->line || strcmp(other->file, first->file) != 0) {
+            snprintf(text, sizeof(text),
+                     "%s:%d: thread %d of replica %d waits at this barrier, and thread %d at another one, %s:%d",
+                     first->file, first->line, first->agent, replica->env, other->agent, other->file, other->line);
+            wd_fail(replica, text);
+        }
+    }
+    memcpy(replica->ready, replica->waiting, sizeof(wd_fibre *) * replica->num_waiting);
+    replica->num_ready = replica->num_waiting;
+    replica->first_ready = replica->num_waiting = 0;
+    replica->generation ^= 1;
+    replica->votes[replica->generation] = 0;
+}
+
+// Who goes on where a thread waits or has ended.
+static inline wd_fibre *wd_next_fibre(wd_replica *replica) {
+    if (replica->ended == replica->agents) return replica->driver;
+    if (replica->next < replica->agents) {
+        if (replica->num_idle > 0) return replica->idle[--replica->num_idle];
+        wd_fibre *fibre = wd_new_fibre(replica);
+        wd_make_context(&fibre->context, reinterpret_cast<char *>(fibre) - wd_stack_size + sizeof(wd_fibre),
+                        wd_stack_size - sizeof(wd_fibre), wd_be_a_fibre);
+        return fibre;
+    }
+    if (replica->first_ready == replica->num_ready) wd_open_barrier(replica);
+    return replica->ready[replica->first_ready++];
+}
+
+static inline void wd_leave(wd_fibre *self, wd_fibre *next) {
+    if (next != self) wd_switch(&self->context, &next->context);
+}
+
+// Run the threads that have not begun, one after the other.
+static inline void wd_run_the_rest(wd_replica *replica, wd_fibre *self) {
+    while (replica->next < replica->agents) {
+        const int agent = replica->next++;
+        self->agent = agent;
+        replica->run(replica->argument);
+        ++replica->ended;
+        replica->last_ended = agent;
+    }
+}
+
+// What a fibre does in all its life.
+static void wd_be_a_fibre() {
+    wd_fibre *self = wd_this_fibre();
+    wd_replica *replica = self->replica;
+    for (;;) {
+        wd_run_the_rest(replica, self);
+        replica->idle[replica->num_idle++] = self;
+        wd_leave(self, wd_next_fibre(replica));
+    }
+}
+
+// Have each thread of the replica call run(argument); return when all have ended. They may wait for each other.
+static inline void wd_run_threads(wd_replica *replica, void (*run)(void *), void *argument) {
+    replica->next = replica->ended = 0;
+    replica->run = run;
+    replica->argument = argument;
+    wd_run_the_rest(replica, replica->driver);
+    wd_leave(replica->driver, wd_next_fibre(replica));
+}
+
+// Wait for the other threads of the replica; return for how many of them `vote` was 1.
+static inline int wd_wait_at(const char *file, int line, int vote) {
+    if (WD_NUM_AGENTS == 1) return vote;
+    wd_fibre *self = wd_this_fibre();
+    wd_replica *replica = self->replica;
+    const int generation = replica->generation;
+    replica->votes[generation] += vote;
+    self->file = file;
+    self->line = line;
+    replica->waiting[replica->num_waiting++] = self;
+    wd_leave(self, wd_next_fibre(replica));
+    return replica->votes[generation];
+}
+
+// Stacks for one thread of the operating system, taken once.
+struct wd_core {
+    wd_replica replica;
+    void (*job)(wd_replica *, void *);
+    void *argument;
+    void *memory;
+    size_t size;
+
+    wd_core() : memory(nullptr) {}
+    ~wd_core() {
+        if (memory != nullptr) munmap(memory, size);
+    }
+
+    static void drive() {
+        wd_replica *replica = wd_this_fibre()->replica;
+        wd_core *core = reinterpret_cast<wd_core *>(replica);
+        core->job(replica, core->argument);
+        wd_switch(&replica->driver->context, &replica->outside);
+        abort();
+    }
+
+    // Run job(replica, argument) upon a stack, from which it can run threads. Returns false if there is no memory.
+    bool run(wd_failure *failure, void (*job)(wd_replica *, void *), void *argument) {
+        if (memory == nullptr && !take_memory()) return false;
+        this->job = job;
+        this->argument = argument;
+        char *stacks = replica.stacks;
+        replica = wd_replica();
+        replica.stacks = stacks;
+        replica.agents = WD_NUM_AGENTS;
+        replica.failure = failure;
+        replica.driver = wd_new_fibre(&replica);
+        wd_make_context(&replica.driver->context, stacks, wd_stack_size - sizeof(wd_fibre), drive);
+        wd_switch(&replica.outside, &replica.driver->context);
+        return true;
+    }
+
+  private:
+    bool take_memory() {
+        size = wd_stack_size * (WD_NUM_AGENTS + 2);
+        void *found = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (found == MAP_FAILED) return false;
+        memory = found;
+        replica.stacks = reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(found) + wd_stack_size - 1) &
+                                                  ~(wd_stack_size - 1));
+        const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+        for (int i = 0; i <= WD_NUM_AGENTS; ++i) {  // so that a stack that overflows meets no other
+            mprotect(replica.stacks + wd_stack_size * i, page, PROT_NONE);
+        }
+        return true;
+    }
+};
