@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from warpdrive.backends.pycuda.cuda_kernel import CudaKernel
 from warpdrive.device_context import DeviceContext, torch_dtype
-from warpdrive.environment import Environment
+from warpdrive.environment import Environment, KernelFunction, KernelFunctions
 from warpdrive.errors import DefinitionError, nearest
 from warpdrive.kernels.errors import KernelError, place
 from warpdrive.kernels.kernel import Kernel
@@ -26,13 +27,22 @@ class Binding:
     array).
     """
 
-    def __init__(self, environment: Environment, context: DeviceContext, arrays: Iterable[str]) -> None:
-        self.environment, self.context, self.arrays = environment, context, set(arrays)
+    def __init__(
+        self, environment: Environment, functions: KernelFunctions, context: DeviceContext, arrays: Iterable[str]
+    ) -> None:
+        self.environment, self.functions = environment, functions
+        self.context, self.arrays = context, set(arrays)
         self._constants: dict[str, Any] = {}
 
-    def check(self, kernel: Kernel) -> None:
-        """Raise :class:`KernelError` if a parameter is bound to nothing or a constant is assigned to."""
+    def check(self, kernel: KernelFunction) -> None:
+        """Raise :class:`KernelError` if a parameter is bound to nothing or a constant is assigned to.
+
+        Of CUDA C the types are checked, too.
+        """
         constants = {name for name in kernel.parameters if self._is_constant(kernel, name)}
+        if isinstance(kernel, CudaKernel):
+            kernel.signature.check({name: self.value(name) for name in kernel.parameters})
+            return
         assigned = stored_names([kernel.source.tree]) | _changed_arrays(kernel)
         for name in sorted(constants & assigned):
             raise KernelError(
@@ -50,12 +60,12 @@ class Binding:
             self._constants[name] = _constant(name, getattr(self.environment, name))
         return self._constants[name]
 
-    def _is_constant(self, kernel: Kernel, name: str) -> bool:
+    def _is_constant(self, kernel: KernelFunction, name: str) -> bool:
         if name in self.arrays:
             return False
         if name != "num_envs" and not _is_bindable(getattr(self.environment, name, None)):
             raise KernelError(
-                f"{kernel.where}: parameter '{name}' of kernel function '{kernel.source.name}' is bound to nothing: "
+                f"{kernel.where}: parameter '{name}' of kernel function '{_name(kernel)}' is bound to nothing: "
                 f"it is no reserved array, no array of initial_state, and no number or array among the attributes of "
                 f"{type(self.environment).__name__}.{nearest(name, self._candidates())}"
             )
@@ -94,8 +104,10 @@ def _changed_arrays(kernel: Kernel) -> set[str]:
     }
 
 
-def may_change(kernel: Kernel, name: str) -> bool:
+def may_change(kernel: KernelFunction, name: str) -> bool:
     """Whether a kernel function stores to an array, or hands it to something that might."""
+    if isinstance(kernel, CudaKernel):
+        return kernel.may_change(name)
     elements = (node for node in ast.walk(kernel.source.tree) if isinstance(node, ast.Subscript))
     read = {id(node.value) for node in elements if isinstance(node.ctx, ast.Load)}
     return any(
@@ -111,11 +123,10 @@ def _first_change(kernel: Kernel, name: str) -> str:
     return kernel.where
 
 
-def named_parameters(kernels: Iterable[Kernel | None]) -> Mapping[str, Kernel]:
-    """Return every parameter that one of the kernels names, with the first that does."""
-    found: dict[str, Kernel] = {}
-    for kernel in kernels:
-        for name in kernel.parameters if kernel else ():
-            assert kernel is not None
-            found.setdefault(name, kernel)
-    return found
+def _name(kernel: KernelFunction) -> str:
+    return kernel.name if isinstance(kernel, CudaKernel) else kernel.source.name
+
+
+def named_parameters(kernels: Iterable[KernelFunction]) -> set[str]:
+    """Return every parameter that one of the kernels names."""
+    return {name for kernel in kernels for name in kernel.parameters}

@@ -12,7 +12,7 @@ from warpdrive import registry
 from warpdrive.actions import checked_actions
 from warpdrive.backends.interface import Backend, load_backend
 from warpdrive.device_context import DeviceContext
-from warpdrive.environment import Environment, State, check_environment, spaces_by_tag
+from warpdrive.environment import Environment, State, check_environment, kernel_functions, spaces_by_tag
 from warpdrive.errors import DefinitionError
 from warpdrive.fused_step import fuse_reset, fuse_step
 from warpdrive.replica_arrays import make_replica_arrays, make_uniform
@@ -73,7 +73,8 @@ class EnvWrapper:
         self.ctx = DeviceContext(self.device, num_envs, seed)
         self._observation_arrays = observation_arrays(self.env)
         self._action_arrays = action_arrays(self.env)
-        self._binding = make_replica_arrays(self.env, self.ctx, seed, first_env, reset_pool_size)
+        functions = kernel_functions(self.env, self.backend.language)
+        self._binding = make_replica_arrays(self.env, functions, self.ctx, seed, first_env, reset_pool_size)
         self._launch_reset = fuse_reset(self.env, self._binding).bind(self.backend, self.num_agents)
         self._launch_step: Callable[[], None] | None = None
         self.reset()
@@ -147,7 +148,7 @@ class EnvWrapper:
         Raises :class:`DefinitionError` where there is not enough memory.
         """
         _check_counts(num_steps=num_steps)
-        record = make_record(self.env, self.ctx, num_steps)
+        record = make_record(self._binding, num_steps)
         fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=self.auto_reset)
         rollout = Rollout(
             observations=self._by_tag(self._observation_arrays, "rollout."),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from warpdrive.backends.pycuda.cuda_kernel import CudaKernel
 from warpdrive.errors import DefinitionError
 from warpdrive.kernels.kernel import Kernel
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 State = dict[str, npt.NDArray[Any]]
+KernelFunction = Kernel | CudaKernel
 
 _LARGEST_INT32 = np.iinfo(np.int32).max
 
@@ -25,17 +28,20 @@ class Environment:
 
     A subclass sets ``name`` and ``step`` (and, where it has them, ``observe`` and ``reset``) to kernels, and in its
     constructor the attributes below. Kernels take their arguments by name: reserved arrays, the arrays that
-    :meth:`initial_state` returns, and the attributes of the instance.
+    :meth:`initial_state` returns, and the attributes of the instance. They are Python functions (``wd.kernel``), with
+    twins in CUDA C (``wd.cuda_kernel``) or without, or CUDA C alone.
     """
 
     name: ClassVar[str]
     """What the environment is called in the registry, in run folders and in messages."""
-    step: Kernel
+    step: KernelFunction
     """The kernel that advances one replica by one step."""
-    observe: Kernel | None = None
+    observe: KernelFunction | None = None
     """The kernel that writes the observations of a state, if ``step`` does not."""
-    reset: Kernel | None = None
+    reset: KernelFunction | None = None
     """The kernel that changes a start state after it was copied from the pool, for starts drawn on the device."""
+    cuda_twins: ClassVar[Mapping[str, CudaKernel]] = {}
+    """The same in CUDA C, by the names of the Python functions, for the backend that runs CUDA C."""
     termination_meaning: ClassVar[str] = "the episode terminated"
     """What it means in words that an episode terminated."""
 
@@ -69,6 +75,47 @@ class Environment:
     def render(self, state: State, trail: Sequence[State] = ()) -> Figure:
         """Return a picture of one replica's state; ``trail`` holds the earlier states of the episode."""
         raise NotImplementedError(f"{type(self).__name__} has no render")
+
+
+@dataclass(frozen=True)
+class KernelFunctions:
+    """The kernel functions of an environment, in the language of one backend."""
+
+    step: KernelFunction
+    observe: KernelFunction | None
+    reset: KernelFunction | None
+
+    def __iter__(self) -> Iterator[KernelFunction]:
+        """Go through those that there are."""
+        return (function for function in (self.step, self.observe, self.reset) if function is not None)
+
+
+def kernel_functions(environment: Environment, language: str) -> KernelFunctions:
+    """Return an environment's kernel functions in ``"Python"`` or ``"CUDA C"``.
+
+    Raises :class:`DefinitionError` where one is in the other language alone.
+    """
+    return KernelFunctions(*(_in_language(environment, role, language) for role in ("step", "observe", "reset")))
+
+
+def _in_language(environment: Environment, role: str, language: str) -> Any:
+    function: KernelFunction | None = getattr(environment, role)
+    if function is None or isinstance(function, CudaKernel) == (language == "CUDA C"):
+        return function
+    title = f"environment {type(environment).__name__}: '{role}'"
+    if isinstance(function, CudaKernel):
+        raise DefinitionError(
+            f"{title} is CUDA C ({function.where}), which this backend does not run: use env_backend='pycuda' "
+            "(without a GPU: with WARPDRIVE_CUDA_ON_HOST=1)"
+        )
+    name = function.source.name
+    if name not in environment.cuda_twins:
+        raise DefinitionError(
+            f"{title} is Python ({function.where}), and this backend runs CUDA C: write '{name}' in CUDA C, too, and "
+            f"name it in the class, cuda_twins = {{'{name}': wd.cuda_kernel('file.cu', '{name}')}}, or use another "
+            "env_backend"
+        )
+    return environment.cuda_twins[name]
 
 
 def spaces_by_tag(
@@ -105,8 +152,11 @@ def check_environment(environment: Environment) -> None:
             raise DefinitionError(f"{title}: {attribute} is {value!r}, expected a positive integer (int32)")
     for attribute in ("step", "observe", "reset"):
         value = getattr(environment, attribute)
-        if not isinstance(value, Kernel) and (attribute == "step" or value is not None):
-            raise DefinitionError(f"{title}: '{attribute}' is {value!r}, expected a function marked with @wd.kernel")
+        if not isinstance(value, (Kernel, CudaKernel)) and (attribute == "step" or value is not None):
+            raise DefinitionError(
+                f"{title}: '{attribute}' is {value!r}, expected a function marked with @wd.kernel, "
+                "or wd.cuda_kernel(...)"
+            )
     _check_policy_tags(title, environment)
     for attribute in ("observation_space", "action_space"):
         _check_space(title, attribute, getattr(environment, attribute), environment)

@@ -11,9 +11,9 @@ from warpdrive import episode_log, recorder, resetter, sampler
 from warpdrive.backends.interface import Backend
 from warpdrive.binding import Binding
 from warpdrive.device_context import DeviceContext
-from warpdrive.environment import Environment
+from warpdrive.environment import Environment, KernelFunction
 from warpdrive.kernels.fusion import Barrier, Call, FusedStep, Fusion, When
-from warpdrive.kernels.kernel import DeviceFunction, Kernel
+from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
 
@@ -35,7 +35,7 @@ class FusedKernel:
         arguments = [self._array(arrays.get(parameter, parameter)) for parameter in function.parameters]
         self._steps.append(Call(function, tuple(arguments), result))
 
-    def call_user(self, kernel: Kernel | None, binding: Binding) -> None:
+    def call_user(self, kernel: KernelFunction | None, binding: Binding) -> None:
         """Call a kernel function of the environment, if there is one, and wait for all threads."""
         if kernel is None:
             return
@@ -99,8 +99,8 @@ def fuse_step(environment: Environment, binding: Binding, *, sampled: bool, auto
         for array in action_arrays(environment):
             drawn = array.name if array.choices else f"sampler.{array.name}"
             _record(fused, recorder.record_row, drawn, array.name)
-    fused.call_user(environment.step, binding)
-    fused.call_user(environment.observe, binding)
+    fused.call_user(binding.functions.step, binding)
+    fused.call_user(binding.functions.observe, binding)
     fused.call(episode_log.end_step, episode_length="constant.episode_length")
     fused.barrier()
     fused.call(episode_log.add_rewards, running_return="episode.running_return")
@@ -126,7 +126,7 @@ def fuse_step(environment: Environment, binding: Binding, *, sampled: bool, auto
             for array in observations:
                 _keep_final_observations(fused, array, sampled)
             fused.barrier()
-            _restart(fused, environment, binding)
+            _restart(fused, binding)
     if sampled:
         for array in observations:
             _record(fused, recorder.record_next_row, array.name)
@@ -138,7 +138,7 @@ def fuse_reset(environment: Environment, binding: Binding) -> FusedKernel:
     fused = FusedKernel(f"{environment.name}_reset", binding.context)
     fused.call(resetter.choose_start, choice="reset.choice", stream="reset.stream", pool_size="reset.pool_size")
     fused.barrier()
-    _restart(fused, environment, binding)
+    _restart(fused, binding)
     return fused
 
 
@@ -217,15 +217,15 @@ def _keep_final_observations(fused: FusedKernel, array: SpaceArray, recorded: bo
         fused.call(recorder.copy_row, source=source, target=fused.rows(f"final_{array.name}"))
 
 
-def _restart(fused: FusedKernel, environment: Environment, binding: Binding) -> None:
+def _restart(fused: FusedKernel, binding: Binding) -> None:
     for name in binding.context:
         if name.startswith("pool."):
             target = name.removeprefix("pool.")
             fused.call(resetter.copy_start, target=fused.rows(target), pool=name, choice="reset.choice")
     fused.call(resetter.start_episode, running_return="episode.running_return")
     fused.barrier()
-    fused.call_user(environment.reset, binding)
-    fused.call_user(environment.observe, binding)
+    fused.call_user(binding.functions.reset, binding)
+    fused.call_user(binding.functions.observe, binding)
 
 
 def _plain_name(name: str) -> str:

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from warpdrive import random
 from warpdrive.binding import Binding, named_parameters
 from warpdrive.device_context import DeviceContext, torch_dtype
-from warpdrive.environment import Environment, State
+from warpdrive.environment import Environment, KernelFunctions, State
 from warpdrive.errors import DefinitionError
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
@@ -24,7 +24,12 @@ _MAY_START = ("observations", "active", "action_mask")
 
 
 def make_replica_arrays(
-    environment: Environment, context: DeviceContext, seed: int, first_env: int, pool_size: int
+    environment: Environment,
+    functions: KernelFunctions,
+    context: DeviceContext,
+    seed: int,
+    first_env: int,
+    pool_size: int,
 ) -> Binding:
     """Declare, allocate and fill every array of a checked environment; return how kernel functions find them.
 
@@ -32,7 +37,7 @@ def make_replica_arrays(
     kernel function that is bound to nothing.
     """
     starts = _draw_starts(environment, seed, pool_size)
-    reserved = _reserved(environment, starts[0])
+    reserved = _reserved(environment, functions, starts[0])
     _check_starts(environment, starts, reserved)
     for name in {"active", "action_mask"} & reserved.keys():  # every agent is there, and may do anything
         for start in starts:
@@ -42,10 +47,9 @@ def make_replica_arrays(
         context.declare(name, shape, dtype)
     context.allocate()
     _fill(environment, context, starts, seed, first_env)
-    binding = Binding(environment, context, arrays)
-    for kernel in (environment.step, environment.observe, environment.reset):
-        if kernel is not None:
-            binding.check(kernel)
+    binding = Binding(environment, functions, context, arrays)
+    for kernel in functions:
+        binding.check(kernel)
     return binding
 
 
@@ -60,7 +64,7 @@ def _draw_starts(environment: Environment, seed: int, pool_size: int) -> list[St
     return starts
 
 
-def _reserved(environment: Environment, start: State) -> Shapes:
+def _reserved(environment: Environment, functions: KernelFunctions, start: State) -> Shapes:
     """Return the reserved arrays of an environment; some exist only if a kernel function or the start names them."""
     agents = int(environment.num_agents)
     reserved: Shapes = {
@@ -77,7 +81,7 @@ def _reserved(environment: Environment, start: State) -> Shapes:
         "action_mask": ((agents, choices), np.bool_),
         "rng": ((agents, 4), np.uint32),
     }
-    named = named_parameters([environment.step, environment.observe, environment.reset])
+    named = named_parameters(functions)
     used = {name: kind for name, kind in optional.items() if name in named or name in start}
     if "action_mask" in used and not choices:
         raise DefinitionError(f"{type(environment).__name__} uses 'action_mask', but none of its actions is discrete")

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from warpdrive.binding import may_change
+from warpdrive.binding import Binding, may_change
 from warpdrive.device_context import DeviceContext
-from warpdrive.environment import Environment
 from warpdrive.spaces import action_arrays, observation_arrays
 
 _OPTIONAL = {"active": "active", "still_active": "active", "action_mask": "action_mask"}
@@ -92,11 +91,12 @@ class Rollout:
         return [("observations", self.observations)]
 
 
-def make_record(environment: Environment, context: DeviceContext, num_steps: int) -> dict[str, torch.Tensor]:
+def make_record(binding: Binding, num_steps: int) -> dict[str, torch.Tensor]:
     """Make the arrays ``rollout.<name>`` that the fused step records into, and return them by name.
 
     Raises :class:`DefinitionError` where there is not enough memory.
     """
+    environment, context = binding.environment, binding.context
     per_env = (num_steps, context.num_envs)
     per_agent = (*per_env, int(environment.num_agents))
     shapes: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
@@ -116,14 +116,13 @@ def make_record(environment: Environment, context: DeviceContext, num_steps: int
     for array in observation_arrays(environment):
         dtype = context[array.name].dtype
         shapes[array.name] = ((num_steps + 1, context.num_envs, *array.shape), dtype)
-        slots = _most_truncations(environment, num_steps)
+        slots = _most_truncations(binding, num_steps)
         shapes[f"final_{array.name}"] = ((slots, context.num_envs, *array.shape), dtype)
     return {name: context.zeros(f"rollout.{name}", shape, dtype) for name, (shape, dtype) in shapes.items()}
 
 
-def _most_truncations(environment: Environment, num_steps: int) -> int:
+def _most_truncations(binding: Binding, num_steps: int) -> int:
     """Return how often an episode of one replica can be truncated within a rollout."""
-    kernels = (environment.step, environment.observe, environment.reset)
-    if any(may_change(kernel, name) for kernel in kernels if kernel for name in ("truncated", "timestep")):
+    if any(may_change(kernel, name) for kernel in binding.functions for name in ("truncated", "timestep")):
         return num_steps
-    return (num_steps - 1) // int(environment.episode_length) + 1
+    return (num_steps - 1) // int(binding.environment.episode_length) + 1

@@ -20,6 +20,8 @@ class Backend(Protocol):
 
     name: str
     device: torch.device
+    language: str
+    """In what the kernel functions are written that it runs: ``"Python"`` or ``"CUDA C"``."""
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
         """Compile a fused kernel for these arguments and return a function that launches it with them.

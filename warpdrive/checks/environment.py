@@ -25,6 +25,7 @@ class CheckingBackend:
 
     name = "check"
     device = torch.device("cpu")
+    language = "Python"
 
     def __init__(self, report: Report, nan: bool = False) -> None:
         self.report, self.nan = report, nan

@@ -15,6 +15,7 @@ class CpuBackend:
 
     name = "cpu"
     device = torch.device("cpu")
+    language = "Python"
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
         """See :class:`warpdrive.backends.interface.Backend`."""
