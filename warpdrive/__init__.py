@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.env_wrapper import EnvWrapper as EnvWrapper
     from warpdrive.environment import Environment as Environment
     from warpdrive.errors import WarpDriveError as WarpDriveError
+    from warpdrive.host_transfers import HostTransferError as HostTransferError
+    from warpdrive.host_transfers import no_host_transfers as no_host_transfers
     from warpdrive.kernels.errors import KernelError as KernelError
     from warpdrive.kernels.kernel import Kernel as Kernel
     from warpdrive.kernels.kernel import device_function as device_function
@@ -43,6 +45,8 @@ _HOME_OF = {
     "Environment": "warpdrive.environment",
     "EnvWrapper": "warpdrive.env_wrapper",
     "Rollout": "warpdrive.rollout",
+    "no_host_transfers": "warpdrive.host_transfers",
+    "HostTransferError": "warpdrive.host_transfers",
     "check_launch": "warpdrive.checks.launch",
     "debug": "warpdrive.checks.debugger",
     "make": "warpdrive.registry",
