@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpdrive.backends.cpu.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
-from warpdrive.kernels.classes import AuthorsClass
+from warpdrive.backends.arguments import ArgumentKind
+from warpdrive.backends.cpu.adapter import CpuAdapter
+from warpdrive.backends.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
+from warpdrive.backends.slots import Slot, without_array_calls
 from warpdrive.kernels.configuration import Configuration, Dimensions
 from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, INDICES, MIND_WIDTH
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults
@@ -23,7 +25,6 @@ from warpdrive.kernels.syntax import (
     FunctionName,
     IntrinsicName,
     assign,
-    at,
     copy_tree,
     load,
     loaded_names,
@@ -38,25 +39,6 @@ INLINED_DECORATOR = f"@njit({FUNCTION_OPTIONS}, forceinline=True)"
 ENTRY_DECORATOR = "@cfunc('void(intp, intp, intp)', _nrt=False, error_model='numpy', cache=True)"
 THREAD = f"{GENERATED}thread"
 RUN_BLOCK = f"{GENERATED}run_block"
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Room for one variable per thread of a block: ``shape`` is what the variable itself has, ``()`` for a number.
-
-    A view, a tuple or another value of which numba knows the size has room for its bytes, and ``kind``: its type in
-    numba, pickled.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...] = ()
-    kind: bytes = b""
-
-    @property
-    def array(self) -> str:
-        """The name of the array that holds the slots of all threads."""
-        return f"{GENERATED}slots_{self.name}"
 
 
 @dataclass(frozen=True)
@@ -79,39 +61,6 @@ class LaunchKind:
         return LaunchKind(grid_rank, configuration.threads, configuration.shared_bytes)
 
 
-@dataclass(frozen=True)
-class ArgumentKind:
-    """What the machine code depends on of an argument; ``rank`` is None for a number.
-
-    ``dtype`` is text of :mod:`warpdrive.kernels.dtypes`, or empty: then the argument is a tuple of ``parts``, or None.
-    ``named`` describes the class of a named tuple.
-    """
-
-    dtype: str
-    rank: int | None
-    layout: str = "C"
-    readonly: bool = False
-    parts: tuple[ArgumentKind, ...] | None = None
-    named: AuthorsClass | None = None
-
-    def classes(self) -> list[AuthorsClass]:
-        """Return the classes of the named tuples in it."""
-        inner = [described for part in self.parts or () for described in part.classes()]
-        return inner if self.named is None else [self.named, *inner]
-
-    @property
-    def words(self) -> int:
-        """How many words of 8 bytes it takes in the table: its address, and an array's shape and strides."""
-        if not self.dtype:
-            return sum(part.words for part in self.parts or ())
-        return 1 + 2 * (1 if self.rank is None else self.rank)
-
-    @property
-    def loader_arguments(self) -> tuple[str, int, str, bool]:
-        """The arguments of :func:`warpdrive.backends.cpu.intrinsics.argument_loader`: a number is an array of one."""
-        return (self.dtype, 1 if self.rank is None else self.rank, self.layout, self.readonly)
-
-
 MOST_COPIES = 4
 """How many copies of a device function machine code may hold: a call passes each array as its address, shape and
 strides, in memory, and hides what is known of them. With more copies, LLVM decides."""
@@ -125,7 +74,8 @@ POSITION_PARAMETERS = [index_name(f"{dimension}.{axis}") for dimension in DIMENS
 
 def generate_functions(kernel: LoweredKernel) -> GeneratedModule:
     """Generate the module of the device functions that a kernel calls."""
-    writer = ModuleWriter(_minds_width(kernel))
+    adapter = CpuAdapter(_minds_width(kernel))
+    writer = ModuleWriter(adapter)
     copies = _copies(kernel)
     for function in kernel.device_functions:
         writer.function(
@@ -134,7 +84,7 @@ def generate_functions(kernel: LoweredKernel) -> GeneratedModule:
             [*function.parameters, *hidden_parameters(function)],
             writer.adapt(function.body),
         )
-    return writer.module(kernel.table, "")
+    return writer.module(adapter.header(kernel.table, ""))
 
 
 def _copies(kernel: LoweredKernel) -> Counter[str]:
@@ -158,14 +108,15 @@ def generate_kernel(
     launch: LaunchKind,
 ) -> GeneratedModule:
     """Generate the module with ``wd__run_block`` and ``entry``."""
-    writer = ModuleWriter(_minds_width(kernel))
+    adapter = CpuAdapter(_minds_width(kernel))
+    writer = ModuleWriter(adapter)
     if launch.block == (1, 1, 1):
         bodies = [_single_thread(stretch, writer) for stretch in kernel.stretches]
     else:
-        bodies = [_Block(kernel, slots, writer, launch.block).statements()]
+        bodies = [_Block(kernel, slots, adapter, writer, launch.block).statements()]
     beginning = [
         *(assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)),
-        *_shared_arrays(kernel, writer, launch.shared_bytes),
+        *_shared_arrays(kernel, adapter, launch.shared_bytes),
     ]
     parameters = [*kernel.parameters, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
     names = [f"{RUN_BLOCK}_{number}" for number in range(len(bodies))]
@@ -173,7 +124,7 @@ def generate_kernel(
         writer.function(INLINED_DECORATOR, name, parameters, [*beginning, *body])
     writer.text(_entry_text(names, kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
-    return writer.module(kernel.table, _import_text(kernel, functions_module))
+    return writer.module(adapter.header(kernel.table, _import_text(kernel, functions_module)))
 
 
 def _minds_width(kernel: LoweredKernel) -> bool:
@@ -184,11 +135,12 @@ def _minds_width(kernel: LoweredKernel) -> bool:
 
 def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:
     """Generate a function ``twin`` with the kernel's statements, barriers left out, to infer types from."""
-    writer = ModuleWriter(_minds_width(kernel))
+    adapter = CpuAdapter(_minds_width(kernel))
+    writer = ModuleWriter(adapter)
     parameters = [*kernel.parameters, *map(index_name, INDICES)]
-    body = [*_shared_arrays(kernel, writer, 1), *writer.adapt(without_faults(without_barriers(kernel.body)))]
+    body = [*_shared_arrays(kernel, adapter, 1), *writer.adapt(without_faults(without_barriers(kernel.body)))]
     writer.function("", "twin", parameters, body)
-    return writer.module(kernel.table, _import_text(kernel, functions_module))
+    return writer.module(adapter.header(kernel.table, _import_text(kernel, functions_module)))
 
 
 def _single_thread(stretch: list[ast.stmt], writer: ModuleWriter) -> list[ast.stmt]:
@@ -199,7 +151,7 @@ def _single_thread(stretch: list[ast.stmt], writer: ModuleWriter) -> list[ast.st
     return [*(assign(name, ast.Constant(0)) for name in indices if name in used), *body]
 
 
-def _shared_arrays(kernel: LoweredKernel, writer: ModuleWriter, dynamic_bytes: int) -> list[ast.stmt]:
+def _shared_arrays(kernel: LoweredKernel, adapter: CpuAdapter, dynamic_bytes: int) -> list[ast.stmt]:
     """Write the statements that make the arrays in shared memory, which all threads of a block then see.
 
     Those of dynamic size all begin at the same place, whatever their dtypes.
@@ -207,13 +159,13 @@ def _shared_arrays(kernel: LoweredKernel, writer: ModuleWriter, dynamic_bytes: i
     statements: list[ast.stmt] = []
     dynamic = f"{GENERATED}dynamic"
     if DYNAMIC in (shape for shape, _ in kernel.table.shared.values()):
-        memory = writer.stack_array((dynamic_bytes,), "uint8")
+        memory = adapter.stack_array((dynamic_bytes,), "uint8")
         statements.append(assign(dynamic, ast.Call(load(memory), [], [])))
     for name, (shape, dtype) in kernel.table.shared.items():
         if shape == DYNAMIC:
-            call = ast.Call(load(writer.view(dtype)), [load(dynamic)], [])
+            call = ast.Call(load(adapter.view(dtype)), [load(dynamic)], [])
         else:
-            call = ast.Call(load(writer.stack_array(shape, dtype)), [], [])
+            call = ast.Call(load(adapter.stack_array(shape, dtype)), [], [])
         statements.append(assign(name, call))
     return statements
 
@@ -222,9 +174,14 @@ class _Block:
     """Writes the body of ``wd__run_block``."""
 
     def __init__(
-        self, kernel: LoweredKernel, slots: Sequence[Slot], writer: ModuleWriter, block: tuple[int, int, int]
+        self,
+        kernel: LoweredKernel,
+        slots: Sequence[Slot],
+        adapter: CpuAdapter,
+        writer: ModuleWriter,
+        block: tuple[int, int, int],
     ) -> None:
-        self.kernel, self.writer, self.block = kernel, writer, block
+        self.kernel, self.adapter, self.writer, self.block = kernel, adapter, writer, block
         self.slots = {slot.name: slot for slot in slots}
 
     def statements(self) -> list[ast.stmt]:
@@ -266,20 +223,20 @@ class _Block:
             *copy_tree(needed(self.kernel.variables.recomputed, statements)),
             *(self.from_slot(slot) for slot in arrays),
             *(self.from_slot(slot) for slot in values if slot.name in loaded),
-            *_without_array_calls(statements, {slot.name for slot in arrays}),
+            *without_array_calls(statements, {slot.name for slot in arrays}),
             *(self.to_slot(slot) for slot in values if slot.name in stored),
         ]
         return self.over_threads(self.writer.adapt(body))
 
     def from_slot(self, slot: Slot) -> ast.stmt:
         if slot.kind:
-            get, _ = self.writer.accessors(slot.kind)
+            get, _ = self.adapter.accessors(slot.kind)
             return assign(slot.name, ast.Call(load(get), [load(slot.array), load(THREAD)], []))
         return assign(slot.name, ast.Subscript(load(slot.array), load(THREAD), ast.Load()))
 
     def to_slot(self, slot: Slot) -> ast.stmt:
         if slot.kind:
-            _, put = self.writer.accessors(slot.kind)
+            _, put = self.adapter.accessors(slot.kind)
             return ast.Expr(ast.Call(load(put), [load(slot.array), load(THREAD), load(slot.name)], []))
         target = ast.Subscript(load(slot.array), load(THREAD), ast.Store())
         return ast.Assign([target], load(slot.name))
@@ -308,16 +265,6 @@ class _Block:
         assert isinstance(innermost, ast.For)
         innermost.body[-1:] = body or [ast.Pass()]
         return outermost
-
-
-def _without_array_calls(statements: list[ast.stmt], names: set[str]) -> list[ast.stmt]:
-    """Leave out the assignments that make the named arrays, which have slots instead."""
-
-    class Remover(ast.NodeTransformer):
-        def visit_Assign(self, node: ast.Assign) -> ast.stmt:
-            return at(node, ast.Pass()) if stored_names(node.targets) & names else node
-
-    return [Remover().visit(copy_tree(statement)) for statement in statements] if names else statements
 
 
 def _import_text(kernel: LoweredKernel, functions_module: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from warpdrive.backends.cpu import cache
-from warpdrive.backends.cpu.cache import ONE_AT_A_TIME
+from warpdrive.backends import cache
+from warpdrive.backends.cache import ONE_AT_A_TIME
 
 
 def native_module(text: str) -> ModuleType:
@@ -17,5 +17,5 @@ def native_module(text: str) -> ModuleType:
                 return cache.load(key, "kernel")
             except Exception:  # what was stored is damaged
                 cache.discard(key)
-        cache.store(key, {"kernel": text})
+        cache.store(key, {"kernel.py": text})
         return cache.load(key, "kernel")

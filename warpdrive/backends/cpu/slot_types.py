@@ -17,8 +17,8 @@ from numba.core.registry import cpu_target
 from numba.core.typed_passes import NopythonTypeInference
 from numba.np.numpy_support import as_dtype
 
-from warpdrive.backends.cpu.generate import Slot
 from warpdrive.backends.cpu.slots import bytes_of, is_kept
+from warpdrive.backends.slots import Slot
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.language import INDICES
 from warpdrive.kernels.local_arrays import is_local_array

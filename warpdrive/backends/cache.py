@@ -1,4 +1,4 @@
-"""Generated modules and their machine code on disk, found again by the content of what they were made from."""
+"""Generated code and its machine code on disk, found again by the content of what they were made from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -27,41 +28,41 @@ ONE_AT_A_TIME = threading.RLock()
 
 
 def cache_folder() -> Path:
-    """Return the folder of all generated modules: ``$WARPDRIVE_CACHE_DIR``, or the user's cache directory."""
+    """Return the folder of all compiled kernels: ``$WARPDRIVE_CACHE_DIR``, or the user's cache directory."""
     root = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("warpdrive", appauthor=False)
-    return Path(root) / "cpu_kernels"
+    return Path(root) / "kernels"
 
 
 def key_of(*content: str) -> str:
     """Return the name under which code made of ``content`` is stored.
 
     It changes with everything that could change the code: the versions of Python, numba, llvmlite and numpy, and
-    this library's own front end and CPU backend.
+    this library's own front end and backends.
     """
     versions = (sys.version, numba.__version__, llvmlite.__version__, np.__version__, _own_content())
     return hashlib.sha256("\0".join([*versions, *content]).encode()).hexdigest()[:32]
 
 
 def is_stored(key: str) -> bool:
-    """Whether modules are stored under the key."""
-    return path(key, "kernel").is_file()
+    """Whether anything is stored under the key."""
+    return _folder(key).is_dir()
 
 
-def store(key: str, texts: dict[str, str]) -> None:
-    """Store the texts of modules, by their names, under the key: all of them, or on an error none."""
+def store(key: str, files: Mapping[str, str | bytes]) -> None:
+    """Store files, by their names, under the key: all of them, or on an error none."""
     folder = _folder(key)
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
-    for name, text in texts.items():
-        (beside / f"{name}.py").write_text(text, encoding="utf-8")
+    for name, content in files.items():
+        (beside / name).write_bytes(content.encode() if isinstance(content, str) else content)
     try:
         beside.rename(folder)
-    except OSError:  # another process was quicker: its modules are the same
+    except OSError:  # another process was quicker: what it stored is the same
         shutil.rmtree(beside, ignore_errors=True)
 
 
 def discard(key: str) -> None:
-    """Forget the modules stored under the key, which are damaged or cannot be compiled."""
+    """Forget what is stored under the key, which are damaged or cannot be compiled."""
     shutil.rmtree(_folder(key), ignore_errors=True)
     for name in [name for name in sys.modules if name.startswith(module_name(key, ""))]:
         del sys.modules[name]
@@ -69,12 +70,12 @@ def discard(key: str) -> None:
 
 def load(key: str, name: str) -> ModuleType:
     """Import a stored module."""
-    return import_file(module_name(key, name), path(key, name))
+    return import_file(module_name(key, name), path(key, f"{name}.py"))
 
 
 def path(key: str, name: str) -> Path:
-    """Return the file of a stored module."""
-    return _folder(key) / f"{name}.py"
+    """Return a stored file."""
+    return _folder(key) / name
 
 
 def module_name(key: str, name: str) -> str:
@@ -115,5 +116,5 @@ def _temporary_folder() -> Path:
 @cache
 def _own_content() -> str:
     folders = (Path(warpdrive.kernels.__file__).parent, Path(__file__).parent)
-    texts = (path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
+    texts = (path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py")))
     return hashlib.sha256(b"\0".join(texts)).hexdigest()

@@ -1,0 +1,1 @@
+"""What both GPU backends need of CUDA itself."""

@@ -1,0 +1,66 @@
+"""Make machine code of PTX with nvJitLink, which tells what of a GPU's resources the code takes. Needs no GPU."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What compiled GPU code takes.
+
+    Attributes:
+        registers: of a thread.
+        local_bytes: of a thread, in memory: its arrays, and what did not fit into registers.
+        spilled_bytes: of a thread: those that are stored because there were no more registers.
+        shared_bytes: of a block, in shared memory that was declared with a size.
+    """
+
+    registers: int
+    local_bytes: int
+    spilled_bytes: int
+    shared_bytes: int
+
+
+def link(ptx: str, capability: tuple[int, int]) -> tuple[bytes, Resources | None]:
+    """Return a cubin for a GPU of that compute capability, and what it takes.
+
+    Where nvJitLink is not installed, the PTX itself is returned, which the driver compiles when it is loaded.
+    """
+    try:
+        from cuda.bindings import nvjitlink
+        from cuda.pathfinder import DynamicLibNotFoundError
+    except ImportError:
+        return ptx.encode(), None
+    options = [f"-arch=sm_{capability[0]}{capability[1]}", "-Xptxas=-v"]
+    try:
+        handle = nvjitlink.create(len(options), options)
+    except DynamicLibNotFoundError:
+        return ptx.encode(), None
+    try:
+        code = ptx.encode()
+        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, code, len(code), "kernel")
+        nvjitlink.complete(handle)
+        image = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, image)
+        log = bytearray(nvjitlink.get_info_log_size(handle))
+        nvjitlink.get_info_log(handle, log)
+    finally:
+        nvjitlink.destroy(handle)
+    return bytes(image), resources_in(log.decode(errors="replace"))
+
+
+def resources_in(log: str) -> Resources:
+    """Return what ptxas says in its verbose log about the one kernel that it compiled."""
+
+    def number(pattern: str) -> int:
+        found = re.search(pattern, log)
+        return int(found[1]) if found else 0
+
+    return Resources(
+        registers=number(r"Used (\d+) registers"),
+        local_bytes=number(r"(\d+) bytes stack frame"),
+        spilled_bytes=number(r"(\d+) bytes spill stores"),
+        shared_bytes=number(r"(\d+) bytes smem"),
+    )

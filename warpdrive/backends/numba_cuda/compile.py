@@ -1,0 +1,144 @@
+"""Compile kernels for GPUs: the one module that uses numba.cuda's compiler. It needs no GPU and no driver."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import distributions
+from types import SimpleNamespace
+from typing import Any
+
+import numba
+from numba import types
+
+from warpdrive.backends import cache
+from warpdrive.backends.cpu.compile import infer_kept
+from warpdrive.backends.cpu.generate import generate_functions
+from warpdrive.backends.cuda.linker import Resources, link
+from warpdrive.backends.module_writer import GeneratedModule
+from warpdrive.backends.numba_cuda.generate import ENTRY, generate
+from warpdrive.backends.numba_cuda.packing import Packing
+from warpdrive.backends.numba_cuda.parameters import Parameter
+from warpdrive.backends.origins import errors_at_their_origin
+from warpdrive.kernels.dtypes import dtype_of
+from warpdrive.kernels.lowering import ResolvedKernel, lower
+
+Capability = tuple[int, int]
+"""Compute capability of a GPU: (8, 0), (9, 0) ..."""
+
+
+@dataclass(frozen=True)
+class CudaCode:
+    """GPU code of a kernel for one kind of arguments.
+
+    Attributes:
+        name: what the kernel is called in ``image``.
+        image: what the driver loads: a cubin, or PTX where there is no linker.
+        ptx: the PTX that it was made of.
+        resources: what it takes of the GPU; None where there is no linker to tell.
+    """
+
+    name: str
+    image: bytes
+    ptx: str
+    resources: Resources | None
+
+
+def compile_kernel(
+    kernel: ResolvedKernel, parameters: Sequence[Parameter], packing: Packing | None, capability: Capability
+) -> CudaCode:
+    """Compile a kernel for arguments of the given kinds, or read it from the cache.
+
+    Args:
+        kernel: the kernel.
+        parameters: of the kernel, but for those that are baked in.
+        packing: how replicas lie on the GPU. The code's first argument is then their number (int32). None: blocks and
+            threads are the author's own.
+        capability: of the GPU.
+
+    Raises:
+        KernelError: with the author's file and line, for what cannot be compiled.
+    """
+    key = cache.key_of(kernel.content(), repr(parameters), repr(packing), repr(capability), *_versions())
+    with cache.ONE_AT_A_TIME:
+        if cache.is_stored(key):
+            try:
+                return _load(key)
+            except (OSError, ValueError, TypeError):  # what was stored is damaged
+                cache.discard(key)
+        code = _compile(key, kernel, parameters, packing, capability)
+        figures = {"name": code.name, "resources": code.resources and asdict(code.resources)}
+        cache.store(key, {"kernel.ptx": code.ptx, "kernel.image": code.image, "kernel.json": json.dumps(figures)})
+        return code
+
+
+def _load(key: str) -> CudaCode:
+    figures = json.loads(cache.path(key, "kernel.json").read_text())
+    ptx, image = cache.path(key, "kernel.ptx").read_text(), cache.path(key, "kernel.image").read_bytes()
+    taken = figures["resources"]
+    return CudaCode(figures["name"], image, ptx, taken and Resources(**taken))
+
+
+def _compile(
+    key: str, kernel: ResolvedKernel, parameters: Sequence[Parameter], packing: Packing | None, capability: Capability
+) -> CudaCode:
+    from numba.cuda.core.errors import NumbaError
+
+    lowered = lower(kernel, [parameter.name for parameter in parameters if parameter.kind.rank is not None])
+    kinds = {parameter.name: parameter.kind for parameter in parameters}
+    origins: dict[str, GeneratedModule] = {}
+    slots = []
+    if packing and packing.rounds > 1:  # their types are those on a CPU
+        with errors_at_their_origin(kernel, origins):
+            functions = generate_functions(lowered)
+            slots = infer_kept(key, lowered, kinds, functions, origins)
+    with errors_at_their_origin(kernel, origins, NumbaError):
+        module = generate(lowered, parameters, slots, packing)
+        origins[_FILE] = module
+        ptx = _ptx(module.text, parameters, packing, capability)
+    found = re.search(r"\.visible \.entry (\w+)", ptx)
+    assert found is not None, "numba.cuda's PTX has no kernel"
+    image, resources = link(ptx, capability)
+    return CudaCode(found[1], image, ptx, resources)
+
+
+def _versions() -> list[str]:
+    """Return the versions of what compiles for GPUs, as far as it is installed."""
+    wanted = ("numba-cuda", "nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-nvjitlink")
+    return [f"{found.name} {found.version}" for name in wanted for found in distributions(name=name)]
+
+
+_FILE = "wd__gpu_kernel"
+
+
+def _ptx(text: str, parameters: Sequence[Parameter], packing: Packing | None, capability: Capability) -> str:
+    from numba import cuda
+
+    namespace: dict[str, Any] = {"__name__": _FILE}
+    exec(compile(text, f"{_FILE}.py", "exec"), namespace)
+    signature = [types.int32] * (packing is not None)
+    for parameter in parameters:
+        number = numba.from_dtype(dtype_of(parameter.kind.dtype))
+        signature += [number] if parameter.kind.rank is None else [types.int64] * len(parameter.words)
+    bounds = None if packing is None else packing.threads
+    with _a_device(capability):
+        ptx, _ = cuda.compile(
+            namespace[ENTRY], types.void(*signature), device=False, abi="numba", cc=capability, launch_bounds=bounds
+        )
+    return str(ptx)
+
+
+@contextmanager
+def _a_device(capability: Capability) -> Iterator[None]:
+    """Let numba.cuda, which asks the present device for it when it compiles device functions, know the capability."""
+    from numba.cuda import dispatcher
+
+    asked: Callable[[], Any] = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device = asked

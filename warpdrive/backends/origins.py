@@ -1,0 +1,68 @@
+"""Tell an author what a compiler has to say about code that was generated from theirs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from numba.core.errors import NumbaError
+
+from warpdrive.backends.module_writer import GeneratedModule
+from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.lowering import ResolvedKernel
+from warpdrive.kernels.syntax import GENERATED
+
+
+@contextmanager
+def errors_at_their_origin(
+    kernel: ResolvedKernel, origins: Mapping[str, GeneratedModule], error_type: type[Exception] = NumbaError
+) -> Iterator[None]:
+    """Turn a compiler's errors about generated code, by default numba's, into errors about the author's."""
+    try:
+        yield
+    except error_type as error:
+        text = str(error)
+        named = (match.groups() for match in re.finditer(_PLACE, text, re.MULTILINE))
+        places = (_origin(a or b, int(m or n), origins) for a, m, b, n in named)
+        found = next((place for place in places if place is not None), None)
+        source = kernel.function.source
+        file, line = found or (source.file, source.tree.lineno)
+        raise KernelError(
+            f"{file}:{line}: kernel '{source.name}' cannot be compiled: {_first_sentence(text)}"
+        ) from error
+
+
+_PLACE = r'File "([^"]+)", line (\d+)|^During: .* at (\S+) \((\d+)\)$'
+"""How numba says where it was, of what it types and of what it compiles."""
+
+_TAKES_MEMORY = "this takes new memory, which a kernel cannot: compute and assign element by element, in a loop"
+_IN_WORDS = {
+    "NRT required but not enabled": _TAKES_MEMORY,
+    "_ol_array_allocate(": _TAKES_MEMORY,
+    "Only accept returning of array passed into the function as argument": "this may copy the array, which takes new "
+    "memory, which a kernel cannot: use reshape",
+}
+"""What numba says, by a part of it, as an author understands it."""
+
+
+def _origin(file: str, line: int, origins: Mapping[str, GeneratedModule]) -> tuple[str, int] | None:
+    """Return the author's file and line behind a line of generated code; numba names the innermost first."""
+    module = origins.get("twin" if file == "<twin>" else re.split(r"[/\\\\]", file)[-1].removesuffix(".py"))
+    return module.origins[line - 1] if module and line <= len(module.origins) else None
+
+
+def _first_sentence(text: str) -> str:
+    """Return what numba's message says first, without its headings."""
+    text = re.sub(r"\x1b\[[0-9;]*m|, defined at \S+ \(\d+\)", "", text)
+    text = re.sub(rf"\b{GENERATED}(own_|\d+_|class_[0-9a-f]+_|builtins_|numpy_|math_)?|(?<=\w)\.\d+(?=')", "", text)
+    text = text.replace("- Resolution failure for literal arguments:", "numba cannot compile this for a kernel:")
+    text = text.replace(" npy_", " ")
+    ours = re.search(r"TypingError: (cuda\..+)", text)
+    if ours:
+        return ours[1]
+    lines = [line.strip() for line in text.splitlines()]
+    said = [line for line in lines if line and not line.startswith("Failed in")]
+    signature = next((line.removeprefix(">>> ") for line in said if line.startswith(">>> ")), "")
+    sentence = f"{said[0]} {signature}".rstrip() if said else text
+    return next((meant for part, meant in _IN_WORDS.items() if part in sentence), sentence)
