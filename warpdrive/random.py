@@ -17,9 +17,11 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from numba import cuda
 
 from warpdrive.errors import DefinitionError
 from warpdrive.kernels.kernel import device_function
+from warpdrive.polynomials import cosine_of_turns, minus_two_log
 
 SAMPLER_FIRST_DRAW = 1 << 31
 """The sampler's draws are numbered from here, so that they are never an environment's."""
@@ -28,8 +30,8 @@ _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 _HALF_WORD = np.uint64(32)
 _UNIFORM_SHIFT, _UNIFORM_STEP = np.uint32(8), np.float32(2.0**-24)
-_MINUS_TWO, _TWO_PI = np.float32(-2.0), np.float32(2.0 * math.pi)
 _ONE = np.uint32(1)
+_ZERO = np.float32(0.0)
 _NO_AGENT = np.uint32(0xFFFFFFFF)
 
 
@@ -114,10 +116,12 @@ def four_uniforms(rng, env, agent):  # type: ignore[no-untyped-def]
 
 @device_function
 def normal(rng, env, agent):  # type: ignore[no-untyped-def]
-    """Return a number (float32) from the standard normal distribution (Box and Muller, 1958)."""
+    """Return a number (float32) from the standard normal distribution (Box and Muller, 1958); none is beyond 5.77."""
     words = draw(rng, env, agent)
-    radius = math.sqrt(_MINUS_TWO * math.log(np.float32((words[0] >> _UNIFORM_SHIFT) + _ONE) * _UNIFORM_STEP))
-    return radius * math.cos(_TWO_PI * (np.float32(words[1] >> _UNIFORM_SHIFT) * _UNIFORM_STEP))
+    squared_radius = minus_two_log(np.float32((words[0] >> _UNIFORM_SHIFT) + _ONE) * _UNIFORM_STEP)
+    radius = np.float32(math.sqrt(squared_radius))
+    cosine = cosine_of_turns(np.float32(words[1] >> _UNIFORM_SHIFT) * _UNIFORM_STEP)
+    return cuda.fma(radius, cosine, _ZERO)  # a product could be contracted with what the caller adds to it
 
 
 @device_function

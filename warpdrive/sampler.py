@@ -111,13 +111,13 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
             width = high[component] - low[component]
             knows_nothing = log_std == _INFINITY
             if knows_nothing and width < _INFINITY:
-                value = low[component] + wd_random.uniform(rng, env, agent) * width
+                value = cuda.fma(wd_random.uniform(rng, env, agent), width, low[component])
                 total -= math.log(width)
             else:
                 if knows_nothing:
                     log_std = _ZERO
                 deviation = _ZERO if greedy[0] else wd_random.normal(rng, env, agent)
-                value = mean + math.exp(log_std) * deviation
+                value = cuda.fma(math.exp(log_std), deviation, mean)
                 total -= _HALF * deviation * deviation + log_std + _HALF_LOG_TWO_PI
             place = action_rows[agent] * components + component
             sampled[env, place] = value

@@ -87,7 +87,7 @@ def test_streams_are_what_the_documentation_says() -> None:
                 assert uniforms[env, agent, k] == np.float32((first[0] >> 8) * 2.0**-24)
                 radius = math.sqrt(-2 * math.log(((second[0] >> 8) + 1) * 2.0**-24))
                 expected = radius * math.cos(2 * math.pi * (second[1] >> 8) * 2.0**-24)
-                assert normals[env, agent, k] == pytest.approx(expected, abs=2e-6)
+                assert normals[env, agent, k] == pytest.approx(expected, rel=5e-7, abs=1e-7)
                 assert integers[env, agent, k] == third[0] * 10 >> 32
 
 
@@ -112,6 +112,12 @@ def test_distributions() -> None:
     assert abs(normals.mean()) < 6 / math.sqrt(count)
     assert abs(normals.var() - 1) < 6 * math.sqrt(2 / count)
     assert abs((normals**4).mean() - 3) < 6 * math.sqrt(96 / count)
+    exact = np.array([0.5 + 0.5 * math.erf(value / math.sqrt(2)) for value in np.sort(normals)])
+    largest_gap = np.abs(exact - (np.arange(count) + 0.5) / count).max() + 0.5 / count
+    assert largest_gap < 3.5 / math.sqrt(count)  # Kolmogorov and Smirnov: p = 2 exp(-2 * 3.5**2) = 5e-11
+    for bound in (2, 3, 4):
+        share = math.erfc(bound / math.sqrt(2))
+        assert abs((np.abs(normals) > bound).mean() - share) < 6 * math.sqrt(share / count) + 6 / count
     shares = np.bincount(integers, minlength=10) / count
     assert len(shares) == 10
     assert np.abs(shares - 0.1).max() < 6 * math.sqrt(0.09 / count)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.np.numpy_support import as_dtype
 
 from warpdrive.backends.cpu import scalars
 from warpdrive.checks.arithmetic import cast
@@ -98,7 +99,15 @@ def compiled(path: str) -> Callable[..., Any]:
         callers: tuple[Any, ...] = (lambda a: called(a), lambda a, b: called(a, b), lambda a, b, c: called(a, b, c))
         return numba.njit(callers[len(SCALARS[path]) - 1])
 
-    return lambda *numbers: function()(*(np.int32(x) if isinstance(x, Index) else x for x in numbers))
+    def call(*numbers: Any) -> Any:
+        numbers = tuple(np.int32(x) if isinstance(x, Index) else x for x in numbers)
+        result = function()(*numbers)
+        if isinstance(result, float):  # numba gives Python's for a float32, too
+            kinds = tuple(numba.typeof(number) for number in numbers)
+            return as_dtype(function().overloads[kinds].signature.return_type).type(result)
+        return result
+
+    return call
 
 
 PLAIN: dict[str, Callable[..., Any]] = {
