@@ -22,7 +22,7 @@ from warpdrive.backends.cpu import scalars
 from warpdrive.backends.cpu.mathematics import replacement
 from warpdrive.checks.linking import Linker, has_barrier
 from warpdrive.kernels.compile_time import shape_parameters
-from warpdrive.kernels.language import SCALARS
+from warpdrive.kernels.language import SCALARS, VOTES
 from warpdrive.kernels.source import FunctionSource
 
 
@@ -138,7 +138,7 @@ def _intrinsic_signature(
     if path in ("grid", "gridsize"):
         rank = arguments[0].literal_value
         return signature(types.int64 if rank == 1 else types.UniTuple(types.int64, rank), *given)
-    if path in ("syncthreads_count", "syncthreads_and", "syncthreads_or"):
+    if path in VOTES:
         return signature(types.int32, *given)
     if path.startswith(("threadfence", "sync")):
         return signature(types.none, *given)

@@ -7,31 +7,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import python_function
-from warpdrive.kernels.language import ATOMIC_DTYPES, SCALARS
+from warpdrive.kernels.language import BARRIERS, SPACES, intrinsic_of
 from warpdrive.kernels.names import source_of
 from warpdrive.kernels.refusals import refusal, refused_path
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 
-BARRIERS = ("syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or", "syncwarp")
-ARRAYS = ("shared.array", "local.array")
-INTRINSICS = (
-    *("threadIdx", "blockIdx", "blockDim", "gridDim", "warpsize", "laneid", "grid", "gridsize"),
-    *BARRIERS,
-    *("threadfence", "threadfence_block", "threadfence_system"),
-    *ARRAYS,
-    "const.array_like",
-    *ATOMIC_DTYPES,
-    *SCALARS,
-)
 UNKNOWN = object()
 """What a name stands for that is known only when the kernel runs."""
 
@@ -133,14 +120,15 @@ class Linker(ast.NodeTransformer):
         refused = refused_path(value)
         if refused is not None:
             refuse(node, refusal(refused))
-        if str(getattr(value, "__module__", "")).startswith("numba.cuda") and not _leads_somewhere(value):
+        if str(getattr(value, "__module__", "")).startswith("numba.cuda") and intrinsic_of(value) is None:
             refuse(node, f"'{ast.unparse(node)}' cannot be checked: it is not part of the kernel language")
         return None
 
 
 def path_of(value: Any) -> str | None:
     """Return the dotted name of an intrinsic in ``numba.cuda``, or None for anything else."""
-    return _paths().get(id(value))
+    intrinsic = intrinsic_of(value)
+    return intrinsic.path if intrinsic is not None and intrinsic.path not in SPACES else None
 
 
 def device_source(value: Any) -> FunctionSource | None:
@@ -169,19 +157,3 @@ def _has_barrier(source: FunctionSource, callers: tuple[Any, ...]) -> bool:
             if callee is not None and _has_barrier(callee, (*callers, own)):
                 return True
     return False
-
-
-def _leads_somewhere(value: Any) -> bool:
-    return value in (cuda.atomic, cuda.shared, cuda.local, cuda.const)
-
-
-@cache
-def _paths() -> dict[int, str]:
-    paths = {}
-    for path in INTRINSICS:
-        value: Any = cuda
-        for part in path.split("."):
-            value = getattr(value, part, None)
-        if value is not None:
-            paths[id(value)] = path
-    return paths

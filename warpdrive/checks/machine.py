@@ -14,10 +14,10 @@ from numba.np.numpy_support import as_dtype
 
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.intrinsics import PLAIN, Index
-from warpdrive.checks.linking import ARRAYS, BARRIERS, Linker, has_barrier, path_of
+from warpdrive.checks.linking import Linker, has_barrier, path_of
 from warpdrive.checks.memory import with_fields
 from warpdrive.checks.order import Order, forwards
-from warpdrive.kernels.language import WARP
+from warpdrive.kernels.language import ARRAYS, BARRIERS, FENCES, WARP, WARP_BARRIER
 from warpdrive.kernels.source import FunctionSource
 
 AXES = "xyz"
@@ -162,7 +162,7 @@ class Machine:
 
     def _intrinsics(self) -> dict[str, Any]:
         block, grid = self.grid.threads, self.grid.blocks
-        fences = dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system"), lambda: self.fence())
+        fences = dict.fromkeys(FENCES, lambda: self.fence())
         return {
             **PLAIN,
             **fences,
@@ -234,7 +234,7 @@ class ThreadLinker(Linker):
     def linked_call(self, node: ast.Call, path: str | None, source: FunctionSource | None) -> ast.expr:
         """Make barriers and what contains them yield; tell arrays their place and name."""
         if path in BARRIERS:
-            kind = "warp" if path == "syncwarp" else "block"
+            kind = "warp" if path == WARP_BARRIER else "block"
             given = node.args[0] if node.args and kind == "block" else ast.Constant(None)
             signal = ast.Tuple([ast.Constant(kind), ast.Tuple([ast.Constant(path), given], ast.Load())], ast.Load())
             return ast.copy_location(ast.Yield(signal), node)

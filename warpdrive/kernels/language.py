@@ -9,6 +9,8 @@ BARRIER = "syncthreads"
 WARP_BARRIER = "syncwarp"
 VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
 """Barriers that tell every thread of a block of how many a condition holds."""
+BARRIERS = (BARRIER, WARP_BARRIER, *VOTES)
+"""Where the threads of a block, or of a warp, wait for each other."""
 FENCES = ("threadfence", "threadfence_block", "threadfence_system")
 DIMENSIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 INDICES = tuple(f"{dimension}.{axis}" for dimension in DIMENSIONS for axis in "xyz")
@@ -57,7 +59,7 @@ SPACES = ("atomic", "local", "shared", "const")
 KERNEL_LIBRARY = "numba.cuda.random"
 """The module of numba whose functions are written in the kernel language."""
 
-SUPPORTED = (BARRIER, WARP_BARRIER, *VOTES, *FENCES, *VALUES, *ARRAYS, *PARAMETERS, *POSITIONS)
+SUPPORTED = (*BARRIERS, *FENCES, *VALUES, *ARRAYS, *PARAMETERS, *POSITIONS)
 
 
 class Intrinsic:

@@ -34,6 +34,7 @@ from warpdrive.kernels.errors import place, refuse
 from warpdrive.kernels.language import (
     ARRAYS,
     BARRIER,
+    BARRIERS,
     DIMENSIONS,
     DYNAMIC,
     LARGEST_ARRAY,
@@ -41,7 +42,6 @@ from warpdrive.kernels.language import (
     SUPPORTED,
     VALUES,
     VOTES,
-    WARP_BARRIER,
     Intrinsic,
 )
 from warpdrive.kernels.names import (
@@ -184,7 +184,7 @@ class _Resolver(ast.NodeTransformer):
         callee = source_of(value)
         if callee is not None:
             return self._call_of_device_function(node, callee)
-        if isinstance(value, Intrinsic) and value.path in (BARRIER, WARP_BARRIER, *VOTES):
+        if isinstance(value, Intrinsic) and value.path in BARRIERS:
             return self._barrier(node, value.path)
         if isinstance(value, Intrinsic) and value.path in ARRAYS:
             return self._array(node, value.path)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from warpdrive.kernels.language import BARRIER, VOTES, WARP_BARRIER
+from warpdrive.kernels.language import BARRIER, BARRIERS, WARP_BARRIER
 
 Node = TypeVar("Node")
 
@@ -103,7 +103,7 @@ def is_barrier(statement: ast.AST) -> bool:
 def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
     """Whether a barrier stands at or below the nodes, or in a function that is called there."""
     return any(
-        _calls(node, (BARRIER, WARP_BARRIER, *VOTES)) or (isinstance(node, FunctionName) and node.function.has_barrier)
+        _calls(node, BARRIERS) or (isinstance(node, FunctionName) and node.function.has_barrier)
         for node in walk(nodes)
     )
 
