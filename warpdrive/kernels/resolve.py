@@ -209,15 +209,6 @@ class _Resolver(ast.NodeTransformer):
         given = node.args if path in VOTES else []
         return at(node, ast.Call(IntrinsicName.of(path, node.func), [self.visit(argument) for argument in given], []))
 
-    def visit_For(self, node: ast.For) -> ast.stmt:
-        node = cast(ast.For, self.generic_visit(node))
-        numbers = self.table.constants.get(node.iter.id) if isinstance(node.iter, ast.Name) else None
-        if isinstance(numbers, tuple) and all(type(number) in LITERALS for number in numbers):
-            node.iter = at(node.iter, ast.Tuple([ast.Constant(number) for number in numbers], ast.Load()))
-        elif isinstance(node.iter, ast.Tuple):
-            node.iter.elts = [_literal(number) for number in node.iter.elts]
-        return node
-
     def visit_Global(self, node: ast.Global) -> ast.stmt:
         for name in set(node.names) & stored_names(self.source.tree.body):
             refuse(node, f"'{name}' is a constant of the module: a kernel cannot assign to it")
@@ -462,13 +453,6 @@ def _check_arguments(node: ast.Call, function: Intrinsic) -> None:
     if node.keywords or len(node.args) != len(expected):
         found = f"{len(node.args)}{' and keywords' if node.keywords else ''}"
         refuse(node, f"{function!r} takes {len(expected)} arguments by position ({', '.join(expected)}), found {found}")
-
-
-def _literal(node: ast.expr) -> ast.expr:
-    """Return a negative number as the constant it is, anything else as it is."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-        return at(node, ast.Constant(-node.operand.value))  # type: ignore[operator]
-    return node
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

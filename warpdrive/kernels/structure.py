@@ -158,7 +158,8 @@ class _Straightener:
         following, end, stride = (f"{GENERATED}{part}_{unique}" for part in ("following", "end", "stride"))
         before: list[ast.stmt] = []
         over = node.iter
-        if isinstance(over, (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple)) and not self.is_always_the_same(over):
+        is_always_the_same = isinstance(over, ast.Name) and over.id not in self.assigned
+        if isinstance(over, (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple)) and not is_always_the_same:
             items = f"{GENERATED}items_{unique}"
             before, over = [assign(items, over)], load(items)
         start, stop, step, item = self.steps(over, load(following))
@@ -187,17 +188,9 @@ class _Straightener:
             )
             return start, stop, step, place
         item = ast.Subscript(copy_tree(over), place, ast.Load())
-        if isinstance(over, ast.Tuple) and all(isinstance(part, ast.Constant) for part in over.elts):
-            return ast.Constant(0), ast.Constant(len(over.elts)), ast.Constant(1), item
         if isinstance(over, ast.Name):
             return ast.Constant(0), ast.Call(load(LEN), [copy_tree(over)], []), ast.Constant(1), item
         refuse(over, "a loop with a barrier inside goes over a range(...), an array or a tuple")
-
-    def is_always_the_same(self, over: ast.expr) -> bool:
-        """Whether what a loop goes over need not be remembered, as every round finds it again."""
-        if isinstance(over, ast.Tuple):
-            return all(isinstance(part, ast.Constant) for part in over.elts)
-        return isinstance(over, ast.Name) and over.id not in self.assigned
 
     def jump(self, node: ast.stmt, flags: _Flags | None) -> list[ast.stmt]:
         if isinstance(node, ast.Return):

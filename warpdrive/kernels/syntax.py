@@ -103,8 +103,7 @@ def is_barrier(statement: ast.AST) -> bool:
 def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
     """Whether a barrier stands at or below the nodes, or in a function that is called there."""
     return any(
-        _calls(node, BARRIERS) or (isinstance(node, FunctionName) and node.function.has_barrier)
-        for node in walk(nodes)
+        _calls(node, BARRIERS) or (isinstance(node, FunctionName) and node.function.has_barrier) for node in walk(nodes)
     )
 
 

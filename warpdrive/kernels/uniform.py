@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 
 from warpdrive.kernels.language import VALUES
 from warpdrive.kernels.resolve import Table
-from warpdrive.kernels.syntax import TALLY, FunctionName, IntrinsicName, contains_barrier, loaded_names, stored_names
+from warpdrive.kernels.syntax import (
+    LEN,
+    TALLY,
+    FunctionName,
+    IntrinsicName,
+    contains_barrier,
+    loaded_names,
+    stored_names,
+    walk,
+)
 
 Chain = tuple[int, ...]
 """The conditions and loops around a place that only some threads of a block may take, outermost first."""
@@ -21,11 +30,15 @@ Chain = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Uniform:
-    """What all threads of a block agree on: ``variables`` that are computed once per block, and ``constants``."""
+    """What all threads of a block agree on: ``variables`` that are computed once per block, and ``constants``.
+
+    ``arrays`` are those whose shapes they agree on, ``tuples`` the constants and variables that are nothing but tuples.
+    """
 
     variables: Collection[str]
     constants: Collection[str]
     arrays: Collection[str]
+    tuples: Collection[str] = ()
 
     def agrees(self, node: ast.expr) -> bool:
         """Whether an expression has the same value in all threads of a block."""
@@ -39,7 +52,10 @@ class Uniform:
             return node.attr in ("shape", "size", "ndim") and getattr(node.value, "id", None) in self.arrays
         if isinstance(node, ast.Subscript):
             is_fixed = isinstance(node.value, (ast.Attribute, ast.Tuple))
+            is_fixed = is_fixed or getattr(node.value, "id", None) in self.tuples
             return is_fixed and self.agrees(node.value) and self.agrees(node.slice)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == LEN and len(node.args) == 1:
+            return self.agrees(node.args[0]) or getattr(node.args[0], "id", None) in self.arrays
         if isinstance(node, (ast.Tuple, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Call)):
             return all(self.agrees(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
         return False
@@ -57,9 +73,10 @@ def find_uniform(
     assigned = stored_names(body)
     tallies = {name for name in assigned if name.startswith(TALLY)}  # read behind the barrier that ends the counting
     constants = {*(set(parameters) - set(arrays)), *table.constants, *table.imports, *table.classes, *tallies}
+    tuples = {name for name, value in table.constants.items() if isinstance(value, tuple)} | _tuple_variables(body)
     candidates = assigned - set(parameters) - tallies
     while True:
-        uniform = Uniform(candidates, constants, arrays)
+        uniform = Uniform(candidates, constants, arrays, tuples)
         uses = _Uses(uniform)
         uses.block(body, ())
         remaining = {name for name in candidates if uses.qualifies(name)}
@@ -111,6 +128,14 @@ class _Uses:
     def _read(self, nodes: Sequence[ast.AST], chain: Chain) -> None:
         for name in loaded_names(nodes):
             self.loads.setdefault(name, set()).add(chain)
+
+
+def _tuple_variables(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the variables that are assigned nothing but tuples, written out."""
+    assignments = [node for node in walk(body) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)]
+    names = [node.targets[0].id for node in assignments if isinstance(node.targets[0], ast.Name)]
+    stores = [node.id for node in walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return {name for name in names if names.count(name) == stores.count(name)}
 
 
 def _assigned_name(node: ast.stmt) -> str | None:

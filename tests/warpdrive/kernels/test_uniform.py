@@ -126,6 +126,43 @@ def assigned_in_a_plain_loop(a, out, n):
     out[i] = last + a[i]
 
 
+DIRECTIONS = (1, -3, 2)
+
+
+@wd.kernel
+def through_tuples(a, out, n):
+    """Loops over tuples, with barriers in them and under conditions on what they hold."""
+    i = cuda.threadIdx.x
+    part = cuda.shared.array(16, np.int32)
+    part[i] = a[i]
+    length = len(a)
+    for direction in DIRECTIONS:
+        cuda.syncthreads()
+        value = part[(i + direction) % length]
+        cuda.syncthreads()
+        part[i] = value + direction
+        for factor in (2, -n):
+            if factor > direction:
+                cuda.syncthreads()
+                value = part[length - 1 - i]
+                cuda.syncthreads()
+                part[i] = value * factor % 1000
+    cuda.syncthreads()
+    out[i] = part[i]
+
+
+@wd.kernel
+def tuples_of_threads(a, out, n):
+    """Tuples of what threads differ on, one of which stands for another later."""
+    i = cuda.threadIdx.x
+    own = (n, 2 * n)
+    own = (i, n)
+    for number in own:
+        cuda.syncthreads()
+        first = own[0]
+        out[i] += number + first * a[i]
+
+
 KERNELS = [
     (halving, 16),
     (behind_a_guard, 16),
@@ -134,6 +171,8 @@ KERNELS = [
     (leave_one_by_one, 16),
     (nested, (4, 4)),
     (assigned_in_a_plain_loop, 16),
+    (through_tuples, 16),
+    (tuples_of_threads, 16),
 ]
 
 
@@ -154,6 +193,8 @@ def test_kernel_does_what_its_python_does(check: Any, kernel: wd.Kernel, threads
         (nested, {"steps", "outer", "inner", "base"}, {"x", "y", "i", "value"}),
         (leave_one_by_one, set(), {"i", "k", "going"}),
         (assigned_in_a_plain_loop, set(), {"i", "last"}),
+        (through_tuples, {"length", "direction", "factor"}, {"i", "value"}),
+        (tuples_of_threads, set(), {"i", "own", "number", "first"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
