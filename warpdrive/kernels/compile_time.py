@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from collections.abc import Callable
 
 from warpdrive.kernels.language import ARRAYS, Intrinsic
 from warpdrive.kernels.names import local_names_of, look_up, names_in, source_of
@@ -19,28 +19,11 @@ def shape_parameters(source: FunctionSource) -> set[str]:
 
     They are those that give the shape of a local or shared array, there or in a function that is called there.
     """
-    return _shape_parameters(source, ())
 
+    def in_shape(node: ast.expr, part: str, source: FunctionSource) -> set[str]:
+        return set(names_in(with_local_constants(node, source))) & set(source.parameters)
 
-def _shape_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[str]:
-    needed: set[str] = set()
-    if source.tree in callers:
-        return needed
-    local_names = local_names_of(source)
-    for node in walk(source.tree.body):
-        if not isinstance(node, ast.Call):
-            continue
-        value = look_up(node.func, source, local_names)
-        if isinstance(value, Intrinsic) and value.path in ARRAYS:
-            shapes = node.args[:1] or [word.value for word in node.keywords if word.arg == "shape"]
-            needed |= {name for shape in shapes for name in names_in(with_local_constants(shape, source))}
-        elif (callee := source_of(value)) is not None:
-            inner = _shape_parameters(callee, (*callers, source.tree))
-            given = dict(zip(callee.parameters, node.args, strict=False))
-            given |= {word.arg: word.value for word in node.keywords if word.arg}
-            sizes = [with_local_constants(given[parameter], source) for parameter in inner & given.keys()]
-            needed |= {name for size in sizes for name in names_in(size)}
-    return needed & set(source.parameters)
+    return _parameters(source, "shape", in_shape, ())
 
 
 def dtype_parameters(source: FunctionSource) -> set[str]:
@@ -48,10 +31,25 @@ def dtype_parameters(source: FunctionSource) -> set[str]:
 
     That is ``"p"`` for a parameter that is a dtype, and ``"p.dtype"`` for one that is an array whose dtype is taken.
     """
-    return _dtype_parameters(source, ())
+
+    def has_dtype(node: ast.expr, part: str, source: FunctionSource) -> set[str]:
+        places = {known for name in unassigned_parameters(source) for known in (name, name + DTYPE)}
+        return {place_of_dtype(node) + part} & places
+
+    return _parameters(source, "dtype", has_dtype, ())
 
 
-def _dtype_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[str]:
+def _parameters(
+    source: FunctionSource,
+    word: str,
+    of_argument: Callable[[ast.expr, str, FunctionSource], set[str]],
+    callers: tuple[ast.AST, ...],
+) -> set[str]:
+    """Return what must be known of a function's parameters for an argument ``word`` of all declarations of arrays.
+
+    ``of_argument`` tells that of one argument in a function, given what of the argument must be known: ``".dtype"``,
+    or ``""`` for itself.
+    """
     needed: set[str] = set()
     if source.tree in callers:
         return needed
@@ -60,16 +58,20 @@ def _dtype_parameters(source: FunctionSource, callers: tuple[Any, ...]) -> set[s
         if not isinstance(node, ast.Call):
             continue
         value = look_up(node.func, source, local_names)
-        given = {word.arg: word.value for word in node.keywords if word.arg}
         if isinstance(value, Intrinsic) and value.path in ARRAYS:
-            needed |= {place_of_dtype(dtype) for dtype in (*node.args[1:2], *given.values())}
+            parameters: tuple[str, ...] = ("shape", "dtype")
+            inner = {word}
         elif (callee := source_of(value)) is not None:
-            given |= dict(zip(callee.parameters, node.args, strict=False))
-            for name in _dtype_parameters(callee, (*callers, source.tree)):
-                parameter = name.removesuffix(DTYPE)
-                if parameter in given:
-                    needed.add(place_of_dtype(given[parameter]) + name[len(parameter) :])
-    return needed & {known for name in unassigned_parameters(source) for known in (name, name + DTYPE)}
+            parameters, inner = callee.parameters, _parameters(callee, word, of_argument, (*callers, source.tree))
+        else:
+            continue
+        given = dict(zip(parameters, node.args, strict=False))
+        given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+        for name in inner:
+            parameter = name.removesuffix(DTYPE)
+            if parameter in given:
+                needed |= of_argument(given[parameter], name[len(parameter) :], source)
+    return needed
 
 
 def place_of_dtype(node: ast.expr) -> str:
