@@ -4,6 +4,7 @@
 
 // A function of the library, or of an author, that kernel functions call.
 #define WD_FUNCTION static __device__ __forceinline__
+#define WD_MEMBER __device__ __forceinline__
 
 // A function of an environment: every thread of every replica runs it.
 #define WD_KERNEL static __device__

@@ -153,6 +153,15 @@ static inline void wd_run_threads(wd_replica *replica, void (*run)(void *), void
     wd_leave(replica->driver, wd_next_fibre(replica));
 }
 
+// The same where no thread waits: a plain loop.
+template <class Run>
+static inline void wd_run_alone(wd_replica *replica, Run run, void *argument) {
+    for (int agent = 0; agent < WD_NUM_AGENTS; ++agent) {
+        replica->driver->agent = agent;
+        run(argument);
+    }
+}
+
 // Wait for the other threads of the replica; return for how many of them `vote` was 1.
 static inline int wd_wait_at(const char *file, int line, int vote) {
     if (WD_NUM_AGENTS == 1) return vote;
@@ -184,13 +193,18 @@ struct wd_core {
         wd_replica *replica = wd_this_fibre()->replica;
         wd_core *core = reinterpret_cast<wd_core *>(replica);
         core->job(replica, core->argument);
-        wd_switch(&replica->driver->context, &replica->outside);
+        wd_context left;
+        wd_switch(&left, &replica->outside);
         abort();
     }
 
-    // Run job(replica, argument) upon a stack, from which it can run threads. Returns false if there is no memory.
-    bool run(wd_failure *failure, void (*job)(wd_replica *, void *), void *argument) {
-        if (memory == nullptr && !take_memory()) return false;
+    // Run job(replica, argument) upon a stack, from which it can run threads.
+    void run(wd_failure *failure, void (*job)(wd_replica *, void *), void *argument) {
+        if (memory == nullptr && !take_memory()) {
+            __atomic_store_n(&failure->claimed, 1, __ATOMIC_SEQ_CST);
+            snprintf(failure->text, sizeof(failure->text), "no memory for the stacks of %d threads", WD_NUM_AGENTS);
+            return;
+        }
         this->job = job;
         this->argument = argument;
         char *stacks = replica.stacks;
@@ -201,7 +215,6 @@ struct wd_core {
         replica.driver = wd_new_fibre(&replica);
         wd_make_context(&replica.driver->context, stacks, wd_stack_size - sizeof(wd_fibre), drive);
         wd_switch(&replica.outside, &replica.driver->context);
-        return true;
     }
 
   private:

@@ -83,11 +83,12 @@ static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline float __fdiv_rn(float a, float b) { return a / b; }
 static inline float __fsqrt_rn(float a) { return sqrtf(a); }
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-static inline float __sinf(float x) { return sinf(x); }
-static inline float __cosf(float x) { return cosf(x); }
-static inline float __expf(float x) { return expf(x); }
-static inline float __logf(float x) { return logf(x); }
-static inline float __powf(float x, float y) { return powf(x, y); }
+// Macros, because the C library has functions of these names.
+#define __sinf(x) sinf(x)
+#define __cosf(x) cosf(x)
+#define __expf(x) expf(x)
+#define __logf(x) logf(x)
+#define __powf(x, y) powf(x, y)
 static inline float __fdividef(float a, float b) { return a / b; }
 static inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }

@@ -12,6 +12,7 @@
 #include "fibres.h"
 
 #define WD_FUNCTION static inline
+#define WD_MEMBER inline
 #define WD_KERNEL static
 
 #define __device__

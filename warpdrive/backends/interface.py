@@ -37,12 +37,11 @@ def load_backend(name: str) -> Backend:
     Raises :class:`BackendError` for a name that is no backend, or one that cannot be used here.
     """
     from warpdrive.backends.cpu import CpuBackend
+    from warpdrive.backends.pycuda import PyCudaBackend
 
-    known = {"auto": CpuBackend, "cpu": CpuBackend}
+    known: dict[str, Callable[[], Backend]] = {"auto": CpuBackend, "cpu": CpuBackend, "pycuda": PyCudaBackend}
     if name not in known:
-        planned = " (the GPU backends 'numba' and 'pycuda' are not part of this version)" * (
-            name in ("numba", "pycuda")
-        )
+        planned = " (the GPU backend 'numba' is not part of this version)" * (name == "numba")
         raise BackendError(
             f"env_backend is '{name}': expected one of {', '.join(sorted(known))}{planned}.{nearest(name, known)}"
         )

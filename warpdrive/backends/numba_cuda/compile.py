@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import distributions
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ from numba import types
 from warpdrive.backends import cache
 from warpdrive.backends.cpu.compile import infer_kept
 from warpdrive.backends.cpu.generate import generate_functions
+from warpdrive.backends.cuda.code import Capability, CudaCode
 from warpdrive.backends.cuda.linker import Resources, link
 from warpdrive.backends.module_writer import GeneratedModule
 from warpdrive.backends.numba_cuda.generate import ENTRY, generate
@@ -25,26 +26,6 @@ from warpdrive.backends.numba_cuda.parameters import Parameter
 from warpdrive.backends.origins import errors_at_their_origin
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.lowering import ResolvedKernel, lower
-
-Capability = tuple[int, int]
-"""Compute capability of a GPU: (8, 0), (9, 0) ..."""
-
-
-@dataclass(frozen=True)
-class CudaCode:
-    """GPU code of a kernel for one kind of arguments.
-
-    Attributes:
-        name: what the kernel is called in ``image``.
-        image: what the driver loads: a cubin, or PTX where there is no linker.
-        ptx: the PTX that it was made of.
-        resources: what it takes of the GPU; None where there is no linker to tell.
-    """
-
-    name: str
-    image: bytes
-    ptx: str
-    resources: Resources | None
 
 
 def compile_kernel(

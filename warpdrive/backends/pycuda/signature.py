@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,34 @@ def without_comments(text: str) -> str:
         text,
         flags=re.DOTALL,
     )
+
+
+def without_functions(text: str, keep: Collection[str]) -> str:
+    """Return CUDA C with blanks where ``WD_KERNEL`` functions were that are not kept, nor named by what is kept.
+
+    They are parts of other fused kernels, and this one does not know their parameters.
+    """
+    plain = without_comments(text)
+    spans: dict[str, tuple[int, int]] = {}
+    for match in re.finditer(r"\bWD_KERNEL\b[^;{}()]*?(\w+)\s*\([^)]*\)\s*\{", plain):
+        depth, end = 1, match.end()
+        while depth and end < len(plain):
+            depth += {"{": 1, "}": -1}.get(plain[end], 0)
+            end += 1
+        spans[match[1]] = match.start(), end
+    while True:
+        dropped = {name: span for name, span in spans.items() if name not in keep}
+        rest = _blanked(plain, dropped.values())
+        named = {name for name in dropped if re.search(rf"\b{name}\s*\(", rest)}
+        if not named:
+            return _blanked(text, dropped.values())
+        keep = {*keep, *named}
+
+
+def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    for start, end in spans:
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return text
 
 
 def _read(plain: str, start: int, file: str) -> Signature:

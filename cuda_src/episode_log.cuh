@@ -1,0 +1,53 @@
+// Count steps, end episodes, and keep their statistics. See warpdrive/episode_log.py.
+
+#pragma once
+
+// Count the step and clear what it will say.
+template <class Timestep, class Rewards, class Terminated, class Truncated>
+WD_FUNCTION void wd_begin_step(Timestep timestep, Rewards rewards, Terminated terminated, Truncated truncated) {
+    const int env = wd_env(), agent = wd_agent();
+    rewards(env, agent) = 0;
+    if (agent == 0) {
+        timestep(env) += 1;
+        terminated(env) = false;
+        truncated(env) = false;
+    }
+}
+
+// Truncate the episode at its time limit.
+template <class Timestep, class Truncated, class EpisodeLength>
+WD_FUNCTION void wd_end_step(Timestep timestep, Truncated truncated, EpisodeLength episode_length) {
+    const int env = wd_env();
+    if (wd_agent() == 0 && timestep(env) >= episode_length(0)) truncated(env) = true;
+}
+
+// Whether the replica's episode has ended with this step.
+template <class Terminated, class Truncated>
+WD_FUNCTION bool wd_is_done(Terminated terminated, Truncated truncated) {
+    const int env = wd_env();
+    return terminated(env) || truncated(env);
+}
+
+// Add the step's rewards to the returns of the running episode.
+template <class Rewards, class RunningReturn>
+WD_FUNCTION void wd_add_rewards(Rewards rewards, RunningReturn running_return) {
+    const int env = wd_env(), agent = wd_agent();
+    running_return(env, agent) += rewards(env, agent);
+}
+
+// Note the return and length of an episode that has ended, and add them to the sums since they were last read.
+template <class Timestep, class Terminated, class RunningReturn, class LastReturn, class LastLength, class ReturnSum,
+          class LengthSum, class Episodes, class Terminations>
+WD_FUNCTION void wd_log_episode(Timestep timestep, Terminated terminated, RunningReturn running_return,
+                                LastReturn last_return, LastLength last_length, ReturnSum return_sum,
+                                LengthSum length_sum, Episodes episodes, Terminations terminations) {
+    const int env = wd_env(), agent = wd_agent();
+    last_return(env, agent) = running_return(env, agent);
+    return_sum(env, agent) += running_return(env, agent);
+    if (agent == 0) {
+        last_length(env) = timestep(env);
+        length_sum(env) += timestep(env);
+        episodes(env) += 1;
+        if (terminated(env)) terminations(env) += 1;
+    }
+}

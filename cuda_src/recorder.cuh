@@ -1,0 +1,68 @@
+// Record steps into the slots of a rollout. See warpdrive/recorder.py.
+//
+// `slot` is an array of one integer: which step of the rollout this is.
+
+#pragma once
+
+// Record one number per agent: record[t, env, agent] = source[env, agent].
+template <class Source, class Record, class Slot>
+WD_FUNCTION void wd_record_per_agent(Source source, Record record, Slot slot) {
+    const int env = wd_env(), agent = wd_agent();
+    record(slot(0), env, agent) = source(env, agent);
+}
+
+// Record one number per replica: record[t, env] = source[env].
+template <class Source, class Record, class Slot>
+WD_FUNCTION void wd_record_per_env(Source source, Record record, Slot slot) {
+    const int env = wd_env();
+    if (wd_agent() == 0) record(slot(0), env) = source(env);
+}
+
+// Copy a thread's share of source[env, :] to record[slot, env, :]. Neighbours copy neighbours, which a GPU coalesces.
+template <class Source, class Record>
+WD_FUNCTION void wd_copy_share(Source source, Record record, long long slot) {
+    const int env = wd_env();
+    for (long long i = wd_agent(); i < source.extent(1); i += wd_num_agents()) record(slot, env, i) = source(env, i);
+}
+
+// Record source[env, :] in slot t; each thread of the replica copies its share.
+template <class Source, class Record, class Slot>
+WD_FUNCTION void wd_record_row(Source source, Record record, Slot slot) {
+    wd_copy_share(source, record, slot(0));
+}
+
+// Record source[env, :] in slot t + 1.
+template <class Source, class Record, class Slot>
+WD_FUNCTION void wd_record_next_row(Source source, Record record, Slot slot) {
+    wd_copy_share(source, record, slot(0) + 1);
+}
+
+// Copy source[env, :] to target[env, :]; each thread of the replica copies its share.
+template <class Source, class Target>
+WD_FUNCTION void wd_copy_row(Source source, Target target) {
+    const int env = wd_env();
+    for (long long i = wd_agent(); i < source.extent(1); i += wd_num_agents()) target(env, i) = source(env, i);
+}
+
+// Note in which slot of `final` the observations of this step's episode go: -1 where it was not truncated alone. The
+// last slot serves for whatever there is no slot left for.
+template <class Terminated, class Truncated, class FinalSlot, class FinalCount, class Final, class Slot>
+WD_FUNCTION void wd_note_final_slot(Terminated terminated, Truncated truncated, FinalSlot final_slot,
+                                    FinalCount final_count, Final final, Slot slot) {
+    const int env = wd_env();
+    if (wd_agent() != 0) return;
+    int chosen = -1;
+    if (truncated(env) && !terminated(env)) {
+        const int last = static_cast<int>(final.extent(0)) - 1;
+        chosen = final_count(env) < last ? final_count(env) : last;
+        final_count(env) += 1;
+    }
+    final_slot(slot(0), env) = chosen;
+}
+
+// Record the final observations source[env, :] of an episode that was truncated.
+template <class Source, class Record, class FinalSlot, class Slot>
+WD_FUNCTION void wd_record_final_row(Source source, Record record, FinalSlot final_slot, Slot slot) {
+    const int where = final_slot(slot(0), wd_env());
+    if (where >= 0) wd_copy_share(source, record, where);
+}

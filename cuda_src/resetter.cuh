@@ -1,0 +1,26 @@
+// Start episodes: copy a start state of the pool over a replica. See warpdrive/resetter.py.
+
+#pragma once
+
+// Choose, in the replica's first thread, which start state of the pool it gets next.
+template <class Choice, class Stream, class PoolSize>
+WD_FUNCTION void wd_choose_start(Choice choice, Stream stream, PoolSize pool_size) {
+    const int env = wd_env();
+    if (wd_agent() == 0) choice(env) = pool_size(0) > 1 ? wd_replica_integer(stream, env, pool_size(0)) : 0;
+}
+
+// Copy one array of the chosen start state; the threads of the replica take turns with target[env, :].
+template <class Target, class Pool, class Choice>
+WD_FUNCTION void wd_copy_start(Target target, Pool pool, Choice choice) {
+    const int env = wd_env();
+    const int start = choice(env);
+    for (long long i = wd_agent(); i < target.extent(1); i += wd_num_agents()) target(env, i) = pool(start, i);
+}
+
+// Count from zero again.
+template <class Timestep, class RunningReturn>
+WD_FUNCTION void wd_start_episode(Timestep timestep, RunningReturn running_return) {
+    const int env = wd_env(), agent = wd_agent();
+    running_return(env, agent) = 0;
+    if (agent == 0) timestep(env) = 0;
+}

@@ -1,0 +1,119 @@
+// Sample actions from the policies' outputs. See warpdrive/sampler.py.
+
+#pragma once
+
+// An action and its log-probability.
+struct wd_choice {
+    int action;
+    float log_probability;
+};
+
+// An action under the softmax of logits[env, row, first : first + count]. `random` is uniform in [0, 1); with `greedy`
+// the most probable action (of equals the first) is taken.
+template <class Logits>
+WD_FUNCTION wd_choice wd_choose(Logits logits, int env, int row, int first, int count, float random, bool greedy) {
+    int best = 0;
+    float highest = logits(env, row, first);
+    for (int action = 1; action < count; ++action) {
+        const float logit = logits(env, row, first + action);
+        if (logit > highest) {
+            highest = logit;
+            best = action;
+        }
+    }
+    float total = 0.0f;
+    for (int action = 0; action < count; ++action) total += expf(logits(env, row, first + action) - highest);
+    int chosen = best;
+    if (!greedy) {
+        const float threshold = random * total;
+        float cumulative = 0.0f;
+        for (int action = 0; action < count; ++action) {
+            const float weight = expf(logits(env, row, first + action) - highest);
+            if (weight > 0.0f) {
+                cumulative += weight;
+                chosen = action;
+                if (cumulative > threshold) break;
+            }
+        }
+    }
+    return {chosen, logits(env, row, first + chosen) - highest - logf(total)};
+}
+
+// Copy an agent's logits, with actions that it may not take as improbable as a float can say.
+template <class Logits, class MaskedLogits, class ActionMask, class Rows>
+WD_FUNCTION void wd_mask_logits(Logits logits, MaskedLogits masked_logits, ActionMask action_mask, Rows rows) {
+    const int env = wd_env(), agent = wd_agent(), row = rows(agent);
+    if (row < 0) return;
+    for (int action = 0; action < logits.extent(2); ++action) {
+        masked_logits(env, row, action) = action_mask(env, agent, action) ? logits(env, row, action) : -3.4e38f;
+    }
+}
+
+// Sample the action of each agent that `rows` gives a row of `logits` (-1: none).
+template <class Logits, class Actions, class LogProbability, class Greedy, class Rng, class Rows, class ActionRows,
+          class NumChoices>
+WD_FUNCTION void wd_sample_discrete(Logits logits, Actions actions, LogProbability log_probability, Greedy greedy,
+                                    Rng rng, Rows rows, ActionRows action_rows, NumChoices num_choices) {
+    const int env = wd_env(), agent = wd_agent(), row = rows(agent);
+    if (row < 0) return;
+    const float random = wd_uniform(rng, env, agent);
+    const wd_choice choice = wd_choose(logits, env, row, 0, num_choices(0), random, greedy(0));
+    actions(env, action_rows(agent)) = choice.action;
+    log_probability(env, agent) = choice.log_probability;
+}
+
+// Sample an action of several independent components; their log-probabilities add up.
+template <class Logits, class Actions, class LogProbability, class Greedy, class Rng, class Rows, class ActionRows,
+          class NumChoices>
+WD_FUNCTION void wd_sample_multi_discrete(Logits logits, Actions actions, LogProbability log_probability, Greedy greedy,
+                                          Rng rng, Rows rows, ActionRows action_rows, NumChoices num_choices) {
+    const int env = wd_env(), agent = wd_agent(), row = rows(agent);
+    if (row < 0) return;
+    int first = 0;
+    float total = 0.0f;
+    for (int component = 0; component < num_choices.extent(0); ++component) {
+        const float random = wd_uniform(rng, env, agent);
+        const wd_choice choice = wd_choose(logits, env, row, first, num_choices(component), random, greedy(0));
+        actions(env, action_rows(agent), component) = choice.action;
+        total += choice.log_probability;
+        first += num_choices(component);
+    }
+    log_probability(env, agent) = total;
+}
+
+// Sample continuous actions, whose components are independent and normally distributed.
+//
+// logits[env, row] holds the means of all components, then the logarithms of their standard deviations. Where that is
+// infinite, as nothing has been said about the component, it is uniform in its part [low, high] of the Box, or standard
+// normal if that part is not finite. `sampled` gets what was drawn, whose log-probability is told, and `actions`, which
+// the environment sees, that clipped to the Box; both are rows of numbers.
+template <class Logits, class Actions, class Sampled, class LogProbability, class Greedy, class Rng, class Rows,
+          class ActionRows, class Low, class High>
+WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled sampled, LogProbability log_probability,
+                                    Greedy greedy, Rng rng, Rows rows, ActionRows action_rows, Low low, High high) {
+    const float half_log_two_pi = 0.918938533f;
+    const int env = wd_env(), agent = wd_agent(), row = rows(agent);
+    if (row < 0) return;
+    const int components = static_cast<int>(low.extent(0));
+    float total = 0.0f;
+    for (int component = 0; component < components; ++component) {
+        const float mean = logits(env, row, component);
+        float log_std = logits(env, row, components + component);
+        const float width = high(component) - low(component);
+        const bool knows_nothing = log_std == wd_infinity;
+        float value;
+        if (knows_nothing && width < wd_infinity) {
+            value = fmaf(wd_uniform(rng, env, agent), width, low(component));
+            total -= logf(width);
+        } else {
+            if (knows_nothing) log_std = 0.0f;
+            const float deviation = greedy(0) ? 0.0f : wd_normal(rng, env, agent);
+            value = fmaf(expf(log_std), deviation, mean);
+            total -= 0.5f * deviation * deviation + log_std + half_log_two_pi;
+        }
+        const int place = action_rows(agent) * components + component;
+        sampled(env, place) = value;
+        actions(env, place) = fminf(fmaxf(value, low(component)), high(component));
+    }
+    log_probability(env, agent) = total;
+}

@@ -1,0 +1,74 @@
+"""The arguments of a fused kernel in CUDA C: the struct that declares them, and their bytes.
+
+Shapes are part of the generated text, where the compiler knows them; but for those extents that change from run to run:
+the number of replicas, and of the steps of a rollout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from warpdrive.backends.pycuda.signature import c_type, is_array, is_constant
+
+WORD = 8
+"""Bytes that each argument takes."""
+
+
+def declarations(arguments: Mapping[str, Any], replicas: int) -> Iterator[str]:
+    """Write the members of the struct."""
+    for name, value in _members(arguments, replicas):
+        star = "*" if is_array(value) else ""
+        yield f"alignas({WORD}) {'const ' * is_constant(value)}{c_type(value)} {star}wd_{name};"
+
+
+def argument_bytes(arguments: Mapping[str, Any], replicas: int) -> bytes:
+    """Return the struct itself, with the addresses of arrays, which must stay where they are."""
+    return b"".join(_word(value) for _, value in _members(arguments, replicas))
+
+
+def extents(array: Any, replicas: int) -> str:
+    """Write the C++ type of an array's extents."""
+    varying = _varying(array, replicas)
+    return f"wd_extents<{', '.join('wd_varies' if axis in varying else str(n) for axis, n in enumerate(array.shape))}>"
+
+
+def view(name: str, array: Any, replicas: int) -> tuple[str, str]:
+    """Write the C++ type of an array with its extents, and the expression that makes one of the struct ``given``."""
+    values = ("0, 0", "given.wd_num_replicas, 0", f"given.{_length(name)}, given.wd_num_replicas")
+    element = f"{'const ' * is_constant(array)}{c_type(array)}"
+    return f"wd_array<{element}, {extents(array, replicas)}>", (
+        f"{{given.wd_{name}, {{{values[len(_varying(array, replicas))]}}}}}"
+    )
+
+
+def _members(arguments: Mapping[str, Any], replicas: int) -> Iterator[tuple[str, Any]]:
+    yield "num_replicas", np.int32(replicas)
+    for name, value in arguments.items():
+        yield name, value
+        if is_array(value) and len(_varying(value, replicas)) == 2:
+            yield _length(name).removeprefix("wd_"), np.int32(value.shape[0])
+
+
+def _length(name: str) -> str:
+    return f"wd_length_of_{name}"
+
+
+def _varying(array: Any, replicas: int) -> set[int]:
+    """Return the axes whose extents vary: that of the replicas, and that of steps where it is before it."""
+    if is_constant(array) or not array.shape:
+        return set()
+    if array.shape[0] == replicas:
+        return {0}
+    return {0, 1} if len(array.shape) > 1 and array.shape[1] == replicas else set()
+
+
+def _word(value: Any) -> bytes:
+    if isinstance(value, torch.Tensor):
+        value = np.uint64(value.data_ptr())
+    elif isinstance(value, np.ndarray):
+        value = np.uint64(value.ctypes.data)
+    return bytes(value.tobytes().ljust(WORD, b"\0"))

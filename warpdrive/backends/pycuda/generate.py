@@ -1,0 +1,255 @@
+"""Write a fused kernel in CUDA C, around the functions of authors and those of the library in ``cuda_src``.
+
+What is written is one translation unit, the same for a GPU and for the host but for its last part: there the GPU has a
+``__global__`` function, and the host a function that runs a part of the replicas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import warpdrive.cuda_src
+from warpdrive.backends.pycuda.arguments import declarations, extents, view
+from warpdrive.backends.pycuda.cuda_kernel import CudaKernel
+from warpdrive.backends.pycuda.layout import Layout
+from warpdrive.backends.pycuda.signature import is_array, without_comments, without_functions
+from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.fusion import Barrier, Call, FusedStep, Fusion, When
+from warpdrive.kernels.kernel import DeviceFunction
+
+LIBRARY = Path(warpdrive.cuda_src.__file__).parent
+"""The folder of the device library."""
+
+GENERATED = "fused_step.cu"
+"""What the compilers call the generated text."""
+
+HOST_ENTRY = "wd_run_part"
+
+
+@dataclass(frozen=True)
+class FusedSource:
+    """A fused kernel in CUDA C.
+
+    Attributes:
+        name: the kernel's name.
+        text: the translation unit.
+        folders: where its files are included from.
+        included: the texts of all files that it includes, of the library and of authors.
+        authors: the texts of the authors' files that stand in it, by path.
+    """
+
+    name: str
+    text: str
+    folders: tuple[Path, ...]
+    included: tuple[str, ...]
+    authors: Mapping[str, str]
+
+
+def device_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, layout: Layout) -> FusedSource:
+    """Write a fused kernel for a GPU. Raises :class:`KernelError` for what has no counterpart in CUDA C."""
+    name = f"wd_{fusion.name}"
+    return _source(fusion, arguments, replicas, layout, name, [*_global_function(fusion, name)])
+
+
+def host_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, layout: Layout) -> FusedSource:
+    """Write a fused kernel for the host. Raises as :func:`device_source` does."""
+    return _source(fusion, arguments, replicas, layout, f"wd_{fusion.name}", [*_host_functions(fusion)])
+
+
+def uses_raw_shared_memory(fusion: Fusion) -> bool:
+    """Whether an author declares ``__shared__`` variables, of which each block has one: replicas may not share it."""
+    texts = [without_comments(text) for text in _authors(fusion).values()]
+    texts += [without_comments(text) for text in _local_files(_authors(fusion)).values()]
+    return any(re.search(r"\b__shared__\b", text) for text in texts)
+
+
+def _source(
+    fusion: Fusion,
+    arguments: Mapping[str, Any],
+    replicas: int,
+    layout: Layout,
+    name: str,
+    last_part: Sequence[str],
+) -> FusedSource:
+    authors = _authors(fusion)
+    headers = sorted({_header(call.function) for call in fusion.calls() if isinstance(call.function, DeviceFunction)})
+    named_by_authors = {
+        parameter: arguments[parameter]
+        for call in fusion.calls()
+        if isinstance(call.function, CudaKernel)
+        for parameter in call.arguments
+        if is_array(arguments[parameter])
+    }
+    called = {call.function.name for call in fusion.calls() if isinstance(call.function, CudaKernel)}
+    lines = [
+        f"#define WD_NUM_AGENTS {layout.agents}",
+        f"#define WD_REPLICAS_PER_WARP {layout.replicas_per_warp}",
+        f"#define WD_WARPS_PER_BLOCK {layout.warps}",
+        '#include "warpdrive.cuh"',
+        *(f'#include "{header}"' for header in headers),
+        *(f"typedef {extents(value, replicas)} wd_extents_of_{name};" for name, value in named_by_authors.items()),
+        '#include "author.cuh"',
+    ]
+    for path, text in authors.items():
+        lines += [f'#line 1 "{_quoted(path)}"', without_functions(text, called)]
+    lines += [
+        f'#line 1 "{GENERATED}"',
+        "struct wd_arguments {",
+        *(f"    {declaration}" for declaration in declarations(arguments, replicas)),
+        "};",
+        *_views(fusion, arguments, replicas),
+        *last_part,
+    ]
+    folders = tuple(dict.fromkeys([LIBRARY, *(Path(path).parent for path in authors)]))
+    library = {str(path): path.read_text(encoding="utf-8") for path in sorted(LIBRARY.rglob("*")) if _is_header(path)}
+    included = [*library.values(), *_local_files(authors).values()]
+    return FusedSource(name, "\n".join(lines) + "\n", folders, tuple(included), authors)
+
+
+def _is_header(path: Path) -> bool:
+    return path.suffix in (".cuh", ".h") or path.parent.name == "nvrtc"
+
+
+def _authors(fusion: Fusion) -> dict[str, str]:
+    """Return the texts of the authors' files, by path."""
+    kernels = [call.function for call in fusion.calls() if isinstance(call.function, CudaKernel)]
+    return {str(kernel.file): kernel.text for kernel in kernels}
+
+
+def _local_files(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of the files that others include with quotes, by path."""
+    found: dict[str, str] = {}
+    for path, text in files.items():
+        for name in re.findall(r'^\s*#\s*include\s*"([^"\n]+)"', text, re.MULTILINE):
+            file = Path(path).parent / name
+            if file.is_file() and str(file) not in found:
+                here = {str(file): file.read_text(encoding="utf-8", errors="replace")}
+                found |= here | _local_files(here)
+    return found
+
+
+def _header(function: DeviceFunction) -> str:
+    """Return the header of the device library that has a library function's twin."""
+    module = function.function.__module__.rpartition(".")[2]
+    header = LIBRARY / f"{module}.cuh"
+    if not header.is_file() or f" {_library_name(function)}(" not in header.read_text(encoding="utf-8"):
+        raise KernelError(
+            f"{function.where}: '{function.source.name}' is Python and has no twin in CUDA C, which this backend runs"
+        )
+    return header.name
+
+
+def _library_name(function: DeviceFunction) -> str:
+    return f"wd_{function.source.name}"
+
+
+def _quoted(path: str) -> str:
+    return path.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _views(fusion: Fusion, arguments: Mapping[str, Any], replicas: int) -> Iterator[str]:
+    """Write, for each array that a function of the library is given, what makes it one with extents."""
+    calls = [call for call in fusion.calls() if isinstance(call.function, DeviceFunction)]
+    for parameter in dict.fromkeys(name for call in calls for name in call.arguments):
+        value = arguments[parameter]
+        if not is_array(value):
+            raise KernelError(f"'{parameter}', which a function of the library is given, is no array")
+        kind, made = view(parameter, value, replicas)
+        yield f"WD_FUNCTION {kind} wd_view_{parameter}(const wd_arguments &given) {{ return {made}; }}"
+
+
+def _call(call: Call) -> str:
+    """Write a call; what the fused kernel is given is ``given``."""
+    if isinstance(call.function, CudaKernel):
+        parameters = zip(call.function.signature.parameters, call.arguments, strict=True)
+        values = [f"({p.text})given.wd_{name}" if p.is_pointer else f"given.wd_{name}" for p, name in parameters]
+        return f"::{call.function.name}({', '.join(values)})"
+    assert isinstance(call.function, DeviceFunction)
+    return f"{_library_name(call.function)}({', '.join(f'wd_view_{name}(given)' for name in call.arguments)})"
+
+
+def _global_function(fusion: Fusion, name: str) -> Iterator[str]:
+    yield f'extern "C" __global__ void {name}(const wd_arguments given) {{'
+    yield "    if (!wd_is_live(given.wd_num_replicas)) return;"
+    yield from _statements(fusion.steps, "    ")
+    yield "}"
+
+
+def _statements(steps: Sequence[FusedStep], indent: str) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, Barrier):
+            yield f"{indent}wd_wait();"
+        elif isinstance(step, When):
+            yield f"{indent}if (wd_{step.condition}) {{"
+            yield from _statements(step.steps, indent + "    ")
+            yield f"{indent}}}"
+        else:
+            result = f"const bool wd_{step.result} = " if step.result else ""
+            yield f"{indent}{result}{_call(step)};"
+
+
+def _host_functions(fusion: Fusion) -> Iterator[str]:
+    """Write what each thread does between two barriers as a function, and one that runs replicas from these."""
+    results = [call.result for call in fusion.calls() if call.result]
+    yield "struct wd_work {"
+    yield "    wd_arguments given;"
+    yield "    wd_failure *failure;"
+    yield "};"
+    yield "struct wd_part {"
+    yield "    const wd_work *work;"
+    yield "    int first, end;"
+    for result in results:
+        yield f"    bool {result}[WD_NUM_AGENTS];"
+    yield "};"
+    parts = list(_between_barriers(fusion.steps))
+    for number, part in enumerate(parts):
+        yield f"static void wd_between_barriers_{number}(void *wd_given) {{"
+        yield "    wd_part &part = *static_cast<wd_part *>(wd_given);"
+        yield "    const wd_arguments &given = part.work->given;"
+        for conditions, call in part:
+            guard = " && ".join(f"part.{condition}[wd_agent()]" for condition in conditions)
+            result = f"part.{call.result}[wd_agent()] = " if call.result else ""
+            yield f"    {f'if ({guard}) ' if guard else ''}{result}{_call(call)};"
+        yield "}"
+    yield "static void wd_run_replicas(wd_replica *replica, void *wd_given) {"
+    yield "    wd_part &part = *static_cast<wd_part *>(wd_given);"
+    yield "    for (replica->env = part.first; replica->env < part.end; ++replica->env) {"
+    for number, part in enumerate(parts):
+        run = "wd_run_threads" if any(isinstance(call.function, CudaKernel) for _, call in part) else "wd_run_alone"
+        yield f"        {run}(replica, wd_between_barriers_{number}, wd_given);"
+    yield "    }"
+    yield "}"
+    yield f'extern "C" void {HOST_ENTRY}(const wd_work *work, intptr_t number, intptr_t parts) {{'
+    yield "    static thread_local wd_core core;"
+    yield "    const intptr_t replicas = work->given.wd_num_replicas;"
+    yield "    wd_part part = {work, int(number * replicas / parts), int((number + 1) * replicas / parts)};"
+    yield "    core.run(work->failure, wd_run_replicas, &part);"
+    yield "}"
+
+
+Guarded = list[tuple[tuple[str, ...], Call]]
+
+
+def _between_barriers(steps: Sequence[FusedStep]) -> Iterator[Guarded]:
+    """Cut the steps at their barriers: the calls of each piece, and under which conditions they are."""
+    piece: Guarded = []
+    for conditions, step in _flat(steps, ()):
+        if isinstance(step, Call):
+            piece.append((conditions, step))
+        elif piece:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
+
+
+def _flat(steps: Sequence[FusedStep], conditions: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Call | Barrier]]:
+    for step in steps:
+        if isinstance(step, When):
+            yield from _flat(step.steps, (*conditions, step.condition))
+        else:
+            yield conditions, step

@@ -1,0 +1,119 @@
+"""Compile fused CUDA C with the C++ compiler of this machine, and run it on the cores."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpdrive.backends import cache
+from warpdrive.backends.cpu.workers import launch_on_all_cores, parts_of
+from warpdrive.backends.interface import BackendError
+from warpdrive.backends.pycuda.arguments import argument_bytes
+from warpdrive.backends.pycuda.generate import GENERATED, HOST_ENTRY, FusedSource, host_source
+from warpdrive.backends.pycuda.layout import packed
+from warpdrive.backends.pycuda.messages import compile_error
+from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.fusion import Fusion
+
+COMPILERS = ("c++", "g++", "clang++")
+
+FLAGS = (
+    *("-std=c++17", "-O2", "-shared", "-fPIC", "-w", "-x", "c++"),
+    *("-ffp-contract=off", "-fno-strict-aliasing", "-fno-math-errno"),
+)
+"""Contracted multiplications and additions would give other results than those of the other backends."""
+
+_TEXT_BYTES = 1020
+
+
+def bind_on_host(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int) -> Callable[[], None]:
+    """Compile a fused kernel for the host and return a function that runs it for all replicas.
+
+    Raises :class:`KernelError` for what cannot be compiled, and :class:`BackendError` where there is no compiler. The
+    function raises :class:`KernelError` where not all threads of a replica reach a barrier.
+    """
+    source = host_source(fusion, arguments, replicas, packed(agents))
+    library = ctypes.CDLL(str(compile_for_host(source)))
+    entry = ctypes.cast(getattr(library, HOST_ENTRY), ctypes.c_void_p).value
+    assert entry is not None
+    return _Launch(library, entry, argument_bytes(arguments, replicas), arguments, replicas).run
+
+
+class _Launch:
+    """A compiled kernel, its arguments in memory, and where it tells what failed."""
+
+    def __init__(
+        self, library: ctypes.CDLL, entry: int, words: bytes, arguments: Mapping[str, Any], replicas: int
+    ) -> None:
+        self._keep = library, dict(arguments)
+        self._failure = np.zeros(4 + _TEXT_BYTES, np.uint8)
+        self._work = np.frombuffer(words + int(self._failure.ctypes.data).to_bytes(8, "little"), np.uint8).copy()
+        self._run = launch_on_all_cores(entry, int(self._work.ctypes.data), parts_of(replicas))
+
+    def run(self) -> None:
+        """Run all replicas."""
+        self._run()
+        if self._failure[0]:
+            text = self._failure[4:].tobytes().partition(b"\0")[0].decode(errors="replace")
+            self._failure[:] = 0
+            raise KernelError(text)
+
+
+def compile_for_host(source: FusedSource) -> Path:
+    """Return the shared library of a fused kernel, compiled now or found in the cache."""
+    compiler = host_compiler()
+    key = cache.key_of(source.text, *source.included, _version(compiler), platform.machine(), *FLAGS)
+    with cache.ONE_AT_A_TIME:
+        library = cache.path(key, "fused_step.so")
+        if not library.is_file():
+            cache.discard(key)
+            cache.store(key, {library.name: _compile(compiler, source)})
+    return library
+
+
+def _compile(compiler: str, source: FusedSource) -> bytes:
+    """Return a shared library. Raises :class:`KernelError` with the author's file and line."""
+    with tempfile.TemporaryDirectory(prefix="warpdrive-") as folder:
+        file, library = Path(folder) / GENERATED, Path(folder) / "fused_step.so"
+        file.write_text(source.text, encoding="utf-8")
+        includes = [f"-I{included}" for included in source.folders]
+        command = [compiler, *FLAGS, *includes, str(file), "-o", str(library)]
+        outcome = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", env={**os.environ, "LC_ALL": "C"}
+        )
+        if outcome.returncode != 0:
+            raise compile_error(outcome.stderr, source.authors)
+        return library.read_bytes()
+
+
+def host_compiler() -> str:
+    """Return the path of the C++ compiler: ``$CXX``, or the first of the usual ones.
+
+    Raises :class:`BackendError` where there is none.
+    """
+    wanted = os.environ.get("CXX")
+    for name in [wanted] if wanted else COMPILERS:
+        found = shutil.which(name)
+        if found:
+            return found
+    missing = f"CXX is '{wanted}', which is no program" if wanted else f"none of {', '.join(COMPILERS)} was found"
+    raise BackendError(
+        f"CUDA C on the host (WARPDRIVE_CUDA_ON_HOST) needs a C++ compiler: {missing}; install one, such as the "
+        "package g++, or set CXX"
+    )
+
+
+@functools.cache
+def _version(compiler: str) -> str:
+    outcome = subprocess.run([compiler, "--version"], capture_output=True, text=True, errors="replace")
+    return f"{compiler} {outcome.stdout}"

@@ -1,0 +1,142 @@
+"""Load and launch fused CUDA C on a GPU, through PyCUDA, in the context and on the stream that PyTorch uses.
+
+The one module that imports PyCUDA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from warpdrive.backends.interface import BackendError
+from warpdrive.backends.pycuda.arguments import argument_bytes
+from warpdrive.backends.pycuda.nvrtc import compile_fused
+from warpdrive.kernels.fusion import Fusion
+
+_NON_BLOCKING = 1
+"""CU_STREAM_NON_BLOCKING: the stream does not wait for the default one by itself."""
+
+
+def usable_device(process_id: int) -> torch.device:
+    """Return the GPU of a process. Raises :class:`BackendError` where there is none, or no PyCUDA."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if process_id >= count:
+        raise BackendError(
+            f"env_backend 'pycuda' needs a GPU for process {process_id}, and PyTorch sees {count}; "
+            "WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, to test it"
+        )
+    device = torch.device("cuda", process_id)
+    with torch.cuda.device(device):
+        torch.zeros(1, device=device)  # PyTorch comes first: it makes the context that PyCUDA then shares
+    _context(process_id)
+    return device
+
+
+def bind_on_gpu(
+    fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int, device: torch.device
+) -> Callable[[], None]:
+    """Compile a fused kernel and return a function that launches it, on PyTorch's current stream.
+
+    Raises :class:`KernelError` for what cannot be compiled.
+    """
+    on_device = {name: _on_device(value, device) for name, value in arguments.items()}
+    code, layout = compile_fused(fusion, arguments, replicas, agents, torch.cuda.get_device_capability(device))
+    function = _load(device.index, code.image, code.name)
+    words = argument_bytes(on_device, replicas)
+    function.prepare([np.dtype((np.void, len(words)))])
+    launch = _Launch(function, (layout.blocks(replicas), 1), (layout.threads, 1, 1), words, device)
+    launch.kept = on_device
+    return launch.run
+
+
+def _on_device(value: Any, device: torch.device) -> Any:
+    """Return a constant array of the environment as a tensor on the GPU."""
+    return torch.from_numpy(value.copy()).to(device) if isinstance(value, np.ndarray) else value
+
+
+class _Launch:
+    """A loaded kernel and its arguments."""
+
+    def __init__(
+        self, function: Any, grid: tuple[int, int], block: tuple[int, int, int], words: bytes, device: torch.device
+    ) -> None:
+        self.function, self.grid, self.block, self.words, self.device = function, grid, block, words, device
+        self.kept: Any = None  # what the words point to
+        self.before, self.after = torch.cuda.Event(), torch.cuda.Event()
+
+    def run(self) -> None:
+        """Launch the kernel; do not wait for it.
+
+        PyCUDA launches on streams of its own and the default one. Where PyTorch's current stream is another, as in the
+        capture of a graph, one of PyCUDA's takes its place between two events.
+        """
+        with torch.cuda.device(self.device):
+            current = torch.cuda.current_stream()
+            if current.cuda_stream == 0:
+                self._launch(None)
+                return
+            stream, same = _own_stream(self.device.index)
+            self.before.record(current)
+            same.wait_event(self.before)
+            self._launch(stream)
+            self.after.record(same)
+            current.wait_event(self.after)
+
+    def _launch(self, stream: Any) -> None:
+        self.function.prepared_async_call(self.grid, self.block, stream, self.words)
+
+
+@cache
+def _driver() -> Any:
+    try:
+        from pycuda import driver
+    except ImportError as error:
+        raise BackendError(
+            f"env_backend 'pycuda' needs PyCUDA, which cannot be imported: {error}; pip install 'warpdrive[pycuda]'"
+        ) from None
+    driver.init()
+    return driver
+
+
+@cache
+def _context(index: int) -> Any:
+    """Return PyTorch's context of a GPU as PyCUDA's; it is kept as long as the process runs."""
+    return _driver().Device(index).retain_primary_context()
+
+
+@contextmanager
+def _in_context(index: int) -> Iterator[Any]:
+    """Have PyCUDA make modules and streams in PyTorch's context; give PyCUDA's driver module.
+
+    Not for longer: PyCUDA wants its stack of contexts empty when a thread or the process ends.
+    """
+    _context(index).push()
+    try:
+        yield _driver()
+    finally:
+        _driver().Context.pop()
+
+
+@cache
+def _module(index: int, image: bytes) -> Any:
+    with _in_context(index) as driver:
+        return driver.module_from_buffer(image)
+
+
+def _load(index: int, image: bytes, name: str) -> Any:
+    module = _module(index, image)
+    with _in_context(index):
+        return module.get_function(name)
+
+
+@cache
+def _own_stream(index: int) -> tuple[Any, torch.cuda.ExternalStream]:
+    """Return a stream of PyCUDA's on a GPU, and what it is to PyTorch."""
+    with _in_context(index) as driver:
+        stream = driver.Stream(_NON_BLOCKING)
+    return stream, torch.cuda.ExternalStream(stream.handle, torch.device("cuda", index))
