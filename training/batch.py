@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.rollout import Rollout
-from warpdrive.training.advantages import generalised_advantages
+from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.models.base import ActorCritic
 
 _ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
@@ -53,39 +53,21 @@ class Batch:
 
 
 @torch.no_grad()
-def batch_of(
-    rollout: Rollout, tag: str, agent_ids: Tensor, model: ActorCritic, gamma: float, gae_lambda: float
-) -> Batch:
+def batch_of(rollout: Rollout, tag: str, model: ActorCritic, estimator: AdvantageEstimator) -> Batch:
     """Turn a full rollout into the rows that train the policy of ``tag``.
 
     Args:
         rollout: ``num_steps`` recorded steps.
         tag: the policy tag.
-        agent_ids: ``[A]`` int32, the agents of the tag in the order of ``rollout.of(..., tag)``.
         model: estimates the values.
-        gamma: discount per step.
-        gae_lambda: see ``generalised_advantages``.
+        estimator: of the advantages in this rollout of the tag's agents, in the order of ``rollout.of(..., tag)``. The
+            rows are partly its memory: its next launch overwrites them.
     """
-    seen = rollout.of("observations", tag)
-    steps, (num_envs, agents) = len(seen) - 1, seen.shape[1:3]
-    observations = seen.flatten(0, 2)
-    values = _values(model, observations).view(steps + 1, num_envs, agents)
-    final = rollout.of("final_observations", tag)
-    final_values = _values(model, final.flatten(0, 2)).view(len(final), num_envs, agents)
-    advantages = generalised_advantages(
-        rewards=rollout.rewards,
-        terminated=rollout.terminated,
-        truncated=rollout.truncated,
-        final_slot=rollout.final_slot,
-        active=rollout.active,
-        still_active=rollout.still_active,
-        agent_ids=agent_ids,
-        values=values,
-        final_values=final_values,
-        gamma=gamma,
-        gae_lambda=gae_lambda,
-    ).flatten()
-    values = values[:-1].flatten()
+    observations = rollout.of("observations", tag).flatten(0, 2)
+    _estimate(model, observations, estimator.values)
+    _estimate(model, rollout.of("final_observations", tag).flatten(0, 2), estimator.final_values)
+    estimator.launch()
+    values, advantages = estimator.values[:-1].flatten(), estimator.advantages.flatten()
     active = None if rollout.active is None else rollout.of("active", tag)
     return Batch(
         observations=observations[: len(values)],
@@ -99,5 +81,7 @@ def batch_of(
     )
 
 
-def _values(model: ActorCritic, observations: Tensor) -> Tensor:
-    return torch.cat([model.values(rows) for rows in observations.split(_ROWS_AT_ONCE)])
+def _estimate(model: ActorCritic, observations: Tensor, values: Tensor) -> None:
+    """Write the values of all observations, a part at a time."""
+    for rows, part in zip(observations.split(_ROWS_AT_ONCE), values.flatten().split(_ROWS_AT_ONCE), strict=True):
+        part.copy_(model.values(rows))

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.rollout import Rollout
+from warpdrive.step_graph import StepGraphs
 from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.rollout_loop import RolloutLoop
 
 MAX_REPLICAS = 1000
 _STEPS_AT_ONCE = 16  # between two looks, from the host, at whether all have finished
@@ -37,7 +37,11 @@ class EvaluationResult:
 
 @torch.no_grad()
 def evaluate(
-    env: EnvWrapper, models: Mapping[str, ActorCritic], num_episodes: int, deterministic: bool = False
+    env: EnvWrapper,
+    models: Mapping[str, ActorCritic],
+    num_episodes: int,
+    deterministic: bool = False,
+    graphs: StepGraphs | None = None,
 ) -> EvaluationResult:
     """Play ``num_episodes`` whole episodes.
 
@@ -49,34 +53,25 @@ def evaluate(
         models: per policy tag, what acts; agents of the other tags act uniformly at random.
         num_episodes: how many episodes count.
         deterministic: take the most probable action instead of sampling.
+        graphs: how steps are repeated; None: without CUDA graphs.
     """
     rounds = -(-num_episodes // env.num_envs)
     record = _Record(env, rounds)
     env.greedy = deterministic
     rollout = env.allocate_rollout(_STEPS_AT_ONCE)
+    loop = RolloutLoop(env, rollout, graphs or StepGraphs(env.device, "off"), after_step=record.add)
+    loop.prepare(models)
+    record.clear()
     while not record.complete():
-        rollout.begin()
-        for t in range(_STEPS_AT_ONCE):
-            act(env, rollout, t, models)
-            env.step_rollout(rollout)
-            record.add(rollout.rewards[t], rollout.terminated[t], rollout.truncated[t])
+        loop.fill(models)
     return record.result(num_episodes)
-
-
-def act(env: EnvWrapper, rollout: Rollout, t: int, models: Mapping[str, ActorCritic]) -> None:
-    """Put what the policies make of the observations in slot ``t`` where the next ``step_rollout`` samples from.
-
-    The logits of tags without a model stay as they are: uniformly random in a new EnvWrapper.
-    """
-    for tag, model in models.items():
-        env.logits(tag).copy_(model.logits(rollout.of("observations", tag, t)))
 
 
 class _Record:
     """Returns, lengths and ends of the first ``rounds`` episodes of every replica, kept on the device."""
 
     def __init__(self, env: EnvWrapper, rounds: int) -> None:
-        self.policy_tags, self.rounds = env.policy_tags, rounds
+        self.env, self.rounds = env, rounds
         device, replicas = env.device, env.num_envs
         self.present = torch.zeros(replicas, env.num_agents, dtype=torch.float64, device=device)
         self.present_length = torch.zeros(replicas, device=device)
@@ -87,9 +82,15 @@ class _Record:
         self.terminated = torch.zeros(rounds + 1, replicas, device=device)
         self.replica = torch.arange(replicas, device=device)
 
-    def add(self, rewards: Tensor, terminated: Tensor, truncated: Tensor) -> None:
-        ended = terminated | truncated
-        self.present += rewards
+    def clear(self) -> None:
+        for tensor in (self.present, self.present_length, self.played, self.returns, self.lengths, self.terminated):
+            tensor.zero_()
+
+    def add(self) -> None:
+        """Note the step that the replicas have just taken."""
+        terminated = self.env.ctx["terminated"]
+        ended = terminated | self.env.ctx["truncated"]
+        self.present += self.env.ctx["rewards"]
         self.present_length += 1
         slot = torch.where(ended, self.played.clamp(max=self.rounds), self.rounds)
         self.returns[slot, self.replica] = self.present
@@ -104,7 +105,7 @@ class _Record:
 
     def result(self, num_episodes: int) -> EvaluationResult:
         returns = self.returns[:-1].flatten(0, 1)[:num_episodes].cpu()
-        per_tag = {tag: returns[:, list(ids)].mean(1) for tag, ids in self.policy_tags.items()}
+        per_tag = {tag: returns[:, list(ids)].mean(1) for tag, ids in self.env.policy_tags.items()}
         return EvaluationResult(
             episodes=num_episodes,
             mean_return={tag: float(values.mean()) for tag, values in per_tag.items()},

@@ -13,7 +13,7 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, State
 from warpdrive.errors import WarpDriveError
 from warpdrive.training.animation import Animation, check_output, frame_of
-from warpdrive.training.evaluation import act
+from warpdrive.training.rollout_loop import act
 from warpdrive.training.trainer import Trainer
 
 MAX_FRAMES = 300
@@ -56,7 +56,7 @@ def record_episode(
     states = [env.state(0)]
     for _ in range(env.env.episode_length):
         rollout.begin()
-        act(env, rollout, 0, models)
+        act(env, models)
         env.step_rollout(rollout)
         states.append(env.state(0))
         if bool(rollout.terminated[0, 0] | rollout.truncated[0, 0]):

@@ -6,9 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
+from warpdrive.step_graph import UseCudaGraph
+
 
 def _whole_number(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _switch(value: object) -> object:
+    """Read what YAML makes of a bare ``on`` and ``off``."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
 Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
@@ -52,6 +59,11 @@ class TrainerConfig(Section):
     """Training ends with the first update that reaches this many environment steps."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     env_backend: Literal["auto", "cpu", "numba", "pycuda"] = "auto"
+    use_cuda_graph: Annotated[UseCudaGraph, BeforeValidator(_switch)] = "auto"
+    """Whether one step of a rollout, policies and environment, is captured as a CUDA graph and replayed.
+
+    ``auto``: on a GPU where that works (else a warning names the cause); ``on``: or an error; ``off``: no.
+    """
     reset_pool_size: Count = 1
     """How many start states are drawn at construction for replicas to restart from."""
     torch_threads: Count | None = None

@@ -6,17 +6,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import CheckpointError, ConfigError, nearest
+from warpdrive.step_graph import StepGraphs
 from warpdrive.training.checkpoint import Checkpoint, find_checkpoint, read_checkpoint, write_checkpoint
 from warpdrive.training.config import RunConfig, load_config, plain
-from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, act, evaluate
+from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, evaluate
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.policy import Policy
 from warpdrive.training.report import TrainingSummary, UpdateReport
+from warpdrive.training.rollout_loop import RolloutLoop
 from warpdrive.training.sections import RandomConfig
 from warpdrive.training.torch_threads import torch_threads
 from warpdrive.training.training_run import run_training
@@ -38,6 +39,8 @@ class Trainer:
     Attributes:
         env: as given.
         config: the checked configuration.
+        rollout: what was collected last.
+        graphs: how steps of rollouts are repeated.
         policies: per policy tag, what acts and learns; tags whose agents act at random have no entry.
         updates: updates done so far.
         env_steps: environment steps done so far.
@@ -66,7 +69,7 @@ class Trainer:
                 settings,
                 env.observation_spaces[tag],
                 env.action_spaces[tag],
-                env.device,
+                env.backend,
                 seed=self.config.trainer.seed + index,
             )
             for index, (tag, agent_ids) in enumerate(env.policy_tags.items())
@@ -74,7 +77,9 @@ class Trainer:
         }
         self.updates = 0
         self.env_steps = 0
+        self.graphs = StepGraphs(env.device, self.config.trainer.use_cuda_graph)
         self.rollout = env.allocate_rollout(self.config.trainer.rollout_length)
+        self._loop = RolloutLoop(env, self.rollout, self.graphs)
         self._forget_the_past()
 
     def train(self, on_update: Callable[[UpdateReport], None] | None = None) -> TrainingSummary:
@@ -89,14 +94,13 @@ class Trainer:
         """
         return run_training(self, on_update)
 
-    @torch.no_grad()
     def collect(self) -> None:
-        """Fill the rollout: ``rollout_length`` steps of every replica."""
-        models = self.acting_models()
-        self.rollout.begin()
-        for t in range(self.config.trainer.rollout_length):
-            act(self.env, self.rollout, t, models)
-            self.env.step_rollout(self.rollout)
+        """Fill the rollout: ``rollout_length`` steps of every replica.
+
+        Raises:
+            GraphError: ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
+        """
+        self._loop.fill(self.acting_models())
         self.env_steps += self.config.trainer.train_batch_size
 
     def update(self) -> dict[str, Tensor]:
@@ -136,7 +140,7 @@ class Trainer:
             reset_pool_size=self.config.trainer.reset_pool_size,
         )
         with torch_threads(self.config.trainer.torch_threads):
-            return evaluate(env, models, num_episodes, deterministic)
+            return evaluate(env, models, num_episodes, deterministic, self.graphs)
 
     def acting_models(self, random: Collection[str] = ()) -> dict[str, ActorCritic]:
         """The model of every policy tag that has one, but for the tags of ``random``.

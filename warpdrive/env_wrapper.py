@@ -16,7 +16,7 @@ from warpdrive.environment import Environment, State, check_environment, kernel_
 from warpdrive.errors import DefinitionError
 from warpdrive.fused_step import fuse_reset, fuse_step
 from warpdrive.replica_arrays import make_replica_arrays, make_uniform
-from warpdrive.rollout import Rollout, make_record
+from warpdrive.rollout import Rollout, make_record, of_agents
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
 Tensors = torch.Tensor | dict[str, torch.Tensor]
@@ -71,6 +71,7 @@ class EnvWrapper:
         self.backend = load_backend(env_backend) if isinstance(env_backend, str) else env_backend
         self.device = self.backend.device
         self.ctx = DeviceContext(self.device, num_envs, seed)
+        self._agents = {tag: _index(ids, self.device) for tag, ids in self.policy_tags.items()}
         self._observation_arrays = observation_arrays(self.env)
         self._action_arrays = action_arrays(self.env)
         functions = kernel_functions(self.env, self.backend.language)
@@ -116,6 +117,15 @@ class EnvWrapper:
         }
         ctx = self.ctx
         return self._observations(), ctx["rewards"], ctx["terminated"], ctx["truncated"], info
+
+    def observations(self, tag: str) -> torch.Tensor:
+        """Return what the agents of a tag see now, ``[num_envs, agents of the tag, *shape]``.
+
+        It aliases the device's array where their ids are contiguous or the tag has an array of its own; else it is a
+        copy, made anew by each call.
+        """
+        seen = self._observations()
+        return seen[tag] if isinstance(seen, dict) else of_agents(seen, self._agents[tag], dim=1)
 
     def logits(self, tag: str) -> torch.Tensor:
         """Return where a policy puts its outputs before a sampled step: ``[num_envs, agents of the tag, n]``, float32.
@@ -165,7 +175,7 @@ class EnvWrapper:
             final_count=record["final_count"],
             step=record["step"],
             context=self.ctx,
-            agents={tag: _index(ids, self.device) for tag, ids in self.policy_tags.items()},
+            agents=self._agents,
             observation_names={tag: f"observations_{tag}" for tag in self.policy_tags},
             launch=fused.bind(self.backend, self.num_agents),
         )

@@ -71,24 +71,25 @@ class Rollout:
         for name, tensor in self._observation_tensors():
             tensor[0].copy_(self.context[name])
 
-    def of(self, name: str, tag: str, step: int | None = None) -> torch.Tensor:
+    def of(self, name: str, tag: str) -> torch.Tensor:
         """Return a tensor by its attribute's name, restricted to the agents of a policy tag.
 
-        It is a view where the agents' ids are contiguous or the tag has a tensor of its own, else a copy. With
-        ``step``, it is what that one step has: the tensor without its first axis.
+        It is a view where the agents' ids are contiguous or the tag has a tensor of its own, else a copy.
         """
-        tensor = getattr(self, name)
-        if isinstance(tensor, dict):
-            return tensor[tag] if step is None else tensor[tag][step]  # type: ignore[no-any-return]
-        steps = tensor if step is None else tensor[step : step + 1]
-        agents = self.agents[tag]
-        part: torch.Tensor = steps[:, :, agents] if isinstance(agents, slice) else steps.index_select(2, agents)
-        return part if step is None else part[0]
+        tensor: torch.Tensor | dict[str, torch.Tensor] = getattr(self, name)
+        return tensor[tag] if isinstance(tensor, dict) else of_agents(tensor, self.agents[tag], dim=2)
 
     def _observation_tensors(self) -> list[tuple[str, torch.Tensor]]:
         if isinstance(self.observations, dict):
             return [(self.observation_names[tag], tensor) for tag, tensor in self.observations.items()]
         return [("observations", self.observations)]
+
+
+def of_agents(tensor: torch.Tensor, agents: torch.Tensor | slice, dim: int) -> torch.Tensor:
+    """Return some agents' part of a tensor whose axis ``dim`` is the agents': a view where a slice says which."""
+    if isinstance(agents, slice):
+        return tensor.narrow(dim, agents.start, agents.stop - agents.start)
+    return tensor.index_select(dim, agents)
 
 
 def make_record(binding: Binding, num_steps: int) -> dict[str, torch.Tensor]:

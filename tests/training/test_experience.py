@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.batch import batch_of
 from warpdrive.training.evaluation import MAX_REPLICAS, evaluate
 from warpdrive.training.models.distributions import distribution_of
@@ -31,13 +32,18 @@ def collected(request: pytest.FixtureRequest, sections: Sections, trainer_of: Tr
     return request.param, trainer
 
 
+def estimator(trainer: Trainer, tag: str, gamma: float, gae_lambda: float) -> AdvantageEstimator:
+    agent_ids = trainer.policies[tag].agent_ids
+    return AdvantageEstimator.of(trainer.rollout, trainer.env.backend, agent_ids, gamma, gae_lambda)
+
+
 def test_stored_log_probabilities_are_those_of_each_agents_own_action(collected: tuple[str, Trainer]) -> None:
     """Known mistakes: agents given each other's actions (the tags' ids are interleaved, one pair descending), and one
     step's action mask applied to all."""
     _, trainer = collected
     for tag, policy in trainer.policies.items():
         distribution = distribution_of(trainer.env.action_spaces[tag])
-        batch = batch_of(trainer.rollout, tag, policy.agent_ids, policy.model, 0.9, 0.8)
+        batch = batch_of(trainer.rollout, tag, policy.model, estimator(trainer, tag, 0.9, 0.8))
         with torch.no_grad():
             logits = policy.model.logits(batch.observations)
         found, _ = distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
@@ -54,7 +60,7 @@ def test_rows_against_a_plain_loop_over_the_rollout(collected: tuple[str, Traine
     rollout, gamma, gae_lambda = trainer.rollout, 0.9, 0.8
     steps, envs = rollout.rewards.shape[:2]
     for tag, policy in trainer.policies.items():
-        batch = batch_of(rollout, tag, policy.agent_ids, policy.model, gamma, gae_lambda)
+        batch = batch_of(rollout, tag, policy.model, estimator(trainer, tag, gamma, gae_lambda))
         ids = trainer.env.policy_tags[tag]
         advantages = batch.advantages.view(steps, envs, len(ids)).numpy()
         weight = batch.weight.view(steps, envs, len(ids)).numpy()
@@ -89,7 +95,7 @@ def test_rewards_of_agents_out_of_the_episode_are_nobodys(sections: Sections, tr
         with torch.no_grad():
             for parameter in policy.model.value.parameters():  # type: ignore[union-attr]
                 parameter.zero_()
-        batch = batch_of(trainer.rollout, tag, policy.agent_ids, policy.model, 1.0, 1.0)
+        batch = batch_of(trainer.rollout, tag, policy.model, estimator(trainer, tag, 1.0, 1.0))
         assert 0 < batch.weight.mean() < 1
         assert batch.returns.max() <= 6.0
 

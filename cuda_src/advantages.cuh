@@ -1,0 +1,33 @@
+// Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438). See training/advantages.py.
+
+#pragma once
+
+// The advantages of one replica's agents that share a policy; a thread for each of them, which walks back in time.
+template <class Rewards, class Terminated, class Truncated, class FinalSlot, class Active, class StillActive,
+          class AgentIds, class Values, class FinalValues, class Coefficients, class Advantages>
+WD_FUNCTION void wd_generalised_advantages(Rewards rewards, Terminated terminated, Truncated truncated,
+                                           FinalSlot final_slot, Active active, StillActive still_active,
+                                           AgentIds agent_ids, Values values, FinalValues final_values,
+                                           Coefficients coefficients, Advantages advantages) {
+    const int env = wd_env(), agent = wd_agent();
+    const int agent_id = agent_ids(agent);
+    const float gamma = coefficients(0), gae_lambda = coefficients(1);
+    float later = 0.0f;  // the advantage of the next step of the same episode
+    for (int t = static_cast<int>(advantages.extent(0)) - 1; t >= 0; --t) {
+        if (!active(t, env, agent_id)) {
+            advantages(t, env, agent) = 0.0f;
+            continue;
+        }
+        float next_value = values(t + 1, env, agent);
+        if (terminated(t, env) || !still_active(t, env, agent_id)) {
+            next_value = 0.0f;
+            later = 0.0f;
+        } else if (truncated(t, env)) {
+            next_value = final_values(final_slot(t, env), env, agent);
+            later = 0.0f;
+        }
+        const float delta = rewards(t, env, agent_id) + gamma * next_value - values(t, env, agent);
+        later = delta + gamma * gae_lambda * later;
+        advantages(t, env, agent) = later;
+    }
+}

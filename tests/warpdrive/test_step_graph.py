@@ -1,0 +1,155 @@
+"""When steps are captured and when not. What is captured is tested on a GPU: ``tests/training/test_cuda_graph.py``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from warpdrive.errors import WarpDriveError
+from warpdrive.step_graph import WARM_UPS, GraphError, StepGraphs, UseCudaGraph
+
+CPU = torch.device("cpu")
+
+
+class FakeRecorder:
+    """Captures as a GPU does: the step is not run then, and its replays do the same work again."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.is_aside = False
+        self.recorded = self.replayed = 0
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        self.is_aside = True
+        try:
+            yield
+        finally:
+            self.is_aside = False
+
+    def record(self, step: Callable[[], None]) -> Callable[[], None]:
+        assert self.is_aside
+        self.recorded += 1
+        if self.failure:
+            try:
+                raise self.failure
+            finally:  # ending a capture that has failed fails again
+                raise RuntimeError("the capture was invalidated\nmore about it")
+
+        def replay() -> None:
+            self.replayed += 1
+            step()
+
+        return replay
+
+
+class Counter:
+    """A device's state: one number, which a step advances where there is room for one step only."""
+
+    def __init__(self) -> None:
+        self.value = torch.full((1,), 10.0)
+        self.room = 1
+        self.steps = 0
+
+    def step(self) -> None:
+        assert self.room == 1
+        self.room -= 1
+        self.steps += 1
+        self.value += 1
+
+    def save(self) -> Callable[[], None]:
+        value = self.value.clone()
+
+        def restore() -> None:
+            self.value.copy_(value)
+            self.room = 1
+
+        return restore
+
+
+def test_a_captured_step_is_replayed_and_leaves_no_trace_before() -> None:
+    counter, recorder = Counter(), FakeRecorder()
+    step = StepGraphs(CPU, "auto", recorder).repeatable(counter.step, counter.save)
+    assert (counter.steps, counter.value.item(), counter.room) == (WARM_UPS, 10.0, 1)
+    step()
+    assert (recorder.recorded, recorder.replayed, counter.value.item()) == (1, 1, 11.0)
+
+
+@pytest.mark.parametrize("use", ["auto", "off"])
+def test_on_the_cpu_steps_are_called_without_a_word(use: UseCudaGraph) -> None:
+    counter = Counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step = StepGraphs(CPU, use).repeatable(counter.step, counter.save)
+    assert counter.steps == 0
+    step()
+    assert counter.steps == 1
+
+
+def test_off_is_off_where_there_are_graphs_too() -> None:
+    counter, recorder = Counter(), FakeRecorder()
+    StepGraphs(CPU, "off", recorder).repeatable(counter.step, counter.save)()
+    assert (counter.steps, recorder.recorded) == (1, 0)
+
+
+def test_on_without_a_gpu_is_an_error() -> None:
+    told = "use_cuda_graph is 'on', but the environment runs on the CPU, where there are no CUDA graphs"
+    with pytest.raises(GraphError, match=told) as caught:
+        StepGraphs(CPU, "on")
+    assert isinstance(caught.value, WarpDriveError)
+
+
+def looking(counter: Counter) -> Callable[[], None]:
+    """A step that depends on a number which the host looks at: replayed, it would always do the same."""
+
+    def step() -> None:
+        counter.step()
+        if counter.value.sum() > 10.5:
+            counter.value += 100
+
+    return step
+
+
+def test_a_step_that_looks_at_the_device_is_called_anew_after_one_warning_that_names_it() -> None:
+    counter, recorder = Counter(), FakeRecorder()
+    graphs, step = StepGraphs(CPU, "auto", recorder), looking(counter)
+    line = step.__code__.co_firstlineno + 2
+    told = rf"without a CUDA graph, which is slower: .*test_step_graph.py:{line}: bool\(tensor\)"
+    with pytest.warns(RuntimeWarning, match=told):
+        repeated = graphs.repeatable(step, counter.save)
+    assert (counter.value.item(), counter.room, recorder.recorded) == (10.0, 1, 0)
+    repeated()
+    assert counter.value.item() == 111.0
+    with warnings.catch_warnings():  # another step of the same trainer, as that of an evaluation, is not told of again
+        warnings.simplefilter("error")
+        assert graphs.repeatable(step, counter.save) is step
+
+
+def test_on_does_not_fall_back() -> None:
+    counter = Counter()
+    with pytest.raises(GraphError, match=r"'on', but a step cannot be captured: .*bool\(tensor\)"):
+        StepGraphs(CPU, "on", FakeRecorder()).repeatable(looking(counter), counter.save)
+    assert counter.value.item() == 10.0
+
+
+def test_a_capture_that_fails_is_told_by_what_failed_first() -> None:
+    counter, recorder = Counter(), FakeRecorder(RuntimeError("operation not permitted when stream is capturing"))
+    with pytest.warns(RuntimeWarning, match="which is slower: operation not permitted when stream is capturing$"):
+        repeated = StepGraphs(CPU, "auto", recorder).repeatable(counter.step, counter.save)
+    assert (counter.value.item(), counter.room, recorder.is_aside) == (10.0, 1, False)
+    repeated()
+    assert counter.value.item() == 11.0
+
+
+def test_a_mistake_in_the_step_is_not_taken_for_a_step_that_cannot_be_captured() -> None:
+    counter = Counter()
+
+    def broken() -> None:
+        raise ValueError("a mistake in the model")
+
+    with pytest.raises(ValueError, match="a mistake in the model"):
+        StepGraphs(CPU, "auto", FakeRecorder()).repeatable(broken, counter.save)

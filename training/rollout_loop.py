@@ -1,0 +1,80 @@
+"""Fill rollouts on the device: policies act, the environment steps, and the host only says go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.rollout import Rollout
+from warpdrive.step_graph import Step, StepGraphs
+from warpdrive.training.models.base import ActorCritic
+
+
+def act(env: EnvWrapper, models: Mapping[str, ActorCritic]) -> None:
+    """Put what the policies make of what their agents see now where the next step samples from.
+
+    The logits of tags without a model stay as they are: uniformly random in a new EnvWrapper.
+    """
+    for tag, model in models.items():
+        env.logits(tag).copy_(model.logits(env.observations(tag)))
+
+
+class RolloutLoop:
+    """Repeats one step of a rollout, which depends on nothing but what lies at fixed addresses of the device.
+
+    Args:
+        env: the replicas.
+        rollout: of ``env``.
+        graphs: capture the step, if they can.
+        after_step: work on the device after each step, at fixed addresses; a part of the step.
+    """
+
+    def __init__(
+        self, env: EnvWrapper, rollout: Rollout, graphs: StepGraphs, after_step: Callable[[], None] | None = None
+    ) -> None:
+        self.env, self.rollout, self.graphs, self.after_step = env, rollout, graphs, after_step
+        self._prepared_for: object = None
+        self._step: Step
+
+    @torch.no_grad()
+    def prepare(self, models: Mapping[str, ActorCritic]) -> None:
+        """Capture the step, unless that is done for these models with their parameters where they are.
+
+        The environment stays as it is; ``after_step`` may be called a few times.
+        """
+        wanted = {tag: (model, model.training, _addresses(model)) for tag, model in models.items()}
+        if wanted == self._prepared_for:
+            return
+
+        def step() -> None:
+            act(self.env, models)
+            self.env.step_rollout(self.rollout)
+            if self.after_step is not None:
+                self.after_step()
+
+        self._step = self.graphs.repeatable(step, self._save)
+        self._prepared_for = wanted
+
+    @torch.no_grad()
+    def fill(self, models: Mapping[str, ActorCritic]) -> None:
+        """Fill the whole rollout. Parameters that are changed in place since the last time count."""
+        self.prepare(models)
+        self.rollout.begin()
+        for _ in range(self.rollout.num_steps):
+            self._step()
+        self.rollout.steps_recorded = self.rollout.num_steps  # which a replayed step does not count
+
+    def _save(self) -> Callable[[], None]:
+        state = self.env.ctx.save_state()
+
+        def restore() -> None:
+            self.env.ctx.load_state(state)
+            self.rollout.begin()
+
+        return restore
+
+
+def _addresses(model: ActorCritic) -> tuple[int, ...]:
+    return tuple(tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers()))
