@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from warpdrive.kernels.classes import AuthorsClass
+from warpdrive.kernels.compile_time import DTYPE, dtype_parameters
+from warpdrive.kernels.dtypes import dtype_of
+from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.kernel import Kernel
+from warpdrive.kernels.lowering import ResolvedKernel, resolve_kernel
 
 
 @dataclass(frozen=True)
@@ -38,3 +47,27 @@ class ArgumentKind:
     def loader_arguments(self) -> tuple[str, int, str, bool]:
         """The arguments of :func:`warpdrive.backends.cpu.intrinsics.argument_loader`: a number is an array of one."""
         return (self.dtype, 1 if self.rank is None else self.rank, self.layout, self.readonly)
+
+
+def baked_values(
+    kernel: Kernel, arguments: Mapping[str, Any], shape_parameters: Collection[str], unassigned: Collection[str]
+) -> dict[str, int | None]:
+    """Return the values of the parameters that must be known when a kernel is compiled, and those that are None.
+
+    ``shape_parameters`` are those that shapes of arrays are made of, ``unassigned`` those that the kernel does not
+    assign. Raises :class:`KernelError` for a shape that is no integer.
+    """
+    absent = (name for name in kernel.parameters if name in unassigned and arguments[name] is None)
+    baked: dict[str, int | None] = dict.fromkeys(absent)
+    for name in shape_parameters:
+        if not isinstance(arguments[name], (int, np.integer)):
+            raise KernelError(f"{kernel.where}: '{name}' is the shape of an array, so it must be an integer")
+        baked[name] = int(arguments[name])
+    return baked
+
+
+def resolved_for(kernel: Kernel, baked: Mapping[str, int | None], kinds: Mapping[str, ArgumentKind]) -> ResolvedKernel:
+    """Resolve the names of a kernel that is given baked values, and other arguments of such kinds."""
+    arrays = {name + DTYPE: kind for name, kind in kinds.items() if kind.rank is not None}
+    dtypes = {name: dtype_of(arrays[name].dtype) for name in dtype_parameters(kernel.source) & arrays.keys()}
+    return resolve_kernel(kernel.source, {**baked, **dtypes})

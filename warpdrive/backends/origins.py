@@ -16,12 +16,14 @@ from warpdrive.kernels.syntax import GENERATED
 
 @contextmanager
 def errors_at_their_origin(
-    kernel: ResolvedKernel, origins: Mapping[str, GeneratedModule], error_type: type[Exception] = NumbaError
+    kernel: ResolvedKernel,
+    origins: Mapping[str, GeneratedModule],
+    errors: type[Exception] | tuple[type[Exception], ...] = NumbaError,
 ) -> Iterator[None]:
     """Turn a compiler's errors about generated code, by default numba's, into errors about the author's."""
     try:
         yield
-    except error_type as error:
+    except errors as error:
         text = str(error)
         named = (match.groups() for match in re.finditer(_PLACE, text, re.MULTILINE))
         places = (_origin(a or b, int(m or n), origins) for a, m, b, n in named)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from warpdrive.backends.arguments import ArgumentKind
+from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for
 from warpdrive.backends.cpu.argument_table import C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE, ArgumentTable
 from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
@@ -23,13 +23,12 @@ from warpdrive.backends.cpu.generate import LaunchKind
 from warpdrive.backends.cpu.nesting import flattened, nesting_of
 from warpdrive.backends.cpu.workers import get_num_threads, launch_on_all_cores, parts_of
 from warpdrive.kernels.classes import AuthorsClass
-from warpdrive.kernels.compile_time import DTYPE, dtype_parameters, shape_parameters, unassigned_parameters
+from warpdrive.kernels.compile_time import shape_parameters, unassigned_parameters
 from warpdrive.kernels.configuration import Configuration, Dimensions, dimensions
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.language import DYNAMIC
-from warpdrive.kernels.lowering import resolve_kernel
 
 Array = npt.NDArray[Any]
 
@@ -74,7 +73,7 @@ class _BoundKernel:
     def __init__(self, kernel: Kernel, arguments: Mapping[str, Any], configuration: Configuration) -> None:
         known = _known(kernel)
         grid, block = configuration.blocks, configuration.threads
-        baked = _baked(kernel, known, arguments)
+        baked = baked_values(kernel, arguments, known.shape_parameters, known.unassigned_parameters)
         leaves: list[tuple[Any, Array | None]] = []  # in the order of the parameters
         kinds: dict[str, ArgumentKind] = {}
         for name in kernel.parameters:
@@ -148,9 +147,7 @@ def _make_launcher(kernel: Kernel, configuration: Configuration) -> Callable[...
 def _compile(
     kernel: Kernel, baked: Mapping[str, int | None], kinds: Mapping[str, ArgumentKind], launch_kind: LaunchKind
 ) -> CompiledKernel:
-    arrays = {name + DTYPE: kind for name, kind in kinds.items() if kind.rank is not None}
-    dtypes = {name: dtype_of(arrays[name].dtype) for name in dtype_parameters(kernel.source) & arrays.keys()}
-    resolved = resolve_kernel(kernel.source, {**baked, **dtypes})
+    resolved = resolved_for(kernel, baked, kinds)
     is_dynamic = DYNAMIC in (shape for shape, _ in resolved.table.shared.values())
     if is_dynamic and not launch_kind.shared_bytes:
         raise KernelError(
@@ -158,17 +155,6 @@ def _compile(
             "k[blocks, threads, 0, bytes](...)"
         )
     return compile_kernel(resolved, kinds, launch_kind if is_dynamic else replace(launch_kind, shared_bytes=0))
-
-
-def _baked(kernel: Kernel, known: _Known, arguments: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return the values of the parameters that must be known when the kernel is compiled, and those that are None."""
-    absent = (name for name in kernel.parameters if name in known.unassigned_parameters and arguments[name] is None)
-    baked: dict[str, int | None] = dict.fromkeys(absent)
-    for name in known.shape_parameters:
-        if not isinstance(arguments[name], (int, np.integer)):
-            raise KernelError(f"{kernel.where}: '{name}' is the shape of an array, so it must be an integer")
-        baked[name] = int(arguments[name])
-    return baked
 
 
 def _has_memory(value: Any) -> bool:

@@ -11,6 +11,7 @@ from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, SharedName, at, load
 
 CUDA = f"{GENERATED}cuda"
+_MATHEMATICS = "warpdrive.backends.numba_cuda.mathematics"
 
 
 class CudaAdapter(ast.NodeTransformer):
@@ -29,7 +30,7 @@ class CudaAdapter(ast.NodeTransformer):
 
     def header(self, table: Table) -> list[str]:
         """Return the lines that a module begins with."""
-        lines = header_of(table)
+        lines = header_of(table, {("math", name): _MATHEMATICS for name in ("sin", "cos", "tan")})
         lines += [f"from numba import cuda as {CUDA}, from_dtype"]
         lines += [f"{name} = from_dtype(dtype_of({dtype!r}))" for dtype, name in self.dtypes.items()]
         return lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import distributions
@@ -13,8 +13,10 @@ from typing import Any
 
 import numba
 from numba import types
+from numba.core.errors import NumbaError
 
 from warpdrive.backends import cache
+from warpdrive.backends.arguments import ArgumentKind
 from warpdrive.backends.cpu.compile import infer_kept
 from warpdrive.backends.cpu.generate import generate_functions
 from warpdrive.backends.cuda.code import Capability, CudaCode
@@ -24,8 +26,9 @@ from warpdrive.backends.numba_cuda.generate import ENTRY, generate
 from warpdrive.backends.numba_cuda.packing import Packing
 from warpdrive.backends.numba_cuda.parameters import Parameter
 from warpdrive.backends.origins import errors_at_their_origin
+from warpdrive.backends.slots import Slot
 from warpdrive.kernels.dtypes import dtype_of
-from warpdrive.kernels.lowering import ResolvedKernel, lower
+from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
 
 
 def compile_kernel(
@@ -66,24 +69,37 @@ def _load(key: str) -> CudaCode:
 def _compile(
     key: str, kernel: ResolvedKernel, parameters: Sequence[Parameter], packing: Packing | None, capability: Capability
 ) -> CudaCode:
-    from numba.cuda.core.errors import NumbaError
+    from numba.cuda.core.errors import NumbaError as CudaError
 
     lowered = lower(kernel, [parameter.name for parameter in parameters if parameter.kind.rank is not None])
     kinds = {parameter.name: parameter.kind for parameter in parameters}
     origins: dict[str, GeneratedModule] = {}
-    slots = []
-    if packing and packing.rounds > 1:  # their types are those on a CPU
-        with errors_at_their_origin(kernel, origins):
-            functions = generate_functions(lowered)
-            slots = infer_kept(key, lowered, kinds, functions, origins)
-    with errors_at_their_origin(kernel, origins, NumbaError):
+    slots = kept_by_threads(key, kernel, lowered, kinds, packing)
+    with errors_at_their_origin(kernel, origins, (NumbaError, CudaError, NotImplementedError)):
         module = generate(lowered, parameters, slots, packing)
         origins[_FILE] = module
         ptx = _ptx(module.text, parameters, packing, capability)
     found = re.search(r"\.visible \.entry (\w+)", ptx)
     assert found is not None, "numba.cuda's PTX has no kernel"
+    name = kernel.function.source.name
+    ptx = ptx.replace(found[1], name)  # numba.cuda's own has a number that is another in each process
     image, resources = link(ptx, capability)
-    return CudaCode(found[1], image, ptx, resources)
+    return CudaCode(name, image, ptx, resources)
+
+
+def kept_by_threads(
+    key: str,
+    kernel: ResolvedKernel,
+    lowered: LoweredKernel,
+    kinds: Mapping[str, ArgumentKind],
+    packing: Packing | None,
+) -> list[Slot]:
+    """Return what a thread that stands for several agents keeps of each between barriers; the types are a CPU's."""
+    if packing is None or packing.rounds == 1:
+        return []
+    origins: dict[str, GeneratedModule] = {}
+    with errors_at_their_origin(kernel, origins):
+        return infer_kept(key, lowered, kinds, generate_functions(lowered), origins)
 
 
 def _versions() -> list[str]:

@@ -1,0 +1,121 @@
+"""Every environment's kernels become GPU code without a GPU, and compute in float32 alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.backends import cache
+from warpdrive.backends.numba_cuda.compile import compile_kernel
+from warpdrive.backends.numba_cuda.fused import prepare
+from warpdrive.backends.numba_cuda.packing import Packing
+from warpdrive.backends.numba_cuda.parameters import words_of
+from warpdrive.kernels.errors import KernelError
+
+CAPABILITIES = [(8, 0), (9, 0)]
+CONFIGURATIONS = [
+    *((name, {}) for name in wd.registered_names()),
+    ("tag_gridworld", {"use_full_observation": False}),
+    ("tag_continuous", {"num_taggers": 10, "num_runners": 100, "use_full_observation": False}),
+    ("tag_continuous", {"num_taggers": 100, "num_runners": 2900, "use_full_observation": False}),
+]
+
+
+class Compiler:
+    """A backend that compiles for GPUs, and launches nothing."""
+
+    name, language, device = "compiler", "Python", torch.device("cpu")
+
+    def __init__(self):
+        self.codes = {}
+
+    def bind(self, fusion, arguments, blocks, threads):
+        fused = prepare(fusion.kernel(), arguments, blocks)
+        assert 8 * len(words_of(fused.parameters)) < 4096, "as many bytes as a launch takes on every GPU"
+        for capability in CAPABILITIES:
+            code = compile_kernel(fused.kernel, fused.parameters, Packing.of(threads), capability)
+            self.codes[fusion.name, capability] = code
+        return lambda: None
+
+
+@pytest.mark.parametrize(("name", "config"), CONFIGURATIONS)
+def test_environments_compile_for_gpus_and_compute_in_float32(name, config):
+    compiler = Compiler()
+    env = wd.EnvWrapper(env_name=name, env_config=config, num_envs=7, env_backend=compiler)
+    env.allocate_rollout(4)
+    assert len(compiler.codes) == 2 * len(CAPABILITIES)
+    for (kernel, (major, minor)), code in compiler.codes.items():
+        assert f".target sm_{major}{minor}" in code.ptx
+        assert ".f64" not in code.ptx, f"{kernel} computes in float64"
+        assert code.image[:4] == b"\x7fELF"
+        assert code.resources is not None and 0 < code.resources.registers <= 255
+
+
+@wd.kernel
+def scale(x, factor):
+    x[cuda.blockIdx.x, cuda.threadIdx.x] *= factor
+
+
+def compiled(kernel, replicas=9, capability=(9, 0), **arguments):
+    fused = prepare(kernel, arguments, replicas)
+    agents = next(iter(arguments.values())).shape[1]
+    return compile_kernel(fused.kernel, fused.parameters, Packing.of(agents), capability)
+
+
+def test_code_does_not_depend_on_the_number_of_replicas():
+    codes = {compiled(scale, n, x=torch.zeros(n, 5), factor=np.float32(2)).ptx for n in (1, 9, 1000)}
+    assert len(codes) == 1
+
+
+def test_code_is_found_again_on_disk(monkeypatch):
+    first = compiled(scale, x=torch.zeros(9, 6), factor=np.float32(2))
+    monkeypatch.setattr("warpdrive.backends.numba_cuda.compile._compile", None)
+    assert compiled(scale, x=torch.zeros(9, 6), factor=np.float32(2)) == first
+    with pytest.raises(TypeError):
+        compiled(scale, x=torch.zeros(9, 7), factor=np.float32(2))
+
+
+def test_damaged_code_is_compiled_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    first = compiled(scale, x=torch.zeros(9, 6), factor=np.float32(2))
+    (stored,) = cache.cache_folder().glob("*/kernel.json")
+    stored.write_text("{")
+    assert compiled(scale, x=torch.zeros(9, 6), factor=np.float32(2)).resources == first.resources
+    assert stored.read_text() != "{"
+
+
+@wd.kernel
+def has_no_such_thing(x):
+    env = cuda.blockIdx.x
+    x[env, 0] = x.imaginary()
+
+
+@wd.kernel
+def sorts(x):
+    x[cuda.blockIdx.x].sort()
+
+
+def test_what_cannot_be_compiled_is_told_where_the_author_wrote_it():
+    line = has_no_such_thing.function.__code__.co_firstlineno + 3
+    with pytest.raises(KernelError, match=rf"test_compile.py:{line}: kernel 'has_no_such_thing' cannot be compiled: "):
+        compiled(has_no_such_thing, x=torch.zeros(9, 3))
+    line = sorts.function.__code__.co_firstlineno + 1  # numba.cuda does not say where it found this
+    with pytest.raises(KernelError, match=rf"test_compile.py:{line}: kernel 'sorts' cannot be compiled: .*array.sort"):
+        compiled(sorts, x=torch.zeros(9, 3))
+
+
+@wd.kernel
+def keeps_a_view(x):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    row = x[env, agent:]
+    cuda.syncthreads()
+    row[0] = 1
+
+
+def test_what_agents_beyond_1024_cannot_keep_is_told():
+    assert compiled(keeps_a_view, x=torch.zeros(9, 30)).image
+    with pytest.raises(KernelError, match="'row' is a view, a tuple or a record that is used after a barrier"):
+        compiled(keeps_a_view, x=torch.zeros(9, 2000))

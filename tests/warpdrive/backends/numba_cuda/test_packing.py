@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from warpdrive.backends.numba_cuda.packing import Packing
+
+
+@pytest.mark.parametrize(
+    ("agents", "expected"),
+    [
+        (1, Packing(1, 128, 32)),
+        (5, Packing(5, 128, 6)),
+        (16, Packing(16, 128, 2)),
+        (17, Packing(17, 128, 1)),
+        (32, Packing(32, 128, 1)),
+        (33, Packing(33, 33)),
+        (1024, Packing(1024, 1024)),
+        (1025, Packing(1025, 544, rounds=2)),
+        (3000, Packing(3000, 1024, rounds=3)),
+    ],
+)
+def test_packings_worked_out_by_hand(agents, expected):
+    assert Packing.of(agents) == expected
+
+
+@pytest.mark.parametrize("agents", [*range(1, 41), 64, 110, 1000, 1023, 1024, 1025, 2048, 2049, 3000, 10_000])
+def test_every_agent_has_a_thread_and_blocks_fit_a_gpu(agents):
+    packing = Packing.of(agents)
+    assert packing.threads <= 1024
+    assert packing.threads * packing.rounds >= agents * packing.replicas_per_block
+    assert packing.replicas_per_warp * agents <= 32
+    for replicas in (1, 2, 31, 32, 33, 1000):
+        assert packing.blocks(replicas) * packing.replicas_per_block >= replicas
+        assert (packing.blocks(replicas) - 1) * packing.replicas_per_block < replicas
+
+
+def test_warps_run_full_where_agents_allow_it():
+    for agents in range(1, 33):
+        packing = Packing.of(agents)
+        assert 32 - packing.replicas_per_warp * agents < agents
