@@ -19,3 +19,13 @@ def available_backends() -> list[str]:
 def backend(request: pytest.FixtureRequest) -> str:
     """Give the name of each backend that can run here, one after the other."""
     return str(request.param)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what needs a GPU where there is none."""
+    import torch  # after the environment is set, above
+
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a GPU"))
