@@ -11,6 +11,7 @@ from torch import Tensor
 
 from warpdrive.backends.interface import Backend
 from warpdrive.errors import DefinitionError
+from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.rollout import Rollout
 from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.algorithms import build_algorithm
@@ -67,6 +68,7 @@ class Policy:
         """Return what estimates the advantages in a rollout: made once, as policies that only play need none."""
         if self._estimator is None or self._estimator[0] is not rollout:
             config = self.config
-            made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, config.gamma, config.gae_lambda)
+            with host_transfers_allowed():
+                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, config.gamma, config.gae_lambda)
             self._estimator = rollout, made
         return self._estimator[1]

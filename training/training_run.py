@@ -13,6 +13,7 @@ from torch import Tensor
 
 from warpdrive.errors import TrainingError
 from warpdrive.training.checkpoint import save_in_run
+from warpdrive.training.device_clock import DeviceClock, Span
 from warpdrive.training.interrupts import StopRequest, stop_on_interrupt
 from warpdrive.training.metrics import MetricsLog, memory_gib
 from warpdrive.training.report import TrainingSummary, UpdateReport
@@ -48,6 +49,7 @@ class _TrainingRun:
         self.trainer, self.folder, self.log, self.stop, self.on_update = trainer, folder, log, stop, on_update
         self.first_step = trainer.env_steps
         self.began = time.perf_counter()
+        self.clock = DeviceClock(trainer.env.device)
         self.returns: dict[str, float | None] = dict.fromkeys(trainer.env.policy_tags)
         self.saved: Path | None = None
         self.saved_at = -1
@@ -78,13 +80,12 @@ class _TrainingRun:
         return self._summarise(status)
 
     def _step(self) -> dict[str, Tensor]:
-        began = time.perf_counter()
+        began = self.clock.now()
         self.trainer.collect()
-        collected = time.perf_counter()
+        collected = self.clock.now()
         losses = self.trainer.update()
-        self.rollout_seconds += collected - began
-        self.update_seconds += time.perf_counter() - collected
-        self.interval_updates += 1
+        self.rollout_spans.append((began, collected))
+        self.update_spans.append((collected, self.clock.now()))
         return losses
 
     def _log(self, losses: dict[str, Tensor]) -> None:
@@ -93,13 +94,13 @@ class _TrainingRun:
         on_host = _read({**losses, **statistics})
         metrics = {**self._charts(on_host), **{name: on_host[name][0] for name in losses}}
         _check_finite({name: metrics[name] for name in losses}, self.saved)
-        steps = self.interval_updates * trainer.config.trainer.train_batch_size
+        steps = len(self.update_spans) * trainer.config.trainer.train_batch_size
         speed = steps / (time.perf_counter() - self.interval_began)
         metrics |= {
             "perf/env_steps_per_second": speed,
             "perf/agent_steps_per_second": speed * trainer.env.num_agents,
-            "perf/rollout_seconds": self.rollout_seconds / self.interval_updates,
-            "perf/update_seconds": self.update_seconds / self.interval_updates,
+            "perf/rollout_seconds": self.clock.mean_seconds(self.rollout_spans),
+            "perf/update_seconds": self.clock.mean_seconds(self.update_spans),
             "perf/memory_gib": memory_gib(trainer.env.device),
         }
         self.log.write(trainer.env_steps, metrics)
@@ -166,8 +167,8 @@ class _TrainingRun:
 
     def _start_interval(self) -> None:
         self.interval_began = time.perf_counter()
-        self.interval_updates = 0
-        self.rollout_seconds = self.update_seconds = 0.0
+        self.rollout_spans: list[Span] = []
+        self.update_spans: list[Span] = []
 
 
 def _read(tensors: dict[str, Tensor]) -> dict[str, list[float]]:

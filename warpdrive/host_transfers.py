@@ -53,6 +53,10 @@ _LIBRARIES = tuple(os.path.dirname(str(module.__file__)) + os.sep for module in 
 _BACKENDS = os.path.join(os.path.dirname(__file__), "backends") + os.sep
 
 
+_thread = threading.local()
+"""``allowed``: whether this thread may do within a block what is refused there."""
+
+
 class HostTransferError(WarpDriveError):
     """A transfer or a synchronisation where there must be none."""
 
@@ -80,12 +84,37 @@ def no_host_transfers(device: str | torch.device | None = None) -> Iterator[None
         device = "cuda" if torch.cuda.is_initialized() else "cpu"
     guard = _Guard(torch.device(device).type)
     with ExitStack() as stack:
+        stack.enter_context(_allowing(False))
         stack.enter_context(_refused_waits())
         if guard.device_type == "cuda":
-            stack.enter_context(_sync_debug_mode())
+            stack.enter_context(_sync_debug_mode("error"))
         stack.enter_context(_Functions(guard))
         stack.enter_context(_Operations(guard))
         yield
+
+
+@contextmanager
+def host_transfers_allowed() -> Iterator[None]:
+    """Within the block everything is allowed again: for what is done once, as compiling and capturing."""
+    with ExitStack() as stack:
+        stack.enter_context(_allowing(True))
+        if torch.cuda.is_initialized():
+            stack.enter_context(_sync_debug_mode("default"))
+        yield
+
+
+@contextmanager
+def _allowing(allowed: bool) -> Iterator[None]:
+    former = _is_allowed()
+    _thread.allowed = allowed
+    try:
+        yield
+    finally:
+        _thread.allowed = former
+
+
+def _is_allowed() -> bool:
+    return bool(getattr(_thread, "allowed", False))
 
 
 class _Guard:
@@ -105,7 +134,7 @@ class _Guard:
         return getattr(self.function, "__name__", "")
 
     def refuse(self, operation: str, why: str) -> None:
-        if not _is_launch():
+        if not _is_allowed() and not _is_launch():
             raise _error(operation, why, _place_of(sys._getframe()))
 
     def called(self, fallback: str) -> str:
@@ -211,7 +240,7 @@ def _refused_waits() -> Iterator[None]:
 
     def refusing(original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def synchronize(*args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() == thread:
+            if threading.get_ident() == thread and not _is_allowed():
                 raise _error(name, _WAITS, _place_of(sys._getframe()))
             return original(*args, **kwargs)
 
@@ -228,9 +257,9 @@ def _refused_waits() -> Iterator[None]:
 
 
 @contextmanager
-def _sync_debug_mode() -> Iterator[None]:
+def _sync_debug_mode(mode: str) -> Iterator[None]:
     former = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    torch.cuda.set_sync_debug_mode(mode)
     try:
         yield
     finally:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 import torch
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.host_transfers import no_host_transfers
+from warpdrive.host_transfers import host_transfers_allowed, no_host_transfers
 
 UseCudaGraph = Literal["auto", "on", "off"]
 Step = Callable[[], None]
@@ -98,7 +98,8 @@ class StepGraphs:
         if self._recorder is None or self._use == "off":
             return step
         try:
-            return self._captured(self._recorder, step, save())
+            with host_transfers_allowed():  # but not by the step
+                return self._captured(self._recorder, step, save())
         except (WarpDriveError, RuntimeError) as error:
             cause = _cause(error)
             if self._use == "on":

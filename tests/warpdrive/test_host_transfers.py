@@ -15,6 +15,7 @@ from numba import cuda
 from torch import Tensor
 
 import warpdrive as wd
+from warpdrive.host_transfers import host_transfers_allowed
 
 X = torch.tensor([0.5, -1.0, 2.0, 3.0])
 MASK, INDEX, THREE = X > 0, torch.tensor([2, 0, 1]), torch.tensor(3)
@@ -180,6 +181,17 @@ def test_afterwards_everything_is_as_before() -> None:
         1 / 0  # noqa: B018
     assert before == (torch.cuda.synchronize, torch.cuda.Stream.synchronize, torch.cuda.Event.synchronize)
     assert X[0].item() == 0.5
+
+
+def test_what_is_done_once_may_be_allowed_and_refused_again() -> None:
+    with wd.no_host_transfers():
+        with host_transfers_allowed():
+            assert X.tolist() == [0.5, -1.0, 2.0, 3.0]
+            with pytest.raises(wd.HostTransferError), wd.no_host_transfers():
+                X.tolist()
+            assert X[0].item() == 0.5
+        with pytest.raises(wd.HostTransferError):
+            X.tolist()
 
 
 def test_other_threads_may_do_what_they_like() -> None:
