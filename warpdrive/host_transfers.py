@@ -133,9 +133,9 @@ class _Guard:
     def function_name(self) -> str:
         return getattr(self.function, "__name__", "")
 
-    def refuse(self, operation: str, why: str) -> None:
+    def refuse(self, operation: str, why: str, cause: BaseException | None = None) -> None:
         if not _is_allowed() and not _is_launch():
-            raise _error(operation, why, _place_of(sys._getframe()))
+            raise _error(operation, why, _place_of(sys._getframe())) from cause
 
     def called(self, fallback: str) -> str:
         """The function of PyTorch that is being called, as its caller wrote it."""
@@ -187,7 +187,7 @@ class _Operations(TorchDispatchMode):
             return func(*args, **kwargs)
         except RuntimeError as error:
             if "synchronizing CUDA operation" in str(error):  # what the sync debug mode says
-                self.guard.refuse(self.guard.called(str(func)), _WAITS)
+                self.guard.refuse(self.guard.called(str(func)), _WAITS, error)
             raise
 
     def _check(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:

@@ -125,7 +125,7 @@ class StepGraphs:
 
 def _cause(error: BaseException) -> str:
     """Return what went wrong first: a failed capture fails once more when it is ended."""
-    while error.__context__ is not None:
+    while error.__context__ is not None and not error.__suppress_context__:
         error = error.__context__
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0]

@@ -153,3 +153,16 @@ def test_a_mistake_in_the_step_is_not_taken_for_a_step_that_cannot_be_captured()
 
     with pytest.raises(ValueError, match="a mistake in the model"):
         StepGraphs(CPU, "auto", FakeRecorder()).repeatable(broken, counter.save)
+
+
+def test_the_cause_is_told_in_the_words_of_whoever_found_it() -> None:
+    counter = Counter()
+
+    def refused() -> None:
+        try:
+            raise RuntimeError("what a library said")
+        except RuntimeError as error:
+            raise WarpDriveError("what it means") from error
+
+    with pytest.warns(RuntimeWarning, match="which is slower: what it means$"):
+        StepGraphs(CPU, "auto", FakeRecorder()).repeatable(refused, counter.save)
