@@ -78,6 +78,14 @@ static inline wd_fibre *wd_new_fibre(wd_replica *replica) {
     abort();
 }
 
+[[noreturn]] static inline void wd_assertion_failed(const char *condition, const char *file, int line) {
+    const wd_fibre *self = wd_this_fibre();
+    char text[1000];
+    snprintf(text, sizeof(text), "%s:%d: assertion '%s' failed in thread %d of replica %d", file, line, condition,
+             self->agent, self->replica->env);
+    wd_fail(self->replica, text);
+}
+
 // All threads have ended or wait: let those that wait go on, if all of them wait at the same barrier.
 static inline void wd_open_barrier(wd_replica *replica) {
     const wd_fibre *first = replica->waiting[0];

@@ -19,7 +19,7 @@ from warpdrive.backends import cache
 from warpdrive.backends.cpu.workers import launch_on_all_cores, parts_of
 from warpdrive.backends.interface import BackendError
 from warpdrive.backends.pycuda.arguments import argument_bytes
-from warpdrive.backends.pycuda.generate import GENERATED, HOST_ENTRY, FusedSource, host_source
+from warpdrive.backends.pycuda.generate import GENERATED, HOST_ENTRY, LIBRARY, FusedSource, host_source
 from warpdrive.backends.pycuda.layout import packed
 from warpdrive.backends.pycuda.messages import compile_error
 from warpdrive.kernels.errors import KernelError
@@ -30,6 +30,7 @@ COMPILERS = ("c++", "g++", "clang++")
 FLAGS = (
     *("-std=c++17", "-O2", "-shared", "-fPIC", "-w", "-x", "c++"),
     *("-ffp-contract=off", "-fno-strict-aliasing", "-fno-math-errno"),
+    f"-I{LIBRARY / 'host' / 'include'}",
 )
 """Contracted multiplications and additions would give other results than those of the other backends."""
 
@@ -87,7 +88,7 @@ def _compile(compiler: str, source: FusedSource) -> bytes:
         file, library = Path(folder) / GENERATED, Path(folder) / "fused_step.so"
         file.write_text(source.text, encoding="utf-8")
         includes = [f"-I{included}" for included in source.folders]
-        command = [compiler, *FLAGS, *includes, str(file), "-o", str(library)]
+        command = [compiler, *FLAGS, *_flags_of(compiler), *includes, str(file), "-o", str(library)]
         outcome = subprocess.run(
             command, capture_output=True, text=True, errors="replace", env={**os.environ, "LC_ALL": "C"}
         )
@@ -111,6 +112,11 @@ def host_compiler() -> str:
         f"CUDA C on the host (WARPDRIVE_CUDA_ON_HOST) needs a C++ compiler: {missing}; install one, such as the "
         "package g++, or set CXX"
     )
+
+
+def _flags_of(compiler: str) -> list[str]:
+    """Return what makes this compiler tell errors in macros where they are used, as others do."""
+    return [] if "clang" in _version(compiler) else ["-ftrack-macro-expansion=0"]
 
 
 @functools.cache

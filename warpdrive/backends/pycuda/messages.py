@@ -3,83 +3,68 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from warpdrive.kernels.errors import KernelError
 
-_DIAGNOSTIC = re.compile(
+_ERROR = re.compile(
     r"^(?P<file>[^\n]+?)(?:\((?P<line>\d+)\)|:(?P<number>\d+)(?::\d+)?): "
-    r"(?P<kind>(?:catastrophic |fatal )?error|note|warning)(?: #[\w-]+)?: (?P<text>.*)$"
+    r"(?:catastrophic |fatal )?error(?: #[\w-]+)?: (?P<text>.*)$"
 )
-"""How NVRTC (``file(line): error: text``) and other compilers (``file:line:column: error: text``) begin."""
-
-
-@dataclass
-class _Diagnostic:
-    file: str
-    line: int
-    is_error: bool
-    text: str
-    below: list[str]
+"""How an error begins: NVRTC's ``file(line): error: text``, other compilers' ``file:line:column: error: text``."""
 
 
 def compile_error(output: str, authors: Mapping[str, str]) -> KernelError:
     """Return the error that a compiler's output tells: the first that concerns an author's file, if any does.
 
-    ``authors`` holds the texts of the authors' files by path. The message has the line with a caret below.
+    ``authors`` holds the texts of the authors' files by path. The message has the line, and a caret where the compiler
+    gives one.
     """
-    diagnostics = list(_diagnostics(output))
-    for position, diagnostic in enumerate(diagnostics):
-        if diagnostic.is_error:
-            place = _author_of(diagnostics[position:], authors)
-            if place is not None:
-                return _error(place, diagnostic.text)
-    first = next((d for d in diagnostics if d.is_error), None)
-    if first is not None:
-        return _error(first, first.text)
-    return KernelError(f"the fused step in CUDA C cannot be compiled: {output.strip()}")
+    lines = output.splitlines()
+    starts = [number for number, line in enumerate(lines) if _ERROR.match(line)]
+    for position, start in enumerate(starts):
+        above = lines[starts[position - 1] + 1 if position else 0 : start]
+        below = lines[start + 1 : starts[position + 1] if position + 1 < len(starts) else len(lines)]
+        error = _at_author(lines[start], above, below, authors)
+        if error is not None:
+            return error
+    if not starts:
+        return KernelError(f"the fused step in CUDA C cannot be compiled: {output.strip()}")
+    file, line, text = _parts(lines[starts[0]])
+    return _error(file, line, text, _excerpt(lines[starts[0] + 1 :]))
 
 
-def _diagnostics(output: str) -> Iterator[_Diagnostic]:
-    found: _Diagnostic | None = None
-    for line in output.splitlines():
-        match = _DIAGNOSTIC.match(line)
-        if match:
+def _at_author(said: str, above: Sequence[str], below: Sequence[str], authors: Mapping[str, str]) -> KernelError | None:
+    """Return an error in an author's file, or in a file of the library because of one; None if it is neither."""
+    file, line, text = _parts(said)
+    if file in authors:
+        return _error(file, line, text, _excerpt(below))
+    # where a template was made use of: g++ tells above, others below
+    causes = [line for line in above if re.search(r"required from|expansion of|instantiation", line)]
+    for cause in [*causes, *below]:
+        for author, source in authors.items():
+            found = re.search(rf'{re.escape(author)}:(\d+)|at line (\d+) of "?{re.escape(author)}', cause)
             if found:
-                yield found
-            number = int(match["line"] or match["number"])
-            found = _Diagnostic(match["file"].strip(), number, "error" in match["kind"], match["text"], [])
-        elif found:
-            found.below.append(line)
-    if found:
-        yield found
-
-
-def _author_of(diagnostics: list[_Diagnostic], authors: Mapping[str, str]) -> _Diagnostic | None:
-    """Return the author's place of an error: its own, or that of a note below it, as where a macro is used."""
-    for diagnostic in diagnostics[:1]:
-        if diagnostic.file in authors:
-            return diagnostic
-    for diagnostic in diagnostics[1:]:
-        if diagnostic.is_error:
-            return None
-        if diagnostic.file in authors:
-            return diagnostic
+                number = int(found[1] or found[2])
+                return _error(author, number, text, source.splitlines()[number - 1 : number])
     return None
 
 
-def _error(place: _Diagnostic, text: str) -> KernelError:
-    excerpt = "\n".join(_excerpt(place.below))
-    message = f"{place.file}:{place.line}: this cannot be compiled: {text}"
-    return KernelError(f"{message}\n{excerpt}" if excerpt else message)
+def _parts(said: str) -> tuple[str, int, str]:
+    match = _ERROR.match(said)
+    assert match is not None
+    return match["file"], int(match["line"] or match["number"]), match["text"]
 
 
-def _excerpt(below: list[str]) -> Iterator[str]:
+def _error(file: str, line: int, text: str, excerpt: Sequence[str]) -> KernelError:
+    return KernelError("\n".join([f"{file}:{line}: this cannot be compiled: {text}", *excerpt]))
+
+
+def _excerpt(below: Sequence[str]) -> list[str]:
     """Return the source line and the one with the caret, without what some compilers put in front of them."""
     plain = [re.sub(r"^\s*\d*\s\| ?", "", line) for line in below]
-    for position, line in enumerate(plain):
-        if re.fullmatch(r"\s*[~^|][\s~^|]*", line) and "^" in line and position > 0:
-            yield plain[position - 1]
-            yield line
-            return
+    for line, marks in pairwise(plain):
+        if "^" in marks and not marks.strip(" ~^|"):
+            return [line, marks.rstrip()]
+    return []

@@ -53,7 +53,9 @@ class Ring(wd.Environment):
     def __init__(self, num_hunters: int = 4, ring_length: int = 12, episode_length: int = 9) -> None:
         self.num_hunters, self.ring_length = num_hunters, ring_length
         self.num_agents, self.episode_length = num_hunters + 1, episode_length
-        self.policy_tags = {"hunter": range(num_hunters), "runner": [num_hunters]}
+        self.policy_tags = {"runner": [num_hunters]}
+        if num_hunters:
+            self.policy_tags["hunter"] = range(num_hunters)
         self.observation_space = spaces.Box(-4.0, 4.0, (self.num_agents,), np.float32)
         self.action_space = spaces.Discrete(3)
         self.catch_reward = 1.5

@@ -1,0 +1,3 @@
+// What authors may include of CUDA is known without it.
+
+#pragma once

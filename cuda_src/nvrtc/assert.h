@@ -1,0 +1,3 @@
+// What NVRTC has no header for. Functions of the C library are known to it without one.
+
+#pragma once
