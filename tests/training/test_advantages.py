@@ -8,16 +8,26 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from lanes import Lanes
 
-from warpdrive.backends.interface import load_backend
+from warpdrive.backends.cpu import CpuBackend
+from warpdrive.backends.interface import Backend
+from warpdrive.backends.numba_cuda.compile import compile_kernel
+from warpdrive.backends.numba_cuda.fused import prepare
+from warpdrive.backends.numba_cuda.packing import Packing
+from warpdrive.backends.pycuda import ON_HOST_VARIABLE, PyCudaBackend
+from warpdrive.backends.pycuda.nvrtc import compile_fused
+from warpdrive.kernels.fusion import Fusion
 from warpdrive.training.advantages import AdvantageEstimator
 
 Array = npt.NDArray[Any]
 
 
-def generalised_advantages(values: torch.Tensor, final_values: torch.Tensor, **arguments: Any) -> torch.Tensor:
+def generalised_advantages(
+    values: torch.Tensor, final_values: torch.Tensor, backend: Backend | None = None, **arguments: Any
+) -> torch.Tensor:
     """What an estimator of these values finds."""
-    estimator = AdvantageEstimator(load_backend("cpu"), num_final=len(final_values), **arguments)
+    estimator = AdvantageEstimator(backend or CpuBackend(), num_final=len(final_values), **arguments)
     estimator.values.copy_(values)
     estimator.final_values.copy_(final_values)
     estimator.launch()
@@ -143,3 +153,61 @@ def test_against_the_definition(agent_ids: list[int]) -> None:
                 rewards[:, env, agent], values[:, env, column], final, terminated[:, env], truncated[:, env], 0.97, 0.9
             )
             np.testing.assert_allclose(found[:, env, column], expected, rtol=1e-4, atol=1e-5)
+
+
+def drawn(seed: int, steps: int, envs: int, agents: int, agent_ids: list[int]) -> dict[str, Any]:
+    """Everything an estimator reads, of agents that come and go."""
+    generator = torch.Generator().manual_seed(seed)
+    draw = lambda *shape: torch.rand(shape, generator=generator)  # noqa: E731
+    truncated, active = draw(steps, envs) < 0.1, draw(steps, envs, agents) < 0.8
+    return {
+        "rewards": draw(steps, envs, agents) - 0.5,
+        "terminated": draw(steps, envs) < 0.1,
+        "truncated": truncated,
+        "final_slot": torch.where(truncated, truncated.cumsum(0) - 1, -1).int(),
+        "active": active,
+        "still_active": active & (draw(steps, envs, agents) < 0.9),
+        "agent_ids": torch.tensor(agent_ids, dtype=torch.int32),
+        "values": draw(steps + 1, envs, len(agent_ids)),
+        "final_values": draw(steps, envs, len(agent_ids)),
+        "gamma": 0.97,
+        "gae_lambda": 0.9,
+    }
+
+
+@pytest.mark.parametrize("language", ["numba.cuda", "CUDA C"])
+def test_gpu_code_does_what_cpu_code_does(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
+    """GPU code of numba.cuda, run on the CPU thread by thread, and CUDA C, compiled for the host."""
+    monkeypatch.setenv(ON_HOST_VARIABLE, "1")
+    arguments = drawn(2, steps=9, envs=37, agents=6, agent_ids=[5, 0, 3])
+    expected = generalised_advantages(**arguments)
+    found = generalised_advantages(**arguments, backend=PyCudaBackend() if language == "CUDA C" else Lanes())
+    assert torch.equal(found, expected)
+
+
+class Compiler:
+    """A backend that compiles for a GPU with both compilers, and launches nothing."""
+
+    name, language, device = "compiler", "Python", torch.device("cpu")
+
+    def __init__(self, capability: tuple[int, int]) -> None:
+        self.capability = capability
+        self.codes: list[Any] = []
+
+    def bind(self, fusion: Fusion, arguments: Any, blocks: int, threads: int) -> Any:
+        fused = prepare(fusion.kernel(), arguments, blocks)
+        self.codes.append(compile_kernel(fused.kernel, fused.parameters, Packing.of(threads), self.capability))
+        self.codes.append(compile_fused(fusion, arguments, blocks, threads, self.capability)[0])
+        return lambda: None
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0)])
+@pytest.mark.parametrize("agent_ids", [[0], [5, 0, 3], list(range(40))])
+def test_it_compiles_for_gpus_and_computes_in_float32(capability: tuple[int, int], agent_ids: list[int]) -> None:
+    compiler = Compiler(capability)
+    generalised_advantages(**drawn(3, 4, 9, 40, agent_ids), backend=compiler)
+    assert len(compiler.codes) == 2
+    for code in compiler.codes:
+        assert f".target sm_{capability[0]}{capability[1]}" in code.ptx
+        assert ".f64" not in code.ptx
+        assert code.resources.local_bytes == 0 and code.resources.registers <= 64

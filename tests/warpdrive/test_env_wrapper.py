@@ -266,6 +266,7 @@ def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
     for _ in range(4):
         env.step_rollout(rollout)
     assert rollout.of("observations", "turner").shape == (5, 2, 1, 3)
+    assert torch.equal(env.observations("turner"), rollout.of("observations", "turner")[4])
     assert rollout.of("actions", "turner").shape == (4, 2, 1, 2)
     assert rollout.of("rewards", "turner").shape == (4, 2, 1)
 

@@ -108,6 +108,16 @@ def test_tags_see_their_own_agents_in_the_order_of_their_ids(walkers: Callable[.
     assert rollout.of("rewards", "even").data_ptr() == rollout.rewards[:, :, 1:].data_ptr()  # a view
 
 
+def test_what_agents_see_now_is_what_the_next_step_records(walkers: Callable[..., Any], backend: str) -> None:
+    env = EnvWrapper(walkers(), 3, backend)
+    rollout = env.allocate_rollout(4)
+    for t in range(4):
+        for tag in ("odd", "even"):
+            assert torch.equal(env.observations(tag), rollout.of("observations", tag)[t])
+        env.step_rollout(rollout)
+    assert env.observations("even").data_ptr() == env.ctx["observations"][:, 1:].data_ptr()  # a view
+
+
 def test_log_probabilities_are_those_of_the_softmax(walkers: Callable[..., Any], backend: str) -> None:
     env = EnvWrapper(walkers(), 50, backend)
     generator = torch.Generator().manual_seed(0)
