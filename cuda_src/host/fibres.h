@@ -233,10 +233,8 @@ struct wd_core {
         memory = found;
         replica.stacks = reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(found) + wd_stack_size - 1) &
                                                   ~(wd_stack_size - 1));
-        const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-        for (int i = 0; i <= WD_NUM_AGENTS; ++i) {  // so that a stack that overflows meets no other
-            mprotect(replica.stacks + wd_stack_size * i, page, PROT_NONE);
-        }
+        mprotect(replica.stacks, static_cast<size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE);  // an overflow ends here:
+        // the first thread runs upon this stack, and before the others
         return true;
     }
 };

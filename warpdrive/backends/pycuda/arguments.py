@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from warpdrive.backends.pycuda.signature import c_type, is_array, is_constant
+from warpdrive.kernels.errors import KernelError
 
 WORD = 8
 """Bytes that each argument takes."""
@@ -48,6 +49,8 @@ def view(name: str, array: Any, replicas: int) -> tuple[str, str]:
 def _members(arguments: Mapping[str, Any], replicas: int) -> Iterator[tuple[str, Any]]:
     yield "num_replicas", np.int32(replicas)
     for name, value in arguments.items():
+        if isinstance(value, torch.Tensor) and not value.is_contiguous():
+            raise KernelError(f"array '{name}' is a view whose elements do not lie side by side, which CUDA C needs")
         yield name, value
         if is_array(value) and len(_varying(value, replicas)) == 2:
             yield _length(name).removeprefix("wd_"), np.int32(value.shape[0])

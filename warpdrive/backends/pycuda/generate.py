@@ -38,7 +38,7 @@ class FusedSource:
     Attributes:
         name: the kernel's name.
         text: the translation unit.
-        folders: where its files are included from.
+        folders: where authors' files are included from.
         included: the texts of all files that it includes, of the library and of authors.
         authors: the texts of the authors' files that stand in it, by path.
     """
@@ -53,7 +53,7 @@ class FusedSource:
 def device_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, layout: Layout) -> FusedSource:
     """Write a fused kernel for a GPU. Raises :class:`KernelError` for what has no counterpart in CUDA C."""
     name = f"wd_{fusion.name}"
-    return _source(fusion, arguments, replicas, layout, name, [*_global_function(fusion, name)])
+    return _source(fusion, arguments, replicas, layout, name, [*_global_function(fusion, name, layout)])
 
 
 def host_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, layout: Layout) -> FusedSource:
@@ -90,10 +90,9 @@ def _source(
         f"#define WD_NUM_AGENTS {layout.agents}",
         f"#define WD_REPLICAS_PER_WARP {layout.replicas_per_warp}",
         f"#define WD_WARPS_PER_BLOCK {layout.warps}",
-        '#include "warpdrive.cuh"',
-        *(f'#include "{header}"' for header in headers),
+        *(f'#include "{_quoted(str(LIBRARY / header))}"' for header in ["warpdrive.cuh", *headers]),
         *(f"typedef {extents(value, replicas)} wd_extents_of_{name};" for name, value in named_by_authors.items()),
-        '#include "author.cuh"',
+        f'#include "{_quoted(str(LIBRARY / "author.cuh"))}"',
     ]
     for path, text in authors.items():
         kept = without_functions(text, called)
@@ -107,7 +106,7 @@ def _source(
         *_views(fusion, arguments, replicas),
         *last_part,
     ]
-    folders = tuple(dict.fromkeys([LIBRARY, *(Path(path).parent for path in authors)]))
+    folders = tuple(dict.fromkeys(Path(path).parent for path in authors))
     library = {str(path): path.read_text(encoding="utf-8") for path in sorted(LIBRARY.rglob("*")) if _is_header(path)}
     included = [*library.values(), *_local_files(authors).values()]
     return FusedSource(name, "\n".join(lines) + "\n", folders, tuple(included), authors)
@@ -186,8 +185,8 @@ def _call(call: Call) -> str:
     return f"{_library_name(call.function)}({', '.join(f'wd_view_{name}(given)' for name in call.arguments)})"
 
 
-def _global_function(fusion: Fusion, name: str) -> Iterator[str]:
-    yield f'extern "C" __global__ void {name}(const wd_arguments given) {{'
+def _global_function(fusion: Fusion, name: str, layout: Layout) -> Iterator[str]:
+    yield f'extern "C" __global__ void __launch_bounds__({layout.threads}) {name}(const wd_arguments given) {{'
     yield "    if (!wd_is_live(given.wd_num_replicas)) return;"
     yield from _statements(fusion.steps, "    ")
     yield "}"

@@ -30,7 +30,7 @@ def four_cores():
 # --- environments ---
 
 
-@pytest.mark.parametrize(("num_hunters", "replicas"), [(0, 13), (1, 5), (4, 40), (99, 6)])
+@pytest.mark.parametrize(("num_hunters", "replicas"), [(0, 13), (4, 40), (99, 6)])
 def test_an_environment_does_what_it_does_in_python(on_host, num_hunters, replicas):
     """Whole episodes with resets, sampled and recorded: every array of the two is the same, bit for bit."""
     wrappers = [
@@ -50,14 +50,25 @@ def test_an_environment_does_what_it_does_in_python(on_host, num_hunters, replic
     assert rollouts[0].rewards.abs().sum() > 0 or num_hunters == 0
 
 
-def test_steps_with_given_actions_agree_too(on_host):
-    python, cuda_c = (wd.EnvWrapper(wd.make(RING), 7, backend, seed=1) for backend in ("cpu", "pycuda"))
-    actions = torch.from_numpy(np.random.default_rng(0).integers(0, 3, (12, 7, 5)))
-    for given in actions:
-        outcomes = [wrapper.step(given) for wrapper in (python, cuda_c)]
-        for a, b in zip(outcomes[0][:4], outcomes[1][:4], strict=True):
-            assert torch.equal(a, b)
-        assert torch.equal(outcomes[0][4]["final_observations"], outcomes[1][4]["final_observations"])
+@pytest.mark.parametrize("num_hunters", [1, 7])
+def test_steps_with_given_actions_do_what_numpy_does(on_host, num_hunters):
+    environment = wd.make(RING, num_hunters=num_hunters, episode_length=100)
+    wrapper = wd.EnvWrapper(environment, 7, "pycuda", seed=1)
+    position, length = wrapper.ctx["position"].numpy().copy(), environment.ring_length
+    catches = 0
+    for actions in np.random.default_rng(0).integers(0, 3, (12, 7, num_hunters + 1)):
+        observations, rewards, terminated, _, info = wrapper.step(actions)
+        position = (position + actions - 1) % length
+        caught = (position[:, :num_hunters] == position[:, num_hunters:]).any(axis=1)
+        signs = np.array([1] * num_hunters + [-1], np.float32)
+        assert np.array_equal(terminated, caught)
+        assert np.array_equal(rewards, np.where(caught[:, None], signs * np.float32(1.5), 0))
+        others = (np.arange(num_hunters + 1)[:, None] + np.arange(num_hunters + 1)) % (num_hunters + 1)
+        seen = environment.angles[position[:, others]]
+        assert np.array_equal(np.where(caught[:, None, None], info["final_observations"], observations), seen)
+        position = wrapper.ctx["position"].numpy().copy()  # where an episode ended, another has begun
+        catches += caught.sum()
+    assert catches > 0
 
 
 def test_an_environment_without_cuda_c_is_told_what_it_lacks(on_host):
