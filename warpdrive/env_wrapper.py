@@ -28,7 +28,8 @@ class EnvWrapper:
     Args:
         env: the environment; or give ``env_name`` and ``env_config``, its registered name and constructor parameters.
         num_envs: the number of replicas.
-        env_backend: where the fused step runs: ``"cpu"``, ``"auto"`` for the best there is, or a backend of your own.
+        env_backend: where the fused step runs: ``"cpu"``, ``"pycuda"`` (kernel functions in CUDA C), ``"auto"`` for the
+            best there is, or a backend of your own.
         seed: the run's seed, 0 to 2**64 - 1. Same seed, same results, however many cores or replicas there are.
         reset_pool_size: how many start states are drawn; each episode starts from one of them.
         auto_reset: whether a replica whose episode has ended starts a new one in the same step.
