@@ -15,3 +15,8 @@ struct wd_dimensions {
 #define __syncthreads_count(condition) wd_barrier_count(condition)
 #define __syncthreads_or(condition) (wd_barrier_count(condition) > 0)
 #define __syncthreads_and(condition) (wd_barrier_count(condition) == wd_num_agents())
+
+// Without double, see trigonometry.cuh.
+#define sinf(x) wd_sine(x)
+#define cosf(x) wd_cosine(x)
+#define tanf(x) wd_tangent(x)

@@ -19,3 +19,4 @@ WD_FUNCTION constexpr int wd_num_agents() { return WD_NUM_AGENTS; }
 
 #include "indexing.cuh"
 #include "random.cuh"
+#include "trigonometry.cuh"

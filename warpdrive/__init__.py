@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the same names for type checkers, which do not see through __getattr__
     from warpdrive import random as random
     from warpdrive import testing as testing
+    from warpdrive.backends.pycuda.cuda_kernel import CudaKernel as CudaKernel
     from warpdrive.backends.pycuda.cuda_kernel import cuda_kernel as cuda_kernel
     from warpdrive.checks.debugger import debug as debug
     from warpdrive.checks.launch import check_launch as check_launch
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 _HOME_OF = {
     "kernel": "warpdrive.kernels.kernel",
     "device_function": "warpdrive.kernels.kernel",
+    "CudaKernel": "warpdrive.backends.pycuda.cuda_kernel",
     "cuda_kernel": "warpdrive.backends.pycuda.cuda_kernel",
     "Kernel": "warpdrive.kernels.kernel",
     "WarpDriveError": "warpdrive.errors",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -109,6 +109,9 @@ class CartPole(wd.Environment):
     name = "cartpole"
     termination_meaning: ClassVar[str] = "the pole fell or the cart left the track"
     step, observe, reset = step, observe, reset
+    cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
+        name: wd.cuda_kernel("cartpole.cu", name) for name in ("step", "observe", "reset")
+    }
 
     def __init__(
         self,

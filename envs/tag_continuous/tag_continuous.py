@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -262,6 +262,9 @@ class TagContinuous(wd.Environment):
     termination_meaning: ClassVar[str] = "every runner was tagged"
     step = step
     observe = observe_all
+    cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
+        name: wd.cuda_kernel("tag_continuous.cu", name) for name in ("step", "observe_all", "observe_nearest")
+    }
 
     def __init__(
         self,

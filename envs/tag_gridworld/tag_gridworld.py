@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -131,6 +131,9 @@ class TagGridworld(wd.Environment):
     termination_meaning: ClassVar[str] = "the taggers caught the runner"
     step = step
     observe = observe_all
+    cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
+        name: wd.cuda_kernel("tag_gridworld.cu", name) for name in ("step", "observe_all", "observe_nearest")
+    }
 
     def __init__(
         self,
