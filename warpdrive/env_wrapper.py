@@ -28,18 +28,19 @@ class EnvWrapper:
     Args:
         env: the environment; or give ``env_name`` and ``env_config``, its registered name and constructor parameters.
         num_envs: the number of replicas.
-        env_backend: where the fused step runs: ``"cpu"``, ``"pycuda"`` (kernel functions in CUDA C), ``"auto"`` for the
-            best there is, or a backend of your own.
+        env_backend: where the fused step runs: ``"cpu"``; on a GPU ``"numba"``, or ``"pycuda"`` for kernel functions in
+            CUDA C; ``"auto"`` for the best there is; or a backend of your own.
         seed: the run's seed, 0 to 2**64 - 1. Same seed, same results, however many cores or replicas there are.
         reset_pool_size: how many start states are drawn; each episode starts from one of them.
         auto_reset: whether a replica whose episode has ended starts a new one in the same step.
         first_env: the global index of the first replica, where several processes share the replicas of a run.
-        process_id: which of several processes on this machine this is.
+        process_id: which of several processes on this machine this is: they take turns at its GPUs.
         event_messenger: accepted for scripts that start several processes; compiled code is shared through the cache.
 
     Raises:
         DefinitionError: the environment, or one of the numbers above, cannot work.
         KernelError: a kernel function cannot be compiled, or a parameter of it is bound to nothing.
+        BackendError: ``env_backend`` cannot be used on this machine: what is missing, and how to get it.
     """
 
     def __init__(
@@ -63,13 +64,13 @@ class EnvWrapper:
         check_environment(self.env)
         _check_counts(num_envs=num_envs, reset_pool_size=reset_pool_size)
         _check_within(1 << 64, seed=seed)
-        _check_within(1 << 32, first_env=first_env)
+        _check_within(1 << 32, first_env=first_env, process_id=process_id)
         self.num_envs, self.num_agents, self.seed = num_envs, int(self.env.num_agents), seed
         self.reset_pool_size, self.auto_reset, self.first_env = reset_pool_size, auto_reset, first_env
         self.policy_tags = {tag: [int(agent) for agent in ids] for tag, ids in self.env.policy_tags.items()}
         self.observation_spaces = spaces_by_tag(self.env, self.env.observation_space)
         self.action_spaces = spaces_by_tag(self.env, self.env.action_space)
-        self.backend = load_backend(env_backend) if isinstance(env_backend, str) else env_backend
+        self.backend = load_backend(env_backend, process_id) if isinstance(env_backend, str) else env_backend
         self.device = self.backend.device
         self.ctx = DeviceContext(self.device, num_envs, seed)
         self._agents = {tag: _index(ids, self.device) for tag, ids in self.policy_tags.items()}

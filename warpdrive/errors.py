@@ -26,6 +26,10 @@ class CheckpointError(WarpDriveError):
     """A run folder or checkpoint that is missing, incomplete or damaged."""
 
 
+class BackendError(WarpDriveError):
+    """A backend that does not exist or cannot be used on this machine."""
+
+
 class TrainingError(WarpDriveError):
     """A training run that cannot go on, such as one whose loss is no longer finite."""
 

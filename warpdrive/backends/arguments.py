@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from warpdrive.kernels.classes import AuthorsClass
-from warpdrive.kernels.compile_time import DTYPE, dtype_parameters
+from warpdrive.kernels.compile_time import DTYPE, dtype_parameters, shape_parameters, unassigned_parameters
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
+from warpdrive.kernels.language import DYNAMIC
 from warpdrive.kernels.lowering import ResolvedKernel, resolve_kernel
 
 
@@ -49,17 +50,17 @@ class ArgumentKind:
         return (self.dtype, 1 if self.rank is None else self.rank, self.layout, self.readonly)
 
 
-def baked_values(
-    kernel: Kernel, arguments: Mapping[str, Any], shape_parameters: Collection[str], unassigned: Collection[str]
-) -> dict[str, int | None]:
+def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, int | None]:
     """Return the values of the parameters that must be known when a kernel is compiled, and those that are None.
 
-    ``shape_parameters`` are those that shapes of arrays are made of, ``unassigned`` those that the kernel does not
-    assign. Raises :class:`KernelError` for a shape that is no integer.
+    Raises :class:`KernelError` for the shape of an array that is no integer.
     """
+    if "baked" not in kernel.memory:
+        kernel.memory["baked"] = unassigned_parameters(kernel.source), sorted(shape_parameters(kernel.source))
+    unassigned, shapes = kernel.memory["baked"]
     absent = (name for name in kernel.parameters if name in unassigned and arguments[name] is None)
     baked: dict[str, int | None] = dict.fromkeys(absent)
-    for name in shape_parameters:
+    for name in shapes:
         if not isinstance(arguments[name], (int, np.integer)):
             raise KernelError(f"{kernel.where}: '{name}' is the shape of an array, so it must be an integer")
         baked[name] = int(arguments[name])
@@ -71,3 +72,17 @@ def resolved_for(kernel: Kernel, baked: Mapping[str, int | None], kinds: Mapping
     arrays = {name + DTYPE: kind for name, kind in kinds.items() if kind.rank is not None}
     dtypes = {name: dtype_of(arrays[name].dtype) for name in dtype_parameters(kernel.source) & arrays.keys()}
     return resolve_kernel(kernel.source, {**baked, **dtypes})
+
+
+def takes_dynamic_memory(kernel: Kernel, resolved: ResolvedKernel, shared_bytes: int) -> bool:
+    """Whether a kernel has shared memory whose size is given at launch.
+
+    Raises :class:`KernelError` if it has, and none is given.
+    """
+    is_dynamic = DYNAMIC in (shape for shape, _ in resolved.table.shared.values())
+    if is_dynamic and not shared_bytes:
+        raise KernelError(
+            f"{kernel.where}: kernel '{kernel.source.name}' has shared memory of dynamic size: launch it as "
+            "k[blocks, threads, 0, bytes](...)"
+        )
+    return is_dynamic

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Protocol
 
 import torch
 
-from warpdrive.errors import WarpDriveError, nearest
+from warpdrive.backends.machine import this_machine
+from warpdrive.backends.requirements import BACKENDS, Lack, chosen
+from warpdrive.errors import BackendError as BackendError
+from warpdrive.errors import nearest
 from warpdrive.kernels.fusion import Fusion
-
-
-class BackendError(WarpDriveError):
-    """A backend that does not exist or cannot be used on this machine."""
 
 
 class Backend(Protocol):
@@ -31,18 +32,63 @@ class Backend(Protocol):
         """
 
 
-def load_backend(name: str) -> Backend:
-    """Return the backend ``"cpu"``, or for ``"auto"`` the best that this machine can run.
+def load_backend(name: str, process_id: int = 0) -> Backend:
+    """Return the backend ``"cpu"``, ``"numba"`` or ``"pycuda"``, or for ``"auto"`` the best that this machine can run.
 
-    Raises :class:`BackendError` for a name that is no backend, or one that cannot be used here.
+    Args:
+        name: of the backend.
+        process_id: which of several processes on this machine this is: they take turns at the GPUs.
+
+    Raises:
+        BackendError: a name that is no backend, or one that cannot be used here: what is missing, and how to get it.
     """
+    if name == "auto":
+        return _best_backend(process_id)
+    if name not in BACKENDS:
+        known = ("auto", *BACKENDS)
+        raise BackendError(f"env_backend is '{name}': expected one of {', '.join(known)}.{nearest(name, known)}")
+    return _LOADERS[name](process_id)
+
+
+def _best_backend(process_id: int) -> Backend:
+    machine = this_machine()
+    name, missing = chosen(machine, process_id)
+    if name != "cpu":
+        try:
+            backend = _LOADERS[name](process_id)
+            _say(logging.INFO, f"env_backend 'auto' is '{name}', on {backend.device}")
+            return backend
+        except BackendError as error:  # PyTorch cannot use the GPU
+            missing = [Lack(str(error))]
+    _say(
+        logging.WARNING if machine.driver.gpus else logging.INFO,
+        f"env_backend 'auto' is 'cpu', since {missing[0]} (`warpdrive doctor` tells more)",
+    )
+    return _LOADERS["cpu"](process_id)
+
+
+@cache
+def _say(level: int, message: str) -> None:
+    """Log a message, once."""
+    logging.getLogger("warpdrive").log(level, message)
+
+
+def _cpu(process_id: int) -> Backend:
     from warpdrive.backends.cpu import CpuBackend
+
+    return CpuBackend()
+
+
+def _numba(process_id: int) -> Backend:
+    from warpdrive.backends.numba_cuda import NumbaCudaBackend
+
+    return NumbaCudaBackend(process_id)
+
+
+def _pycuda(process_id: int) -> Backend:
     from warpdrive.backends.pycuda import PyCudaBackend
 
-    known: dict[str, Callable[[], Backend]] = {"auto": CpuBackend, "cpu": CpuBackend, "pycuda": PyCudaBackend}
-    if name not in known:
-        planned = " (the GPU backend 'numba' is not part of this version)" * (name == "numba")
-        raise BackendError(
-            f"env_backend is '{name}': expected one of {', '.join(sorted(known))}{planned}.{nearest(name, known)}"
-        )
-    return known[name]()
+    return PyCudaBackend(process_id)
+
+
+_LOADERS: dict[str, Callable[[int], Backend]] = {"cpu": _cpu, "numba": _numba, "pycuda": _pycuda}

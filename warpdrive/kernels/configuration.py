@@ -21,18 +21,24 @@ MOST_THREADS = (1024, 1024, 64)
 
 @dataclass(frozen=True)
 class Configuration:
-    """How a kernel is launched. ``shared_bytes`` is what each block has of dynamic shared memory."""
+    """How a kernel is launched.
+
+    ``shared_bytes`` is what each block has of dynamic shared memory; ``stream`` the handle of a GPU's stream, 0 for
+    PyTorch's current one, and None for what is no stream, which matters on a GPU alone.
+    """
 
     blocks: Dimensions
     threads: Dimensions
     shared_bytes: int = 0
+    stream: int | None = 0
 
     @classmethod
     def of(cls, given: Any, what: str = "kernel") -> Configuration:
         """Read what stands in ``kernel[blocks, threads]``, ``[..., stream]`` and ``[..., stream, shared_bytes]``.
 
-        A stream says when a GPU runs a launch beside others; on the CPU a launch is over when it returns. Raises
-        :class:`KernelError`, which calls the kernel ``what``, for what no GPU takes.
+        A stream says when a GPU runs a launch beside others; on the CPU a launch is over when it returns. It is one
+        of PyTorch, numba.cuda or cuda.core, or a handle. Raises :class:`KernelError`, which calls the kernel ``what``,
+        for what no GPU takes.
         """
         if not isinstance(given, tuple) or not 2 <= len(given) <= 4:
             raise KernelError(
@@ -47,7 +53,8 @@ class Configuration:
             raise KernelError(
                 f"{what} is launched with {math.prod(threads)} threads in a block; a GPU has at most {MOST_THREADS[0]}"
             )
-        return cls(blocks, threads, _shared_bytes(given[3], what) if len(given) == 4 else 0)
+        shared_bytes = _shared_bytes(given[3], what) if len(given) == 4 else 0
+        return cls(blocks, threads, shared_bytes, _stream_handle(given[2]) if len(given) > 2 else 0)
 
 
 def dimensions(value: Any, what: str) -> Dimensions:
@@ -68,3 +75,15 @@ def _shared_bytes(value: Any, what: str) -> int:
     if not isinstance(value, (int, np.integer)) or not 0 <= value <= most:
         raise KernelError(f"{what} is launched with {value!r} bytes of shared memory: expected 0 to {most}")
     return int(value)
+
+
+def _stream_handle(stream: Any) -> int | None:
+    if stream is None or isinstance(stream, (int, np.integer)):
+        return int(stream or 0)
+    if hasattr(stream, "__cuda_stream__"):  # the protocol of cuda.core, which PyTorch has too: version and handle
+        return int(stream.__cuda_stream__()[1])
+    for name in ("cuda_stream", "handle", "ptr"):  # of PyTorch, numba.cuda and CuPy
+        if hasattr(stream, name):
+            handle = getattr(stream, name)
+            return int(getattr(handle, "value", handle) or 0)
+    return None

@@ -66,8 +66,9 @@ class Kernel(DeviceFunction):
     """A kernel function: the code that every thread of every block runs.
 
     As part of an environment it is fused with others into one launch. On its own it is launched as
-    ``k[blocks, threads](*arguments)``, where the arguments are NumPy arrays, CPU tensors or numbers, and blocks and
-    threads are integers or tuples of up to three; or as ``k.forall(n)(*arguments)``.
+    ``k[blocks, threads](*arguments)``, where blocks and threads are integers or tuples of up to three, or as
+    ``k.forall(n)(*arguments)``. The arguments are numbers, and NumPy arrays and CPU tensors, with which it runs on the
+    CPU, or CUDA tensors and arrays with ``__cuda_array_interface__``, with which it runs on their GPU.
     """
 
     @cached_property
@@ -82,12 +83,13 @@ class Kernel(DeviceFunction):
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         """Return a callable that launches the kernel.
 
-        ``configuration`` is ``(blocks, threads)``, and as for ``numba.cuda`` optionally a stream, which means nothing
-        on the CPU, and the bytes of dynamic shared memory. Raises :class:`KernelError` for what no GPU takes.
+        ``configuration`` is ``(blocks, threads)``, and as for ``numba.cuda`` optionally a stream (0: PyTorch's current
+        one; it means nothing on the CPU), and the bytes of dynamic shared memory. Raises :class:`KernelError` for what
+        no GPU takes.
         """
         written = repr(configuration)  # tells 1 from 1.0 and True, which are equal
         if written not in self._launchers:
-            from warpdrive.backends.cpu.launch import launcher
+            from warpdrive.backends.alone import launcher
 
             self._launchers[written] = launcher(self, Configuration.of(configuration, repr(self)))
         return self._launchers[written]

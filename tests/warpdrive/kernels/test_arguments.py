@@ -145,7 +145,7 @@ class OnAnotherDevice:
     ("value", "said"),
     [
         ([1, 2], "a list; .*: make it an array with np.array"),
-        (OnAnotherDevice(), "an? OnAnotherDevice; .*: copy it to the host"),
+        (OnAnotherDevice(), "argument 'weights' of kernel 'optional' is on a GPU, but 'out' on the CPU"),
         ((1, [2]), r"argument 'weights\[1\]' of kernel 'optional' is a list"),
         (np.zeros(4, ">f8"), "has dtype >f8, which the CPU backend does not compute with"),
         (np.zeros(4, np.float16), "has dtype float16"),

@@ -6,7 +6,7 @@ import enum
 import math
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for
+from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for, takes_dynamic_memory
 from warpdrive.backends.cpu.argument_table import C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE, ArgumentTable
 from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
@@ -23,38 +23,15 @@ from warpdrive.backends.cpu.generate import LaunchKind
 from warpdrive.backends.cpu.nesting import flattened, nesting_of
 from warpdrive.backends.cpu.workers import get_num_threads, launch_on_all_cores, parts_of
 from warpdrive.kernels.classes import AuthorsClass
-from warpdrive.kernels.compile_time import shape_parameters, unassigned_parameters
 from warpdrive.kernels.configuration import Configuration, Dimensions, dimensions
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
-from warpdrive.kernels.language import DYNAMIC
 
 Array = npt.NDArray[Any]
 
 _CACHE_LINES = 128
 """Bytes that processors fetch together: two cache lines."""
-
-TABLES = 8
-"""How many tables of arguments a launcher keeps: one for each mixture of kinds that it was last launched with."""
-
-
-@dataclass
-class _Known:
-    """What is known of a kernel from launches before."""
-
-    shape_parameters: list[str]
-    unassigned_parameters: set[str]
-    compiled: dict[tuple[Any, ...], CompiledKernel] = field(default_factory=dict)
-    launchers: dict[Configuration, Callable[..., None]] = field(default_factory=dict)
-
-
-def _known(kernel: Kernel) -> _Known:
-    if "cpu" not in kernel.memory:
-        source = kernel.source
-        kernel.memory["cpu"] = _Known(sorted(shape_parameters(source)), unassigned_parameters(source))
-    known: _Known = kernel.memory["cpu"]
-    return known
 
 
 def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any) -> Callable[[], None]:
@@ -64,16 +41,16 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
     are as long as the function is used.
     """
     configuration = Configuration(dimensions(blocks, "blocks"), dimensions(threads, "threads"))
-    return _BoundKernel(kernel, arguments, configuration).run
+    return BoundKernel(kernel, arguments, configuration).run
 
 
-class _BoundKernel:
+class BoundKernel:
     """A kernel compiled for its arguments, and the table that its machine code finds them in."""
 
     def __init__(self, kernel: Kernel, arguments: Mapping[str, Any], configuration: Configuration) -> None:
-        known = _known(kernel)
+        compiled = kernel.memory.setdefault("cpu", {})
         grid, block = configuration.blocks, configuration.threads
-        baked = baked_values(kernel, arguments, known.shape_parameters, known.unassigned_parameters)
+        baked = baked_values(kernel, arguments)
         leaves: list[tuple[Any, Array | None]] = []  # in the order of the parameters
         kinds: dict[str, ArgumentKind] = {}
         for name in kernel.parameters:
@@ -83,9 +60,9 @@ class _BoundKernel:
                 kinds[name] = _kind(kernel, name, arguments[name], leaves)
         launch_kind = LaunchKind.of(configuration)
         key = (*baked.items(), *kinds.items(), launch_kind)
-        if key not in known.compiled:
-            known.compiled[key] = _compile(kernel, baked, kinds, launch_kind)
-        self._compiled = known.compiled[key]  # keeps the machine code in memory
+        if key not in compiled:
+            compiled[key] = _compile(kernel, baked, kinds, launch_kind)
+        self._compiled: CompiledKernel = compiled[key]  # keeps the machine code in memory
         self._threads = get_num_threads()
         parts = parts_of(grid[0] * grid[1] * grid[2])
         sizes = [_number(size) for size in (*grid, *block)]
@@ -114,46 +91,17 @@ class _BoundKernel:
         finally:
             self._in_use.release()
 
-
-def launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:
-    """Return a function that launches the kernel with the arguments it is called with."""
-    launchers = _known(kernel).launchers
-    if configuration not in launchers:
-        launchers[configuration] = _make_launcher(kernel, configuration)
-    return launchers[configuration]
-
-
-def _make_launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:
-    """Return a launcher, which keeps the tables of its last launches to fill them anew."""
-    ready: tuple[_BoundKernel, ...] = ()
-    num_parameters = len(kernel.parameters)
-
-    def launch(*arguments: Any, **named: Any) -> None:
-        nonlocal ready
-        if named or len(arguments) != num_parameters:
-            arguments = kernel.arguments_of(arguments, named)
-        for bound in ready:
-            if bound.run_with(arguments):
-                return
-        bound = _BoundKernel(kernel, dict(zip(kernel.parameters, arguments, strict=True)), configuration)
-        bound.run()
-        if bound.table.can_be_refilled:
-            bound.table.arguments = ()
-            ready = (bound, *ready[: TABLES - 1])
-
-    return launch
+    def let_go(self) -> bool:
+        """Forget the arguments; return whether :meth:`run_with` can ever take others."""
+        self.table.arguments = ()
+        return self.table.can_be_refilled
 
 
 def _compile(
     kernel: Kernel, baked: Mapping[str, int | None], kinds: Mapping[str, ArgumentKind], launch_kind: LaunchKind
 ) -> CompiledKernel:
     resolved = resolved_for(kernel, baked, kinds)
-    is_dynamic = DYNAMIC in (shape for shape, _ in resolved.table.shared.values())
-    if is_dynamic and not launch_kind.shared_bytes:
-        raise KernelError(
-            f"{kernel.where}: kernel '{kernel.source.name}' has shared memory of dynamic size: launch it as "
-            "k[blocks, threads, 0, bytes](...)"
-        )
+    is_dynamic = takes_dynamic_memory(kernel, resolved, launch_kind.shared_bytes)
     return compile_kernel(resolved, kinds, launch_kind if is_dynamic else replace(launch_kind, shared_bytes=0))
 
 
@@ -184,9 +132,7 @@ def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return _number(value)
     advice = ""
-    if hasattr(value, "__cuda_array_interface__"):
-        advice = ": copy it to the host, or give the CPU backend the NumPy array itself"
-    elif isinstance(value, list):
+    if isinstance(value, list):
         advice = ": make it an array with np.array(...), or a tuple"
     elif isinstance(value, enum.Enum):
         advice = ": pass its value"

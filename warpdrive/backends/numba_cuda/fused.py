@@ -11,7 +11,6 @@ import torch
 
 from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for
 from warpdrive.backends.numba_cuda.parameters import Parameter
-from warpdrive.kernels.compile_time import shape_parameters, unassigned_parameters
 from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.lowering import ResolvedKernel
@@ -31,8 +30,7 @@ def prepare(kernel: Kernel, arguments: Mapping[str, Any], replicas: int) -> Fuse
     The extents of arrays are baked in but for their first axes, and those as long as there are replicas: one code
     serves for any number of replicas, and of steps of a rollout.
     """
-    source = kernel.source
-    baked = baked_values(kernel, arguments, sorted(shape_parameters(source)), unassigned_parameters(source))
+    baked = baked_values(kernel, arguments)
     parameters = [_parameter(name, arguments[name], replicas) for name in kernel.parameters if name not in baked]
     kinds = {parameter.name: parameter.kind for parameter in parameters}
     return FusedCode(resolved_for(kernel, baked, kinds), parameters)

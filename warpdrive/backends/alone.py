@@ -1,0 +1,107 @@
+"""Launch a kernel on its own: on a GPU where its arrays are on one, else on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from warpdrive.kernels.configuration import Configuration
+from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.kernel import Kernel
+
+KEPT_LAUNCHES = 8
+"""How many launches a launcher keeps, to launch them again: one for each mixture of kinds that it was last given."""
+
+
+class BoundLaunch(Protocol):
+    """A kernel that was compiled for its arguments, on some device."""
+
+    def run(self) -> None:
+        """Launch the kernel."""
+
+    def run_with(self, arguments: tuple[Any, ...]) -> bool:
+        """Launch the kernel with other arguments of the same kinds; return False if that cannot be done now."""
+
+    def let_go(self) -> bool:
+        """Forget the arguments; return whether :meth:`run_with` can ever take others."""
+
+
+def launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:
+    """Return a function that launches the kernel with the arguments it is called with."""
+    launchers = kernel.memory.setdefault("launchers", {})
+    if configuration not in launchers:
+        launchers[configuration] = _make_launcher(kernel, configuration)
+    found: Callable[..., None] = launchers[configuration]
+    return found
+
+
+def _make_launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:
+    """Return a launcher, which keeps its last launches to launch them again with other arguments."""
+    ready: tuple[BoundLaunch, ...] = ()
+    num_parameters = len(kernel.parameters)
+
+    def launch(*arguments: Any, **named: Any) -> None:
+        nonlocal ready
+        if named or len(arguments) != num_parameters:
+            arguments = kernel.arguments_of(arguments, named)
+        for bound in ready:
+            if bound.run_with(arguments):
+                return
+        bound = _bind(kernel, dict(zip(kernel.parameters, arguments, strict=True)), configuration)
+        bound.run()
+        if bound.let_go():
+            ready = (bound, *ready[: KEPT_LAUNCHES - 1])
+
+    return launch
+
+
+def _bind(kernel: Kernel, arguments: dict[str, Any], configuration: Configuration) -> BoundLaunch:
+    device = device_of(kernel, arguments)
+    if device.type != "cuda":
+        from warpdrive.backends.cpu.launch import BoundKernel
+
+        return BoundKernel(kernel, arguments, configuration)
+    from warpdrive.backends.numba_cuda.alone import BoundOnGpu
+
+    return BoundOnGpu(kernel, arguments, configuration, device.index)
+
+
+def device_of(kernel: Kernel, arguments: dict[str, Any]) -> torch.device:
+    """Return where the arrays among the arguments are; the number of a GPU is None where none of them says it.
+
+    Raises :class:`KernelError` where they are in different places.
+    """
+    device, first = torch.device("cpu"), ""
+    for name, other in [place for given in arguments.items() for place in _places(*given)]:
+        if first and (device.type != other.type or _differ(device.index, other.index)):
+            raise KernelError(
+                f"argument '{name}' of kernel '{kernel.source.name}' is on {_in_words(other)}, but '{first}' on "
+                f"{_in_words(device)}: all arrays of a launch must be in one place; tensor.to(...) copies one"
+            )
+        if not first or device.index is None:
+            device, first = other, name
+    return device
+
+
+def _places(name: str, value: Any) -> Iterator[tuple[str, torch.device]]:
+    """Go through the arrays in an argument, each with the place it is in."""
+    if isinstance(value, tuple):
+        for index, part in enumerate(value):
+            yield from _places(f"{name}[{index}]", part)
+    elif isinstance(value, torch.Tensor):
+        yield name, value.device
+    elif isinstance(value, np.ndarray):
+        yield name, torch.device("cpu")
+    elif hasattr(value, "__cuda_array_interface__"):
+        yield name, torch.device("cuda")
+
+
+def _differ(index: int | None, other: int | None) -> bool:
+    return index is not None and other is not None and index != other
+
+
+def _in_words(device: torch.device) -> str:
+    return {"cpu": "the CPU", "cuda": "a GPU"}.get(str(device), str(device))

@@ -1,0 +1,131 @@
+"""Launch loaded code: everything is laid out beforehand, so that a launch is one call of the driver."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from ctypes import c_void_p
+from typing import Any
+
+import numpy as np
+
+from warpdrive.backends.cuda import pytorch
+from warpdrive.backends.cuda.device import Device, Function
+from warpdrive.kernels.configuration import Dimensions
+from warpdrive.kernels.errors import KernelError
+
+WORD = 8
+"""Bytes of a parameter's place. The driver reads as many of them as the kernel declares."""
+
+_LETTERS = {
+    **{"b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"},
+    **{"f2": "e", "f4": "f", "f8": "d"},
+}
+_OUT_OF_RESOURCES = 701
+_SHARED_BYTES_UNASKED = 48 << 10
+"""What a block can have of shared memory on every GPU without asking for it (CUDA programming guide)."""
+
+
+class Launch:
+    """A kernel with its grid and its parameters.
+
+    A launch neither allocates nor waits, and can be captured in a CUDA graph. What addresses among the
+    parameters point to must stay where it is; ``keep`` takes what has to live as long.
+
+    Args:
+        device: the GPU.
+        function: the kernel.
+        blocks: of the grid.
+        threads: of a block.
+        dtypes: of the parameters that the kernel declares; of an address, int64.
+        values: of the parameters.
+        shared_bytes: of each block, besides what the kernel declares.
+        stream: the handle of a stream; 0: PyTorch's current one at each launch.
+        keep: objects that live as long as this one.
+
+    Raises:
+        KernelError: more threads, or more shared memory, than the GPU has for this kernel.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        function: Function,
+        blocks: Dimensions,
+        threads: Dimensions,
+        dtypes: Sequence[np.dtype[Any]],
+        values: Sequence[Any],
+        shared_bytes: int = 0,
+        stream: int = 0,
+        keep: Sequence[Any] = (),
+    ) -> None:
+        _check_threads(device, function, threads)
+        if function.shared_bytes + shared_bytes > _SHARED_BYTES_UNASKED:
+            device.allow_shared_bytes(function, shared_bytes)
+        self._layout = struct.Struct("".join(["<", *map(_in_a_word, dtypes)]))
+        self.parameters = ctypes.create_string_buffer(WORD * len(dtypes))
+        self._keep = keep
+        start = ctypes.addressof(self.parameters)
+        places = (c_void_p * max(len(dtypes), 1))(*range(start, start + WORD * len(dtypes), WORD))
+        self.fill(values)
+        self._run = _runner(device, function, (*blocks, *threads, shared_bytes), places, stream)
+
+    def fill(self, values: Sequence[Any]) -> None:
+        """Put other values in place of those of the parameters."""
+        self._layout.pack_into(self.parameters, 0, *values)
+
+    def run(self) -> None:
+        """Launch. Raises :class:`warpdrive.backends.cuda.driver.DriverError` where that fails."""
+        self._run()
+
+
+def _in_a_word(dtype: np.dtype[Any]) -> str:
+    """Return what :mod:`struct` calls a number of this dtype that begins a word."""
+    letter = _LETTERS[dtype.str[1:]]
+    return f"{letter}{WORD - dtype.itemsize}x"
+
+
+def _runner(
+    device: Device, function: Function, sizes: tuple[int, ...], places: ctypes.Array[c_void_p], stream: int
+) -> Callable[[], None]:
+    """Return a function that launches."""
+    library = device.driver.library
+    launch, current_context, context = library.cuLaunchKernel, library.cuCtxGetCurrent, device.context
+    given = (function.handle, *sizes)
+    stream_now = pytorch.current_stream_of(device.index) if stream == 0 else lambda: stream
+
+    def run() -> None:
+        found = c_void_p()
+        if current_context(found) == 0 and found.value == context:
+            code = launch(*given, stream_now(), places, None)
+        else:  # another thread, or another GPU's turn
+            with device.in_context():
+                code = launch(*given, stream_now(), places, None)
+        if code:
+            raise_failure(code)
+
+    def raise_failure(code: int) -> None:
+        blocks, threads = sizes[:3], sizes[3:6]
+        device.driver.check(
+            f"kernel '{function.name}' cannot be launched with {blocks} blocks of {threads} threads on GPU "
+            f"{device.index}",
+            code,
+            details=_needs(function, sizes[6]) if code == _OUT_OF_RESOURCES else "",
+        )
+
+    return run
+
+
+def _check_threads(device: Device, function: Function, threads: Dimensions) -> None:
+    count = threads[0] * threads[1] * threads[2]
+    if count > function.most_threads:
+        raise KernelError(
+            f"kernel '{function.name}' is launched with {count} threads in a block; {_needs(function)}, and so GPU "
+            f"{device.index} ({device.gpu.name}) runs it with at most {function.most_threads}"
+        )
+
+
+def _needs(function: Function, dynamic_shared_bytes: int = 0) -> str:
+    shared = function.shared_bytes + dynamic_shared_bytes
+    return f"it takes {function.registers} registers in each thread and {shared} bytes of shared memory in each block"

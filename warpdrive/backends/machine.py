@@ -1,0 +1,160 @@
+"""What of a machine matters to backends: PyTorch, the NVIDIA driver and its GPUs, compilers, versions.
+
+Looking never raises: what is broken is described. Nothing is imported here that could be broken.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import re
+import shutil
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpdrive.errors import BackendError
+
+if TYPE_CHECKING:
+    from warpdrive.backends.cuda.driver import Gpu
+
+PACKAGES = ("warpdrive", "torch", "numba", "numba-cuda", "cuda-bindings", "pycuda", "numpy")
+
+_CUDA_LIBRARIES = {
+    "nvvm": ("nvidia-nvvm", "nvidia-cuda-nvcc-cu12"),
+    "nvJitLink": ("nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
+    "nvrtc": ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
+}
+"""Libraries of the CUDA toolkit, with the wheels that bring them: of CUDA 13 and of CUDA 12."""
+
+CXX_COMPILERS = ("c++", "g++", "clang++")
+
+
+@dataclass(frozen=True)
+class PyTorch:
+    """The PyTorch that is installed. ``cuda`` is the CUDA that it was built with, ``architectures`` for which GPUs."""
+
+    version: str
+    cuda: str | None = None
+    architectures: tuple[str, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class CudaLibrary:
+    """A library of the CUDA toolkit; ``version`` is None where it cannot be told."""
+
+    version: str | None
+    path: str
+
+
+@dataclass(frozen=True)
+class NvidiaDriver:
+    """The driver: the newest CUDA it supports (None: there is no driver), its GPUs, and why it does not work."""
+
+    cuda: tuple[int, int] | None = None
+    gpus: tuple[Gpu, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What was found on a machine; ``packages`` has the versions of those that are installed."""
+
+    python: str
+    system: str
+    cores: int
+    packages: dict[str, str]
+    pytorch: PyTorch
+    driver: NvidiaDriver
+    cuda_libraries: dict[str, CudaLibrary] = field(default_factory=dict)
+    cxx_compiler: str | None = None
+    visible_devices: str | None = None
+
+
+@cache
+def this_machine() -> Machine:
+    """Return what is on this machine, looked up once."""
+    return Machine(
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.machine()}",
+        cores=_cores(),
+        packages={name: found for name in PACKAGES if (found := _version(name)) is not None},
+        pytorch=_pytorch(),
+        driver=_driver(),
+        cuda_libraries={name: found for name in _CUDA_LIBRARIES if (found := _cuda_library(name)) is not None},
+        cxx_compiler=_cxx_compiler(),
+        visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
+    )
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        return os.cpu_count() or 1
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+    except Exception:  # metadata that cannot be read
+        return "unknown"
+
+
+def _pytorch() -> PyTorch:
+    installed = _version("torch") or "none"
+    try:
+        torch: Any = importlib.import_module("torch")
+        flags = getattr(torch._C, "_cuda_getArchFlags", lambda: None)()
+        return PyTorch(str(torch.__version__), torch.version.cuda, tuple((flags or "").split()))
+    except Exception as error:  # whatever a broken installation raises
+        return PyTorch(installed, failure=f"{type(error).__name__}: {_first_line(error)}")
+
+
+def _driver() -> NvidiaDriver:
+    from warpdrive.backends.cuda.driver import the_driver
+
+    found: tuple[int, int] | None = None
+    try:
+        driver = the_driver()
+        found = driver.version()
+        return NvidiaDriver(found, tuple(driver.gpus()))
+    except BackendError as error:
+        return NvidiaDriver(found, failure=str(error))
+    except Exception as error:
+        return NvidiaDriver(found, failure=f"{type(error).__name__}: {_first_line(error)}")
+
+
+def _cuda_library(name: str) -> CudaLibrary | None:
+    """Return the library that numba-cuda and cuda-bindings would load, or None where they would find none."""
+    try:
+        pathfinder: Any = importlib.import_module("cuda.pathfinder")
+        path = str(pathfinder.load_nvidia_dynamic_lib(name).abs_path)
+    except Exception:
+        return None
+    return CudaLibrary(_library_version(name, path), path)
+
+
+def _library_version(name: str, path: str) -> str | None:
+    """Return the version of a library: of the wheel that it lies in, or of the toolkit, whose folder is named so."""
+    of_13, of_12 = _CUDA_LIBRARIES[name]
+    if "site-packages" in Path(path).parts:
+        return _version(of_13 if "cu13" in Path(path).parts else of_12)
+    found = re.search(r"cuda-(\d+\.\d+)", str(Path(path).resolve()))
+    return found[1] if found else None
+
+
+def _cxx_compiler() -> str | None:
+    wanted = os.environ.get("CXX")
+    return next((path for name in ([wanted] if wanted else CXX_COMPILERS) if (path := shutil.which(name))), None)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0]

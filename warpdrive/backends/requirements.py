@@ -1,0 +1,172 @@
+"""What each backend needs of a machine, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from warpdrive.backends.machine import CudaLibrary, Machine
+
+BACKENDS = ("cpu", "numba", "pycuda")
+
+LEAST_CAPABILITY = (7, 0)
+"""Of a GPU: from Volta on, threads of a warp that wait for each other need not be all of it."""
+
+LEAST_CAPABILITY_OF_CUDA_13 = (7, 5)
+"""CUDA 13 compiles for Turing and newer (CUDA 13.0 release notes)."""
+
+_GET_PYTORCH = "pytorch.org/get-started/locally"
+
+Version = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Lack:
+    """What a backend needs and does not find, in words, and the ``remedy``, where ``what`` does not tell it, too."""
+
+    what: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.remedy}" if self.remedy else self.what
+
+
+def lacks(backend: str, machine: Machine, process_id: int = 0) -> list[Lack]:
+    """Return what a backend lacks for the GPU that ``process_id`` uses. Empty: it can be used."""
+    return [] if backend == "cpu" else list(_LACKS[backend](machine, process_id))
+
+
+def gpu_of(process_id: int, machine: Machine) -> int:
+    """Return the number of the GPU that a process uses: processes take turns."""
+    return process_id % len(machine.driver.gpus)
+
+
+def chosen(machine: Machine, process_id: int = 0) -> tuple[str, list[Lack]]:
+    """Return the backend that ``"auto"`` stands for, and what the numba backend lacks, if it is not that."""
+    missing = lacks("numba", machine, process_id)
+    return ("cpu", missing) if missing else ("numba", [])
+
+
+def _gpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+    """Go through what PyTorch, the driver and the GPU lack."""
+    pytorch, driver = machine.pytorch, machine.driver
+    if driver.failure:
+        yield Lack(driver.failure)
+    elif driver.cuda is None or not driver.gpus:
+        yield Lack("the NVIDIA driver sees no GPU", "see whether nvidia-smi lists one")
+    if pytorch.failure:
+        yield Lack(f"PyTorch cannot be imported ({pytorch.failure})", f"install it anew ({_GET_PYTORCH})")
+    elif pytorch.cuda is None:
+        yield Lack(
+            f"PyTorch {pytorch.version} is built without CUDA",
+            f"install one with CUDA ({_GET_PYTORCH})",
+        )
+    if driver.gpus:
+        yield from _card_lacks(machine, process_id)
+
+
+def _card_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+    pytorch, supported = machine.pytorch, machine.driver.cuda
+    assert supported is not None
+    index = gpu_of(process_id, machine)
+    gpu = machine.driver.gpus[index]
+    described = f"GPU {index}, {gpu.name}, has compute capability {_text(gpu.capability)}"
+    if pytorch.cuda and _version(pytorch.cuda)[0] > supported[0]:
+        yield Lack(
+            f"the NVIDIA driver supports CUDA {_text(supported)}, PyTorch {pytorch.version} needs {pytorch.cuda}",
+            f"install a newer driver (nvidia.com/drivers), or a PyTorch built for CUDA {supported[0]} ({_GET_PYTORCH})",
+        )
+    if gpu.capability < LEAST_CAPABILITY:
+        yield Lack(
+            f"{described}; at least {_text(LEAST_CAPABILITY)} is needed", "use another GPU, or env_backend 'cpu'"
+        )
+    elif pytorch.architectures and not any(_runs_on(code, gpu.capability) for code in pytorch.architectures):
+        yield Lack(
+            f"{described}; PyTorch {pytorch.version} is built for {', '.join(pytorch.architectures)}",
+            f"install one that is built for it ({_GET_PYTORCH})",
+        )
+
+
+def _numba_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+    yield from _gpu_lacks(machine, process_id)
+    install = _command("numba-cuda[{}]", machine=machine)
+    if "numba-cuda" not in machine.packages:
+        yield Lack("numba-cuda is not installed", install)
+        return
+    nvvm, linker = machine.cuda_libraries.get("nvvm"), machine.cuda_libraries.get("nvJitLink")
+    if nvvm is None:
+        yield Lack("numba-cuda's compiler NVVM is not installed", install)
+        return
+    yield from _compiler_lacks("NVVM", nvvm, linker, install, machine, process_id)
+
+
+def _pycuda_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+    yield from _gpu_lacks(machine, process_id)
+    if "pycuda" not in machine.packages:
+        yield Lack("PyCUDA is not installed", "pip install pycuda (it is built from source, with the CUDA toolkit)")
+    install = _command("cuda-bindings", "cuda-toolkit[nvrtc]", machine=machine)
+    nvrtc = machine.cuda_libraries.get("nvrtc")
+    if nvrtc is None or "cuda-bindings" not in machine.packages:
+        yield Lack("the compiler NVRTC, or cuda-bindings to call it, is not installed", install)
+    else:  # NVRTC makes machine code itself
+        yield from _compiler_lacks("NVRTC", nvrtc, nvrtc, install, machine, process_id)
+
+
+def _compiler_lacks(
+    name: str, compiler: CudaLibrary, linker: CudaLibrary | None, install: str, machine: Machine, process_id: int
+) -> Iterator[Lack]:
+    """Go through what does not fit between a compiler, the linker of its PTX, the driver and the GPU.
+
+    Machine code runs on any driver of the same major version; PTX, where there is no linker, only on one that is not
+    older than its compiler (CUDA compatibility guide, minor version compatibility).
+    """
+    supported = machine.driver.cuda
+    if compiler.version is None or supported is None or not machine.driver.gpus:
+        return
+    found = _version(compiler.version)
+    if ((found[0], 0) if linker else found) > supported:
+        yield Lack(
+            f"{name} {compiler.version} is newer than the NVIDIA driver, which supports CUDA {_text(supported)}",
+            f"{install}, or install a newer driver (nvidia.com/drivers)",
+        )
+    if linker is not None and linker.version is not None and _version(linker.version) < found:
+        yield Lack(
+            f"nvJitLink {linker.version} is older than {name} {compiler.version}",
+            "pip install --upgrade " + ("nvidia-nvjitlink" if found[0] >= 13 else f"nvidia-nvjitlink-cu{found[0]}"),
+        )
+    gpu = machine.driver.gpus[gpu_of(process_id, machine)]
+    if found[0] >= 13 and LEAST_CAPABILITY <= gpu.capability < LEAST_CAPABILITY_OF_CUDA_13:
+        yield Lack(
+            f"{name} {compiler.version} compiles for compute capability {_text(LEAST_CAPABILITY_OF_CUDA_13)} and "
+            f"newer; {gpu.name} has {_text(gpu.capability)}",
+            _command("numba-cuda[{}]", machine=machine, most=(12, 9)),
+        )
+
+
+_LACKS: dict[str, Callable[[Machine, int], Iterator[Lack]]] = {"numba": _numba_lacks, "pycuda": _pycuda_lacks}
+
+
+def _command(*packages: str, machine: Machine, most: Version = (13, 0)) -> str:
+    """Return the command that installs packages with a CUDA toolkit that fits the driver and PyTorch."""
+    wanted = min([most, *filter(None, [machine.driver.cuda]), *(_version(c) for c in [machine.pytorch.cuda] if c)])
+    named = [package.format(f"cu{wanted[0]}") for package in (*packages, f"cuda-toolkit=={_text(wanted)}.*")]
+    return "pip install " + " ".join(f'"{package}"' for package in named)
+
+
+def _runs_on(architecture: str, capability: Version) -> bool:
+    """Whether code for an architecture, such as sm_80 or compute_90, runs on a GPU: PTX on newer ones, too."""
+    found = re.fullmatch(r"(sm|compute)_(\d+)(\d)[af]?", architecture)
+    if not found:
+        return False
+    built = int(found[2]), int(found[3])
+    return built <= capability and (found[1] == "compute" or built[0] == capability[0])
+
+
+def _version(text: str) -> Version:
+    numbers = [int(number) for number in re.findall(r"\d+", text)[:2]]
+    return (*numbers, 0, 0)[:2]  # type: ignore[return-value]
+
+
+def _text(version: Version) -> str:
+    return ".".join(map(str, version))
