@@ -85,7 +85,7 @@ def this_machine() -> Machine:
         packages={name: found for name in PACKAGES if (found := _version(name)) is not None},
         pytorch=_pytorch(),
         driver=_driver(),
-        cuda_libraries={name: found for name in _CUDA_LIBRARIES if (found := _cuda_library(name)) is not None},
+        cuda_libraries={name: library for name in _CUDA_LIBRARIES if (library := _cuda_library(name)) is not None},
         cxx_compiler=_cxx_compiler(),
         visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
     )

@@ -73,7 +73,7 @@ def argument(name: str, value: Any, kernel: str) -> Argument:
         return _array(name, value, _of_interface, kernel)
     if isinstance(value, (bool, int, float, complex, np.number, np.bool_)) and not isinstance(value, enum.Enum):
         return _number(name, value, kernel)
-    advice = {list: ": make it an array", tuple: ": pass its elements one by one"}.get(type(value), "")
+    advice = ": pass its elements one by one" if isinstance(value, tuple) else ""
     raise KernelError(
         f"argument '{name}' of kernel '{kernel}' is a {type(value).__name__}; on a GPU a kernel takes CUDA tensors, "
         f"arrays with __cuda_array_interface__, numbers and None{advice}"
