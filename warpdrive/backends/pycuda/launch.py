@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpdrive.backends.cuda import selection
+from warpdrive.backends.interface import BackendError
 from warpdrive.backends.pycuda.arguments import argument_bytes
 from warpdrive.backends.pycuda.nvrtc import compile_fused
-from warpdrive.errors import BackendError
 from warpdrive.kernels.fusion import Fusion
 
 _NON_BLOCKING = 1
@@ -25,12 +24,17 @@ _NON_BLOCKING = 1
 
 def usable_device(process_id: int) -> torch.device:
     """Return the GPU of a process. Raises :class:`BackendError` where there is none, or no PyCUDA."""
-    try:
-        index = selection.usable_device("pycuda", process_id).index  # PyTorch comes first: it makes the context
-    except BackendError as error:
-        raise BackendError(f"{error}; WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, to test it") from error
-    _context(index)
-    return torch.device("cuda", index)
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if process_id >= count:
+        raise BackendError(
+            f"env_backend 'pycuda' needs a GPU for process {process_id}, and PyTorch sees {count}; "
+            "WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, to test it"
+        )
+    device = torch.device("cuda", process_id)
+    with torch.cuda.device(device):
+        torch.zeros(1, device=device)  # PyTorch comes first: it makes the context that PyCUDA then shares
+    _context(process_id)
+    return device
 
 
 def bind_on_gpu(
