@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from warpdrive.errors import TrainingError
 from warpdrive.training.checkpoint import save_in_run
 from warpdrive.training.device_clock import DeviceClock, Span
+from warpdrive.training.host_copy import HostCopy
 from warpdrive.training.interrupts import StopRequest, stop_on_interrupt
 from warpdrive.training.metrics import MetricsLog, memory_gib
 from warpdrive.training.report import TrainingSummary, UpdateReport
@@ -37,6 +38,27 @@ def run_training(trainer: Trainer, on_update: Callable[[UpdateReport], None] | N
         return _TrainingRun(trainer, folder, log, stop, on_update).run()
 
 
+@dataclass
+class _Interval:
+    """What happened from one logged update to the next.
+
+    Attributes:
+        update: the trainer's at its end.
+        env_steps: likewise.
+        losses: the names of those among ``numbers``.
+        numbers: losses and statistics of episodes.
+        rollout_spans: how long the rollouts took.
+        update_spans: how long the updates took.
+    """
+
+    update: int
+    env_steps: int
+    losses: list[str]
+    numbers: HostCopy
+    rollout_spans: list[Span]
+    update_spans: list[Span]
+
+
 class _TrainingRun:
     def __init__(
         self,
@@ -53,7 +75,10 @@ class _TrainingRun:
         self.returns: dict[str, float | None] = dict.fromkeys(trainer.env.policy_tags)
         self.saved: Path | None = None
         self.saved_at = -1
-        self._start_interval()
+        self.pending: _Interval | None = None
+        self.rollout_spans: list[Span] = []
+        self.update_spans: list[Span] = []
+        self.logged_at = self.began
 
     def run(self) -> TrainingSummary:
         saving, total = self.trainer.config.saving, self.trainer.config.trainer.total_steps
@@ -64,7 +89,7 @@ class _TrainingRun:
                 over = self.trainer.env_steps >= total or self.stop.requested
                 save = over or self.trainer.updates % saving.checkpoint_every == 0
                 if save or self.trainer.updates % saving.log_every == 0:
-                    self._log(losses)  # before saving: it raises if the losses are not finite
+                    self._end_interval(losses)
                 if save or self.stop.requested:
                     self._save()
                 if self.stop.requested:
@@ -88,25 +113,48 @@ class _TrainingRun:
         self.update_spans.append((collected, self.clock.now()))
         return losses
 
-    def _log(self, losses: dict[str, Tensor]) -> None:
+    def _end_interval(self, losses: dict[str, Tensor]) -> None:
+        """Log what the interval was like: on a GPU once it has the work of the next one, so that it never idles."""
         trainer = self.trainer
-        statistics = trainer.env.episode_statistics()
-        on_host = _read({**losses, **statistics})
-        metrics = {**self._charts(on_host), **{name: on_host[name][0] for name in losses}}
-        _check_finite({name: metrics[name] for name in losses}, self.saved)
-        steps = len(self.update_spans) * trainer.config.trainer.train_batch_size
-        speed = steps / (time.perf_counter() - self.interval_began)
+        self._log_pending()
+        self.pending = _Interval(
+            update=trainer.updates,
+            env_steps=trainer.env_steps,
+            losses=list(losses),
+            numbers=HostCopy({**losses, **trainer.env.episode_statistics()}),
+            rollout_spans=self.rollout_spans,
+            update_spans=self.update_spans,
+        )
+        self.rollout_spans, self.update_spans = [], []
+        if self.pending.numbers.is_here:
+            self._log_pending()
+
+    def _log_pending(self) -> None:
+        """Log the last interval, if that is still to be done. Raises if its losses are not finite."""
+        if self.pending is not None:
+            interval, self.pending = self.pending, None
+            self._log(interval)
+
+    def _log(self, interval: _Interval) -> None:
+        trainer = self.trainer
+        on_host = interval.numbers.read()
+        losses = {name: on_host[name][0] for name in interval.losses}
+        metrics = {**self._charts(on_host), **losses}
+        _check_finite(losses, self.saved)
+        now = time.perf_counter()
+        steps = len(interval.update_spans) * trainer.config.trainer.train_batch_size
+        speed = steps / (now - self.logged_at)
+        self.logged_at = now
         metrics |= {
             "perf/env_steps_per_second": speed,
             "perf/agent_steps_per_second": speed * trainer.env.num_agents,
-            "perf/rollout_seconds": self.clock.mean_seconds(self.rollout_spans),
-            "perf/update_seconds": self.clock.mean_seconds(self.update_spans),
+            "perf/rollout_seconds": self.clock.mean_seconds(interval.rollout_spans),
+            "perf/update_seconds": self.clock.mean_seconds(interval.update_spans),
             "perf/memory_gib": memory_gib(trainer.env.device),
         }
-        self.log.write(trainer.env_steps, metrics)
+        self.log.write(interval.env_steps, metrics)
         if self.on_update:
-            self._tell(metrics, speed)
-        self._start_interval()
+            self._tell(interval, metrics, speed)
 
     def _charts(self, on_host: dict[str, list[float]]) -> dict[str, float]:
         trainer, episodes = self.trainer, on_host["episodes"][0]
@@ -124,19 +172,18 @@ class _TrainingRun:
                 charts[f"charts/learning_rate/{tag}"] = settings.lr
         return charts
 
-    def _tell(self, metrics: dict[str, float], speed: float) -> None:
-        trainer = self.trainer
-        total = trainer.config.trainer.total_steps
+    def _tell(self, interval: _Interval, metrics: dict[str, float], speed: float) -> None:
+        total, done = self.trainer.config.trainer.total_steps, interval.env_steps
         elapsed = time.perf_counter() - self.began
         returns = {tag: metrics[f"charts/episodic_return/{tag}"] for tag in self.returns}
         report = UpdateReport(
-            update=trainer.updates,
-            env_steps=trainer.env_steps,
+            update=interval.update,
+            env_steps=done,
             total_steps=total,
             returns={tag: None if math.isnan(value) else value for tag, value in returns.items()},
             env_steps_per_second=speed,
             metrics=metrics,
-            seconds_left=elapsed / (trainer.env_steps - self.first_step) * max(0, total - trainer.env_steps),
+            seconds_left=elapsed / (done - self.first_step) * max(0, total - done),
         )
         assert self.on_update is not None
         try:
@@ -146,6 +193,7 @@ class _TrainingRun:
 
     def _save(self) -> None:
         trainer = self.trainer
+        self._log_pending()  # what is not finite is not saved
         if self.saved_at != trainer.env_steps:
             keep = trainer.config.saving.keep_last
             self.saved = save_in_run(self.folder.checkpoints, trainer.env_steps, trainer.checkpoint(), keep)
@@ -164,18 +212,6 @@ class _TrainingRun:
         )
         self.folder.write_summary(summary)
         return summary
-
-    def _start_interval(self) -> None:
-        self.interval_began = time.perf_counter()
-        self.rollout_spans: list[Span] = []
-        self.update_spans: list[Span] = []
-
-
-def _read(tensors: dict[str, Tensor]) -> dict[str, list[float]]:
-    """Everything in one copy from the device."""
-    flat = torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors.values()])
-    parts = flat.cpu().split([tensor.numel() for tensor in tensors.values()])
-    return {name: part.tolist() for name, part in zip(tensors, parts, strict=True)}
 
 
 def _check_finite(losses: dict[str, float], saved: Path | None) -> None:

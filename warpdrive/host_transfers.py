@@ -231,8 +231,8 @@ def _refused_waits() -> Iterator[None]:
     """Refuse what waits for a device explicitly: no operation of PyTorch tells of that."""
     owners: dict[str, Any] = {
         "torch.cuda.synchronize()": torch.cuda,
-        "Stream.synchronize()": torch.cuda.Stream,
-        "Event.synchronize()": torch.cuda.Event,
+        "Stream.synchronize()": torch.cuda.streams.Stream,
+        "Event.synchronize()": torch.cuda.streams.Event,
     }
     if hasattr(torch, "accelerator"):  # not in the oldest versions
         owners["torch.accelerator.synchronize()"] = torch.accelerator

@@ -47,9 +47,11 @@ class CudaGraphRecorder:
         """See :class:`GraphRecorder`. The former stream is the current one again, even after a capture that failed."""
         with torch.cuda.device(self.device):
             self.stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self.stream):
-                yield
-            torch.cuda.current_stream().wait_stream(self.stream)
+            try:
+                with torch.cuda.stream(self.stream):
+                    yield
+            finally:
+                torch.cuda.current_stream().wait_stream(self.stream)
 
     def record(self, step: Step) -> Step:
         """See :class:`GraphRecorder`. Other threads may go on meanwhile."""

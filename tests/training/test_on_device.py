@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 import torch
 
 import warpdrive as wd
+from warpdrive.errors import TrainingError
+from warpdrive.training.host_copy import HostCopy
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -63,30 +66,56 @@ def test_a_look_at_the_host_would_be_found(sections: Sections, trainer_of: Train
         trainer.collect()
 
 
-def test_between_two_logging_points_a_run_stays_on_the_device(
+def test_the_first_thing_a_run_asks_of_the_device_is_what_it_logs(sections: Sections, trainer_of: TrainerOf) -> None:
+    trainer = trainer_of(sections(total_steps=1000), "saving.log_every=5")
+    told = r"host_copy.py:\d+: Tensor\.to\('cpu'\)"
+    with pytest.raises(wd.HostTransferError, match=told), wd.no_host_transfers(trainer.env.device):
+        trainer.train()
+    assert trainer.updates == 5
+
+
+class LateCopy(HostCopy):
+    """As on a GPU: numbers that arrive while the device goes on."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        super().__init__(tensors)
+        self.is_here = False
+
+    def read(self) -> dict[str, list[float]]:
+        self.is_here = True
+        return super().read()
+
+
+def test_what_arrives_late_is_logged_late_and_the_same(
     sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole loop, but for what logs and saves: of five updates, the second and fourth are logged."""
-    trainer = trainer_of(sections(total_steps=1000), "saving.log_every=2")
-    collect, update = trainer.collect, trainer.update
-    guards: list[Any] = []
+    def logged() -> tuple[list[list[str]], list[tuple[int, int, int]]]:
+        trainer, told = trainer_of(sections(total_steps=1000), "saving.checkpoint_every=4"), []
+        run = trainer.train(lambda report: told.append((report.update, report.env_steps, trainer.updates))).run_folder
+        with (run / "metrics.csv").open() as file:
+            rows = [[row[name] for name in row if not name.startswith("perf/")] for row in csv.DictReader(file)]
+        return rows, told
 
-    def guarded_collect() -> None:
-        if len(guards) % 2 == 0:  # from here to the end of the next update
-            guard = wd.no_host_transfers(trainer.env.device)
-            guard.__enter__()
-            guards.append(guard)
-        else:
-            guards.append(None)
-        collect()
+    at_once, told_at_once = logged()
+    monkeypatch.setattr("warpdrive.training.training_run.HostCopy", LateCopy)
+    late, told_late = logged()
+    assert late == at_once
+    assert told_at_once == [(k, 200 * k, k) for k in (1, 2, 3, 4, 5)]
+    # one update later, but for those after which a checkpoint is written
+    assert told_late == [(1, 200, 2), (2, 400, 3), (3, 600, 4), (4, 800, 4), (5, 1000, 5)]
 
-    def guarded_update() -> dict[str, torch.Tensor]:
+
+def test_what_arrives_late_and_is_not_finite_is_not_saved(
+    sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpdrive.training.training_run.HostCopy", LateCopy)
+    trainer = trainer_of(sections(total_steps=1000), "saving.checkpoint_every=2")
+    update = trainer.update
+
+    def breaking() -> dict[str, torch.Tensor]:
         losses = update()
-        if len(guards) % 2 == 0 or trainer.env_steps >= 1000:
-            next(guard for guard in reversed(guards) if guard is not None).__exit__(None, None, None)
-        return losses
+        return {name: loss * (torch.nan if trainer.updates == 4 else 1.0) for name, loss in losses.items()}
 
-    monkeypatch.setattr(trainer, "collect", guarded_collect)
-    monkeypatch.setattr(trainer, "update", guarded_update)
-    summary = trainer.train()
-    assert summary.status == "finished" and len(guards) == 5
+    monkeypatch.setattr(trainer, "update", breaking)
+    with pytest.raises(TrainingError, match=r"became nan; the last good checkpoint is .*step_400"):
+        trainer.train()

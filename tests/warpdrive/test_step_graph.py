@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.step_graph import WARM_UPS, GraphError, StepGraphs, UseCudaGraph
+from warpdrive.step_graph import WARM_UPS, CudaGraphRecorder, GraphError, StepGraphs, UseCudaGraph
 
 CPU = torch.device("cpu")
 
@@ -166,3 +166,96 @@ def test_the_cause_is_told_in_the_words_of_whoever_found_it() -> None:
 
     with pytest.warns(RuntimeWarning, match="which is slower: what it means$"):
         StepGraphs(CPU, "auto", FakeRecorder()).repeatable(refused, counter.save)
+
+
+class FakeCuda:
+    """What PyTorch's streams and graphs do as far as the host sees it; ``log`` has it in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capture_fails: bool = False) -> None:
+        self.log: list[str] = []
+        self.current = "main"
+        for name in ("device", "Stream", "current_stream", "stream", "CUDAGraph", "graph"):
+            monkeypatch.setattr(torch.cuda, name, getattr(self, name))
+        self.capture_fails = capture_fails
+
+    @contextmanager
+    def device(self, device: torch.device) -> Iterator[None]:
+        yield
+
+    def Stream(self, device: torch.device) -> FakeStream:  # noqa: N802
+        return FakeStream(self, "side")
+
+    def current_stream(self) -> FakeStream:
+        return FakeStream(self, self.current)
+
+    @contextmanager
+    def stream(self, stream: FakeStream) -> Iterator[None]:
+        former, self.current = self.current, stream.name
+        try:
+            yield
+        finally:
+            self.current = former
+
+    def CUDAGraph(self) -> FakeGraph:  # noqa: N802
+        return FakeGraph(self)
+
+    def graph(self, graph: FakeGraph, stream: FakeStream, capture_error_mode: str) -> FakeCapture:
+        return FakeCapture(self, stream, capture_error_mode)
+
+
+class FakeStream:
+    def __init__(self, cuda: FakeCuda, name: str) -> None:
+        self.cuda, self.name = cuda, name
+
+    def wait_stream(self, other: FakeStream) -> None:
+        self.cuda.log.append(f"{self.name} waits for {other.name}")
+
+
+class FakeGraph:
+    def __init__(self, cuda: FakeCuda) -> None:
+        self.cuda = cuda
+
+    def replay(self) -> None:
+        self.cuda.log.append(f"replay on {self.cuda.current}")
+
+
+class FakeCapture:
+    """As PyTorch has it, a capture that fails leaves its stream the current one."""
+
+    def __init__(self, cuda: FakeCuda, stream: FakeStream, mode: str) -> None:
+        self.cuda, self.stream, self.mode = cuda, stream, mode
+
+    def __enter__(self) -> None:
+        self.former, self.cuda.current = self.cuda.current, self.stream.name
+        self.cuda.log.append(f"capture on {self.stream.name}, errors {self.mode}")
+
+    def __exit__(self, *error: object) -> None:
+        if self.cuda.capture_fails:
+            raise RuntimeError("the capture was invalidated")
+        self.cuda.current = self.former
+
+
+def test_a_cuda_graph_is_made_on_a_stream_of_its_own_and_replayed_on_the_callers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = FakeCuda(monkeypatch)
+    graphs = StepGraphs(CPU, "auto", CudaGraphRecorder(torch.device("cuda", 0)))
+    replay = graphs.repeatable(lambda: fake.log.append(f"step on {fake.current}"), lambda: lambda: None)
+    replay()
+    replay()
+    assert fake.log == [
+        "side waits for main",
+        *["step on side"] * WARM_UPS,
+        "capture on side, errors thread_local",
+        "step on side",
+        "main waits for side",
+        *["replay on main"] * 2,
+    ]
+
+
+def test_after_a_capture_that_fails_the_former_stream_is_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCuda(monkeypatch, capture_fails=True)
+    graphs = StepGraphs(CPU, "auto", CudaGraphRecorder(torch.device("cuda", 0)))
+    with pytest.warns(RuntimeWarning, match="the capture was invalidated"):
+        graphs.repeatable(lambda: None, lambda: lambda: None)
+    assert fake.current == "main" and fake.log[-1] == "main waits for side"
