@@ -17,7 +17,7 @@ class PyCudaBackend:
     """Runs kernel functions written in CUDA C: on a GPU, or with ``WARPDRIVE_CUDA_ON_HOST=1`` on the host's cores.
 
     Args:
-        process_id: which GPU, where there are several.
+        process_id: which of several processes on this machine this is: they take turns at its GPUs.
 
     Raises:
         BackendError: there is no GPU that can be used, or PyCUDA is not installed.

@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpdrive.backends.interface import BackendError
+from warpdrive.backends.cuda import pytorch
+from warpdrive.backends.cuda.selection import check_usable
+from warpdrive.backends.machine import this_machine
 from warpdrive.backends.pycuda.arguments import argument_bytes
 from warpdrive.backends.pycuda.nvrtc import compile_fused
+from warpdrive.backends.requirements import gpu_of
+from warpdrive.errors import BackendError
 from warpdrive.kernels.fusion import Fusion
 
 _NON_BLOCKING = 1
@@ -23,18 +27,19 @@ _NON_BLOCKING = 1
 
 
 def usable_device(process_id: int) -> torch.device:
-    """Return the GPU of a process. Raises :class:`BackendError` where there is none, or no PyCUDA."""
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if process_id >= count:
-        raise BackendError(
-            f"env_backend 'pycuda' needs a GPU for process {process_id}, and PyTorch sees {count}; "
-            "WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, to test it"
-        )
-    device = torch.device("cuda", process_id)
-    with torch.cuda.device(device):
-        torch.zeros(1, device=device)  # PyTorch comes first: it makes the context that PyCUDA then shares
-    _context(process_id)
-    return device
+    """Return the GPU of a process, which becomes PyTorch's current one: processes take turns.
+
+    Raises :class:`BackendError` where it cannot be used.
+    """
+    try:
+        check_usable("pycuda", process_id)
+    except BackendError as error:
+        raise BackendError(f"{error}; WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, to test it") from None
+    index = gpu_of(process_id, this_machine())
+    pytorch.start(index)  # it makes the context that PyCUDA then shares
+    pytorch.make_current(index)
+    _context(index)
+    return torch.device("cuda", index)
 
 
 def bind_on_gpu(
@@ -68,6 +73,7 @@ class _Launch:
         self.function, self.grid, self.block, self.words, self.device = function, grid, block, words, device
         self.kept: Any = None  # what the words point to
         self.before, self.after = torch.cuda.Event(), torch.cuda.Event()
+        self.current_stream = pytorch.current_stream_of(device.index)
 
     def run(self) -> None:
         """Launch the kernel; do not wait for it.
@@ -76,10 +82,10 @@ class _Launch:
         capture of a graph, one of PyCUDA's takes its place between two events.
         """
         with torch.cuda.device(self.device):
-            current = torch.cuda.current_stream()
-            if current.cuda_stream == 0:
+            if self.current_stream() == 0:
                 self._launch(None)
                 return
+            current = torch.cuda.current_stream()
             stream, same = _own_stream(self.device.index)
             self.before.record(current)
             same.wait_event(self.before)

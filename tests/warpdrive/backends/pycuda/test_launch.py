@@ -123,18 +123,18 @@ def gpu(monkeypatch):
         yield
 
     cuda = SimpleNamespace(
-        is_available=lambda: True,
-        device_count=lambda: 2,
         device=device,
         get_device_capability=lambda which: (9, 0),
         current_stream=lambda: stream_of(found.current, log),
         Event=lambda: Event(log),
         ExternalStream=lambda handle, device: stream_of(handle, log),
     )
-    stand_in = SimpleNamespace(
-        cuda=cuda, device=torch.device, zeros=lambda *_, device: log.append(f"torch on {device}")
-    )
-    monkeypatch.setattr(launch, "torch", stand_in)
+    monkeypatch.setattr(launch, "torch", SimpleNamespace(cuda=cuda, device=torch.device))
+    monkeypatch.setattr(launch, "check_usable", lambda backend, process_id: None)
+    monkeypatch.setattr(launch, "gpu_of", lambda process_id, machine: process_id % 2)
+    monkeypatch.setattr(launch.pytorch, "start", lambda index: log.append(f"torch on cuda:{index}"))
+    monkeypatch.setattr(launch.pytorch, "make_current", lambda index: log.append(f"current: {index}"))
+    monkeypatch.setattr(launch.pytorch, "current_stream_of", lambda index: lambda: found.current)
     monkeypatch.setattr(launch, "_on_device", lambda value, device: as_tensor(value))
     yield found
     for remembered in (launch._driver, launch._context, launch._module, launch._own_stream):
@@ -163,8 +163,8 @@ def bound(gpu, tmp_path):
 
 
 def test_pytorch_comes_first_and_its_context_is_shared(bound):
-    assert bound.log[:2] == ["torch on cuda:1", "init"]
-    assert bound.log[2:] == ["retain 1", "module on 1", "function wd_step"]
+    assert bound.log[:3] == ["torch on cuda:1", "current: 1", "init"]
+    assert bound.log[3:] == ["retain 1", "module on 1", "function wd_step"]
 
 
 def test_a_launch_hands_over_one_struct(bound):
@@ -205,9 +205,18 @@ def test_the_struct_is_what_the_cuda_c_declares(bound, tmp_path):
     assert re.search(r"\.param \.align 8 \.b8 wd_step_param_0\[32\]", code.ptx)
 
 
-def test_a_gpu_that_is_not_there_is_told(gpu):
-    with pytest.raises(BackendError, match=r"needs a GPU for process 2, and PyTorch sees 2.*WARPDRIVE_CUDA_ON_HOST=1"):
-        PyCudaBackend(2)
+def test_processes_take_turns_at_the_gpus(gpu):
+    assert [PyCudaBackend(process_id).device.index for process_id in range(3)] == [0, 1, 0]
+
+
+def test_a_gpu_that_cannot_be_used_is_told(monkeypatch):
+    def lacks_everything(backend, process_id):
+        raise BackendError(f"env_backend '{backend}' cannot be used on this machine")
+
+    monkeypatch.delenv("WARPDRIVE_CUDA_ON_HOST", raising=False)
+    monkeypatch.setattr(launch, "check_usable", lacks_everything)
+    with pytest.raises(BackendError, match=r"'pycuda' cannot be used on this machine; WARPDRIVE_CUDA_ON_HOST=1 runs"):
+        load_backend("pycuda")
 
 
 def test_pycuda_that_cannot_be_imported_is_told(gpu, monkeypatch):
