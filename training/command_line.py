@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from warpdrive import __version__
 from warpdrive.errors import WarpDriveError, nearest
 
-COMMANDS = ("train", "evaluate", "replay", "check", "envs")
+COMMANDS = ("train", "evaluate", "replay", "check", "envs", "init")
 TAKE_OVERRIDES = ("train", "check")
 MISTAKE, INTERRUPTED = 2, 130
 
@@ -28,6 +28,7 @@ start here:
   warpdrive envs                              the environments there are
   warpdrive train tag_gridworld               train, evaluate and animate one of them
   warpdrive train my_run.yaml                 train from a run configuration of your own
+  warpdrive init my_game                      begin an environment of your own
 
 Every run leaves a folder runs/<name>/<date-time>/ with config.yaml, metrics.csv, TensorBoard events,
 checkpoints/, summary.json and replay.gif. Commands that take a <run> take that folder, runs/<name> for the
@@ -81,6 +82,13 @@ examples:
   warpdrive envs                              all of them
   warpdrive envs tag_gridworld                what its parameters are
   warpdrive envs my_game.py:MyGame            one of your own"""
+
+
+INIT_EPILOG = """\
+examples:
+  warpdrive init my_game                      writes my_game/my_game.py, test_my_game.py and my_game.yaml
+
+All three run as they are: hunters on a ring that learn to catch a runner. Change them into your own."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -149,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_replay(commands)
     _add_check(commands)
     _add_envs(commands)
+    _add_init(commands)
     return parser
 
 
@@ -199,6 +208,11 @@ def _add_check(commands: _Commands) -> None:
 def _add_envs(commands: _Commands) -> None:
     parser = _add(commands, "envs", "list the environments, or the parameters of one", ENVS_EPILOG)
     parser.add_argument("name", metavar="<env>", nargs="?", help="a registered name or path/to/file.py:Class")
+
+
+def _add_init(commands: _Commands) -> None:
+    parser = _add(commands, "init", "begin an environment of your own", INIT_EPILOG)
+    parser.add_argument("name", metavar="<name>", help="what it is called: lower-case letters, digits and _")
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

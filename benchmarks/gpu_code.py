@@ -1,0 +1,111 @@
+"""What compiled GPU code takes: registers, memory, parameters, and the seconds it takes to compile. Needs no GPU.
+
+python benchmarks/gpu_code.py            # prints a table, and writes it to benchmarks/results/gpu_code.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import warpdrive as wd
+from warpdrive.backends.cuda.code import Capability, CudaCode
+from warpdrive.backends.numba_cuda.compile import compile_kernel
+from warpdrive.backends.numba_cuda.fused import prepare
+from warpdrive.backends.numba_cuda.packing import Packing
+from warpdrive.backends.pycuda.nvrtc import compile_fused
+from warpdrive.kernels.fusion import Fusion
+
+CAPABILITIES: tuple[Capability, ...] = ((8, 0), (9, 0))
+CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in wd.registered_names()},
+    "tag_continuous, 110 agents, K 10": (
+        "tag_continuous",
+        {"num_taggers": 10, "num_runners": 100, "use_full_observation": False, "num_other_agents_observed": 10},
+    ),
+    "tag_continuous, 3000 agents, K 10": (
+        "tag_continuous",
+        {"num_taggers": 100, "num_runners": 2900, "use_full_observation": False, "num_other_agents_observed": 10},
+    ),
+}
+HEAD = [
+    "| fused step | backend | for | registers | local bytes | spilled bytes | shared bytes | float64 | compile s |",
+    "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+]
+RESULTS = Path(__file__).parent / "results" / "gpu_code.md"
+
+
+class Compiler:
+    """A backend that compiles each fused kernel for all GPUs that are asked for, and launches nothing."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.language = name, {"numba": "Python", "pycuda": "CUDA C"}[name]
+        self.compiled: list[tuple[str, Capability, CudaCode, float]] = []
+
+    def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
+        """See :class:`warpdrive.backends.interface.Backend`."""
+        for capability in CAPABILITIES:
+            start = time.perf_counter()
+            code = self._compile(fusion, arguments, blocks, threads, capability)
+            self.compiled.append((fusion.name, capability, code, time.perf_counter() - start))
+        return lambda: None
+
+    def _compile(
+        self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int, capability: Capability
+    ) -> CudaCode:
+        if self.name == "pycuda":
+            return compile_fused(fusion, arguments, blocks, threads, capability)[0]
+        fused = prepare(fusion.kernel(), arguments, blocks)
+        return compile_kernel(fused.kernel, fused.parameters, Packing.of(threads), capability)
+
+
+def lines(title: str, name: str, config: dict[str, Any], backend: str) -> list[str]:
+    """Return the table's lines for the recorded step of an environment."""
+    compiler = Compiler(backend)
+    env = wd.EnvWrapper(env_name=name, env_config=config, num_envs=7, env_backend=compiler)
+    compiler.compiled.clear()  # the reset kernel is a part of the step
+    env.allocate_rollout(4)
+    table = []
+    for _, (major, minor), code, seconds in compiler.compiled:
+        taken = code.resources
+        assert taken is not None, "nvJitLink tells what code takes: pip install 'warpdrive[numba-cuda]'"
+        figures = (taken.registers, taken.local_bytes, taken.spilled_bytes, taken.shared_bytes)
+        cells = [f"`{title}`", backend, f"sm_{major}{minor}", *map(str, figures)]
+        cells += [str(code.ptx.count(".f64")), f"{seconds:.1f}"]
+        table.append(f"| {' | '.join(cells)} |")
+    return table
+
+
+def main() -> None:
+    """Compile, print, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--no-write", action="store_true", help="print only")
+    options = parser.parse_args()
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numba-cuda", "nvidia-nvvm", "nvidia-cuda-nvrtc"))
+    told = [f"`python benchmarks/gpu_code.py`: the recorded step with sampled actions; {versions}.", "", *HEAD]
+    print("\n".join(told))
+    for title, (name, config) in CONFIGURATIONS.items():
+        for backend in ["numba"] + ["pycuda"] * has_twins(name, config):
+            for line in lines(title, name, config, backend):
+                print(line, flush=True)
+                told.append(line)
+    if not options.no_write:
+        RESULTS.write_text("\n".join(told) + "\n")
+
+
+def has_twins(name: str, config: dict[str, Any]) -> bool:
+    """Whether an environment has its kernel functions in CUDA C, too, and few enough agents for them."""
+    env = wd.make(name, **config)
+    return bool(getattr(env, "cuda_twins", {})) and env.num_agents <= 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""``warpdrive init``: what it writes runs as it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from warpdrive.training.command_line import main
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("init")
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        assert main(["init", "ant_hill"]) == 0
+    finally:
+        os.chdir(before)
+    return folder / "ant_hill"
+
+
+def test_three_files_in_a_folder_of_its_name(written):
+    assert sorted(path.name for path in written.iterdir()) == ["ant_hill.py", "ant_hill.yaml", "test_ant_hill.py"]
+    assert "class AntHill(wd.Environment)" in (written / "ant_hill.py").read_text()
+    for path in written.iterdir():
+        assert "my_env" not in path.read_text() and "MyEnv" not in path.read_text()
+
+
+def test_its_tests_pass(written):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    result = subprocess.run(command, cwd=written, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
+    assert "3 passed" in result.stdout
+
+
+def test_it_is_checked_and_trained_as_the_command_says(written, monkeypatch, capsys):
+    monkeypatch.chdir(written)
+    assert main(["check", "ant_hill.py:AntHill", "--steps", "2"]) == 0
+    assert "ant_hill: clean" in capsys.readouterr().out
+    few = ["trainer.total_steps=20000", "trainer.evaluation.num_episodes=20"]
+    assert main(["train", "ant_hill.yaml", *few]) == 0
+    assert list(written.glob("runs/ant_hill/*/replay.gif"))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("Ant-Hill", "ant_hill"), ("2048", ""), ("class", ""), ("ant hill", "ant_hill")]
+)
+def test_names_that_cannot_be_are_refused(name, hint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", name]) == 2
+    told = capsys.readouterr().err
+    assert f"'{name}' is no name for an environment" in told and hint in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_there_already_is_left_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ant_hill").mkdir()
+    assert main(["init", "ant_hill"]) == 2
+    assert "ant_hill: there is something of that name already" in capsys.readouterr().err
+    assert not list((tmp_path / "ant_hill").iterdir())

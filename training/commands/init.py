@@ -1,0 +1,54 @@
+"""``warpdrive init``: the beginning of an environment of one's own."""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from warpdrive.errors import ConfigError
+from warpdrive.training.commands.printing import console_for_people
+
+TEMPLATE = "my_env"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write a small environment, its test and its run configuration into a folder of its name."""
+    name = options.name
+    folder = Path(name)
+    if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
+        plain = re.sub(r"\W+", "_", name).strip("_").lower()
+        hint = f" Did you mean '{plain}'?" if plain.isidentifier() and not keyword.iskeyword(plain) else ""
+        raise ConfigError(f"'{name}' is no name for an environment: lower-case letters, digits and _ make one.{hint}")
+    if folder.exists():
+        raise ConfigError(f"{folder}: there is something of that name already")
+    folder.mkdir()
+    for template in files("warpdrive.training").joinpath("templates", TEMPLATE).iterdir():
+        if template.name.endswith((".py", ".yaml")):
+            text = _named(template.read_text(encoding="utf-8"), name)
+            folder.joinpath(_named(template.name, name)).write_text(text, encoding="utf-8")
+    console = console_for_people()
+    console.print(f"{folder}/ has a small environment that works, to be changed into your own:", highlight=False)
+    console.print(
+        f"  {name}.py         the kernels and the class\n"
+        f"  test_{name}.py    its tests\n"
+        f"  {name}.yaml       how it is trained\n"
+        "Next:\n"
+        f"  cd {name}\n"
+        f"  warpdrive check {name}.py:{_class_name(name)}\n"
+        "  pytest\n"
+        f"  warpdrive train {name}.yaml",
+        highlight=False,
+    )
+    return 0
+
+
+def _named(text: str, name: str) -> str:
+    return text.replace("my_env", name).replace("MyEnv", _class_name(name))
+
+
+def _class_name(name: str) -> str:
+    words = [word for word in name.split("_") if word]
+    return "".join(word[0].upper() + word[1:] for word in words) or "MyEnv"
