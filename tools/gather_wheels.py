@@ -29,7 +29,7 @@ PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (39, 35, 34, 31, 28, 27,
 PLATFORMS += ["manylinux2014_x86_64", "manylinux1_x86_64", "linux_x86_64"]
 PRESENT = {
     *("torch", "triton", "numba", "llvmlite", "numpy", "numba-cuda", "jax", "jaxlib", "scipy"),
-    *("sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec", "typing-extensions"),
+    *("sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"),
 }
 """What the machine is taken to have, besides everything whose name begins with ``cuda-`` or ``nvidia-``."""
 NEEDED_FOR_NOTEBOOKS = ("nbclient", "nbformat", "ipykernel", "build")
