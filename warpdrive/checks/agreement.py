@@ -1,0 +1,269 @@
+"""Compare what an environment does in two settings: on two backends, or with other numbers of replicas.
+
+Integers, flags and random numbers must be the same bit for bit, floats within a tolerance. Where a float decides on an
+integer (a pole that falls, the nearest of two neighbours, an action that is drawn), another rounding may decide
+otherwise. Such a decision is *doubtful* if the first backend does what the second one did once the floats before the
+step are changed by no more than the tolerance; every other difference is a mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+
+from warpdrive.backends.interface import Backend
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.environment import Environment
+from warpdrive.rollout import Rollout
+from warpdrive.spaces import SpaceArray, action_arrays
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+"""By name; the first axis is that of the replicas."""
+
+TRIALS = 256
+"""How many states within the tolerance are tried before a difference is a mistake."""
+SMALLEST_CHANGE = 2.0**-23
+"""The trials change the floats by the tolerance at most, and by ever less down to this."""
+ROLLOUT = 7
+"""How many steps a rollout has, so that several are begun, at other times than episodes."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far floats may differ: absolutely where they are between -1 and 1, relatively where they are beyond.
+
+    Attributes:
+        step: after one step from the same state.
+        episode: where each side goes its own way; None where rounding errors grow so fast that this says nothing.
+    """
+
+    step: float
+    episode: float | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and how an environment runs: on a backend, as the replicas from ``first_env`` on."""
+
+    backend: str | Backend
+    num_envs: int = 8
+    first_env: int = 0
+
+    @property
+    def end(self) -> int:
+        """The global index after that of the last replica."""
+        return self.first_env + self.num_envs
+
+
+@dataclass
+class Agreement:
+    """What came out of a comparison.
+
+    Attributes:
+        steps: how many steps of a replica were compared.
+        episodes: how many episodes ended in them; ``terminated`` of them not by the time limit.
+        largest: the largest difference of a float that was within the tolerance, measured as the tolerance is.
+        doubtful: decisions that fell otherwise within the tolerance, in words.
+        wrong: all other differences, in words.
+    """
+
+    steps: int = 0
+    episodes: int = 0
+    terminated: int = 0
+    largest: float = 0.0
+    doubtful: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
+def compare(
+    make: Callable[[], Environment],
+    first: Setting,
+    second: Setting,
+    tolerance: float,
+    num_steps: int,
+    *,
+    sampled: bool,
+    same_states: bool,
+    seed: int = 0,
+    reset_pool_size: int = 4,
+) -> Agreement:
+    """Run an environment in two settings with the same actions and compare everything that the replicas have.
+
+    Args:
+        make: makes the environment.
+        first: a setting.
+        second: another; the replicas that both have are compared.
+        tolerance: how far floats may differ, see :class:`Tolerance`.
+        num_steps: how many steps each replica does.
+        sampled: whether the actions are sampled on the device, from random policies, and recorded in rollouts.
+        same_states: whether the second setting starts each step from the state of the first, or goes its own way.
+        seed: of start states, actions, policies and whatever the environment draws.
+        reset_pool_size: how many start states there are.
+
+    Raises:
+        DefinitionError: the environment cannot work.
+        KernelError: a kernel of it cannot be compiled for a backend.
+    """
+    shared = range(max(first.first_env, second.first_env), min(first.end, second.end))
+    ours, theirs = (_Side(make(), setting, shared, sampled, seed, reset_pool_size) for setting in (first, second))
+    trials = _Trials(make, first.backend, sampled, seed)
+    found = Agreement()
+    for number in range(num_steps):
+        before = ours.save()
+        inputs = ours.random_inputs(np.random.default_rng([seed, number]), max(first.end, second.end))
+        outcomes = ours.step(inputs), theirs.step(inputs)
+        gaps = {name: _gaps(array, outcomes[1][name]) for name, array in outcomes[0].items()}
+        differs = {place for gap in gaps.values() for place in np.flatnonzero(gap > tolerance).tolist()}
+        for place in sorted(differs):
+            outcome = {name: array[place] for name, array in outcomes[1].items()}
+            given = {name: array[shared[place]] for name, array in inputs.items()}
+            is_doubtful = trials.lead_to(outcome, before[place], given, tolerance)
+            names = ", ".join(name for name, gap in gaps.items() if gap[place] > tolerance)
+            told = f"replica {shared[place]}, step {number + 1}: {names}"
+            (found.doubtful if is_doubtful else found.wrong).append(told)
+        same = [place for place in range(len(shared)) if place not in differs]
+        found.largest = max([found.largest, *(float(gap[same].max(initial=0)) for gap in gaps.values())])
+        found.steps += len(shared)
+        found.episodes += int((outcomes[0]["terminated"] | outcomes[0]["truncated"]).sum())
+        found.terminated += int(outcomes[0]["terminated"].sum())
+        theirs.load(ours.save(), range(len(shared)) if same_states else sorted(differs))
+    for side in (ours, theirs):
+        side.wrapper.close()
+    return found
+
+
+class _Side:
+    """Replicas in one setting, of which those of the global indices ``shared`` are looked at."""
+
+    def __init__(
+        self, env: Environment, setting: Setting, shared: range, sampled: bool, seed: int, reset_pool_size: int
+    ) -> None:
+        self.env, self.first_env = env, setting.first_env
+        self.wrapper = EnvWrapper(
+            env, setting.num_envs, setting.backend, seed, first_env=setting.first_env, reset_pool_size=reset_pool_size
+        )
+        self.rows = [replica - setting.first_env for replica in shared]
+        self.rollout = self.wrapper.allocate_rollout(ROLLOUT) if sampled else None
+
+    def random_inputs(self, rng: np.random.Generator, count: int) -> Arrays:
+        """Return random actions, or outputs of policies, for the replicas of the global indices 0 to ``count`` - 1."""
+        if self.rollout is not None:
+            shapes = {tag: self.wrapper.logits(tag).shape[1:] for tag in self.wrapper.policy_tags}
+            return {tag: rng.normal(size=(count, *shape)).astype(np.float32) for tag, shape in shapes.items()}
+        return {array.name: _random_actions(array, count, rng) for array in action_arrays(self.env)}
+
+    def step(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Do a step with the inputs of the global indices from 0 on; return everything there is afterwards."""
+        own = slice(self.first_env, self.first_env + self.wrapper.num_envs)
+        given = {name: torch.from_numpy(array[own]).to(self.wrapper.device) for name, array in inputs.items()}
+        if self.rollout is None:
+            by_tag = {name.partition("_")[2]: actions for name, actions in given.items()}
+            self.wrapper.step(given.get("actions", by_tag))
+            return self.arrays()
+        for tag, logits in given.items():
+            self.wrapper.logits(tag).copy_(logits)
+        if self.rollout.steps_recorded == self.rollout.num_steps:
+            self.rollout.begin()
+        self.wrapper.step_rollout(self.rollout)
+        return {**self.arrays(), **self._recorded(self.rollout, self.rollout.steps_recorded - 1)}
+
+    def arrays(self) -> Arrays:
+        """Return a copy of all arrays of the shared replicas."""
+        return {name: _host(self.wrapper.ctx[name])[self.rows] for name in self.wrapper.ctx.state_names}
+
+    def save(self) -> torch.Tensor:
+        """Return the state of the shared replicas."""
+        return self.wrapper.ctx.save_state(self.rows).cpu()
+
+    def load(self, state: torch.Tensor, places: Sequence[int]) -> None:
+        """Put the state that :meth:`save` returned into some of the shared replicas, by their places among them."""
+        self.wrapper.ctx.load_state(state[list(places)], [self.rows[place] for place in places])
+
+    def _recorded(self, rollout: Rollout, step: int) -> Arrays:
+        """Return what one step of the rollout has, and the final observations that it noted."""
+        slots = _host(rollout.final_slot[step])[self.rows]
+        found: Arrays = {"recorded.is_final": slots >= 0}
+        for tag in self.wrapper.policy_tags:
+            for name in _RECORDED:
+                if getattr(rollout, name) is not None:
+                    at = step + 1 if name == "observations" else step
+                    found[f"recorded.{name}.{tag}"] = _host(rollout.of(name, tag)[at])[self.rows]
+            final = _host(rollout.of("final_observations", tag))[np.maximum(slots, 0), self.rows]
+            found[f"recorded.final_observations.{tag}"] = np.where(
+                (slots >= 0).reshape(-1, *[1] * (final.ndim - 1)), final, 0
+            )
+        return found
+
+
+_RECORDED = ("observations", "actions", "log_probabilities", "rewards", "active", "still_active", "action_mask")
+
+
+class _Trials:
+    """Replicas on the first backend that all do one step from nearly the same state."""
+
+    def __init__(self, make: Callable[[], Environment], backend: str | Backend, sampled: bool, seed: int) -> None:
+        self.make, self.backend, self.sampled, self.seed = make, backend, sampled, seed
+        self.rng = np.random.default_rng(seed)
+
+    @cached_property
+    def side(self) -> _Side:
+        """The replicas, made when they are first needed."""
+        return _Side(self.make(), Setting(self.backend, TRIALS), range(TRIALS), self.sampled, self.seed, 1)
+
+    def lead_to(self, outcome: Arrays, before: torch.Tensor, given: Arrays, tolerance: float) -> bool:
+        """Whether an outcome is one that a state, or outputs of policies, within the tolerance lead to."""
+        ctx = self.side.wrapper.ctx
+        ctx.load_state(before[None])
+        for name in ctx.state_names:
+            if ctx[name].is_floating_point() and "." not in name and name != "rewards":
+                ctx[name].copy_(torch.from_numpy(self._changed(_host(ctx[name]), tolerance)))
+        inputs = {name: np.repeat(array[None], TRIALS, axis=0) for name, array in given.items()}
+        if self.sampled:
+            inputs = {name: self._changed(array, tolerance) for name, array in inputs.items()}
+        found = self.side.step(inputs)
+        gaps = [_gaps(found[name], np.repeat(array[None], TRIALS, axis=0)) for name, array in outcome.items()]
+        return bool((np.max(gaps, axis=0) <= tolerance).any())
+
+    def _changed(self, numbers: Array, tolerance: float) -> Array:
+        """Return the numbers, the same in all replicas, changed by the tolerance in the first and ever less in others."""
+        sizes = np.geomspace(max(tolerance, SMALLEST_CHANGE), SMALLEST_CHANGE, TRIALS)
+        changes = self.rng.uniform(-1, 1, numbers.shape) * sizes.reshape(-1, *[1] * (numbers.ndim - 1))
+        changed: Array = (numbers + changes * np.maximum(1, np.abs(numbers))).astype(numbers.dtype)
+        return changed
+
+
+def _gaps(first: Array, second: Array) -> Array:
+    """Return the largest difference in each replica, float64: infinite where integers or flags differ."""
+    rows = (len(first), -1)
+    if first.dtype.kind != "f":
+        differs = (first != second).reshape(rows).any(axis=1)
+        return np.where(differs, np.inf, 0.0)
+    wide, other = first.astype(np.float64), second.astype(np.float64)
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    with np.errstate(invalid="ignore"):
+        gaps = np.where(same, 0.0, np.abs(wide - other) / np.maximum(1.0, np.abs(wide)))
+    largest: Array = np.nan_to_num(gaps, nan=np.inf).reshape(rows).max(axis=1, initial=0.0)
+    return largest
+
+
+def _random_actions(array: SpaceArray, count: int, rng: np.random.Generator) -> Array:
+    """Return random actions of so many replicas: of a Box, also beyond its bounds."""
+    if isinstance(array.space, spaces.Box):
+        low, high = (np.nan_to_num(bound, posinf=1.0, neginf=-1.0) for bound in (array.space.low, array.space.high))
+        chosen = low + rng.uniform(-0.25, 1.25, (count, *array.shape)) * (high - low)
+        return np.asarray(chosen, np.float32)
+    components = [rng.integers(0, choices, (count, len(array.agents)), dtype=np.int32) for choices in array.choices]
+    return np.stack(components, axis=-1).reshape(count, *array.shape)
+
+
+def _host(tensor: torch.Tensor) -> Array:
+    array: Array = tensor.cpu().numpy().copy()
+    return array
