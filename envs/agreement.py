@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
+from warpdrive.checks.agreement import Tolerance
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, State
 from warpdrive.envs.acrobot import reference as acrobot
@@ -170,3 +171,13 @@ CASES: dict[str, Case] = {
     "pendulum": Case("`PendulumEnv`", 1e-5, 1e-3, random_actions, act_in_episodes=braking),
 }
 """By the name of the environment. Acrobot's motion is chaotic, and the pendulum's with random torques."""
+
+USUAL_TOLERANCE = Tolerance(1e-5)
+TOLERANCES: dict[str, Tolerance] = {
+    "tag_gridworld": Tolerance(1e-6, 1e-6),
+    "tag_continuous": Tolerance(1e-5, 1e-3),
+    "cartpole": Tolerance(1e-5, 1e-3),
+    "mountain_car": Tolerance(1e-5, 1e-3),
+    "continuous_mountain_car": Tolerance(1e-5, 1e-3),
+}
+"""How far floats may differ from one backend to another, by the name of the environment; others as usual."""

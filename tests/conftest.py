@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
 # As the command line does, for the tests and the processes that they start; read once, when PyTorch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import pytest
+import torch
 
-def available_backends() -> list[str]:
-    """Return the names of the backends that can run here."""
-    return ["cpu"]
+from warpdrive.backends.interface import load_backend, usable_backends
+from warpdrive.backends.pycuda import ON_HOST_VARIABLE
+
+# Without a GPU, kernel functions in CUDA C are compiled for the host.
+if not torch.cuda.is_available():
+    os.environ.setdefault(ON_HOST_VARIABLE, "1")
 
 
-@pytest.fixture(params=available_backends())
+@pytest.fixture(params=usable_backends())
 def backend(request: pytest.FixtureRequest) -> str:
-    """Give the name of each backend that can run here, one after the other."""
+    """Give the name of each backend that can run here; kernel functions of the test must be there in CUDA C, too."""
+    return str(request.param)
+
+
+@pytest.fixture(params=[name for name in usable_backends() if load_backend(name).language == "Python"])
+def python_backend(request: pytest.FixtureRequest) -> str:
+    """Give the name of each backend that can run here and runs kernel functions in Python."""
     return str(request.param)
 
 

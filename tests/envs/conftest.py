@@ -79,6 +79,6 @@ class Replicas:
 
 
 @pytest.fixture
-def replicas_of(backend: str) -> Callable[..., Replicas]:
-    """Give ``replicas_of(env, num_envs=1, **arguments_of_the_wrapper)`` for each backend."""
-    return lambda env, num_envs=1, **kwargs: Replicas(env, backend, num_envs, **kwargs)
+def replicas_of(python_backend: str) -> Callable[..., Replicas]:
+    """Give ``replicas_of(env, num_envs=1, **arguments_of_the_wrapper)`` for each backend that runs Python kernels."""
+    return lambda env, num_envs=1, **kwargs: Replicas(env, python_backend, num_envs, **kwargs)

@@ -100,17 +100,17 @@ def test_defaults_are_those_registered_in_gymnasium(name):
 
 @pytest.mark.parametrize("others", [False, True], ids=["as_registered", "other_constants"])
 @pytest.mark.parametrize("name", REGISTERED)
-def test_steps_agree_with_gymnasium(name, others, backend):
+def test_steps_agree_with_gymnasium(name, others, python_backend):
     env, case = wd.make(name, **(OTHER_CONSTANTS[name] if others else {})), CASES[name]
-    found = compare(env, case, 5000, whole_episodes=False, replicas=20, seed=1, backend=backend)
+    found = compare(env, case, 5000, whole_episodes=False, replicas=20, seed=1, backend=python_backend)
     assert found.largest <= case.step_tolerance and not found.wrong_ends
     assert found.steps >= 5000 and found.episodes >= 10
 
 
 @pytest.mark.parametrize("name", [name for name in REGISTERED if CASES[name].episode_tolerance is not None])
-def test_episodes_agree_with_gymnasium(name, backend):
+def test_episodes_agree_with_gymnasium(name, python_backend):
     case = CASES[name]
-    found = compare(wd.make(name), case, 10_000, whole_episodes=True, seed=2, backend=backend)
+    found = compare(wd.make(name), case, 10_000, whole_episodes=True, seed=2, backend=python_backend)
     assert found.largest <= case.episode_tolerance and not found.wrong_ends
     assert found.episodes >= 30
 
@@ -145,8 +145,8 @@ START_RANGES = {
 
 
 @pytest.mark.parametrize("name", START_RANGES)
-def test_start_states_are_uniform_and_new_in_every_episode(name, backend):
-    wrapper = wd.EnvWrapper(wd.make(name), 4000, backend, seed=5)
+def test_start_states_are_uniform_and_new_in_every_episode(name, python_backend):
+    wrapper = wd.EnvWrapper(wd.make(name), 4000, python_backend, seed=5)
     first = {array: wrapper.ctx[array].cpu().numpy().copy() for array in START_RANGES[name]}
     wrapper.reset()
     for array, (low, high) in START_RANGES[name].items():

@@ -28,10 +28,10 @@ TAGS = {
 @pytest.mark.parametrize("game", TAGS)
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
 def test_training_stays_on_the_device(
-    sections: Sections, trainer_of: TrainerOf, backend: str, game: str, algorithm: str
+    sections: Sections, trainer_of: TrainerOf, python_backend: str, game: str, algorithm: str
 ) -> None:
     overrides = [f"policy.{tag}.algorithm={algorithm}" for tag in TAGS[game]]
-    trainer = trainer_of(sections(game, TAGS[game], env_backend=backend), *overrides)
+    trainer = trainer_of(sections(game, TAGS[game], env_backend=python_backend), *overrides)
     before = [value.clone() for policy in trainer.policies.values() for value in policy.model.parameters()]
     for _ in range(2):  # the first update also makes what the others use again
         with wd.no_host_transfers(trainer.env.device):

@@ -39,6 +39,10 @@ class Walkers(wd.Environment):
 
     name = "walkers"
     step, observe = walk, look
+    cuda_twins = {  # noqa: RUF012
+        name: wd.cuda_kernel("twins/walkers.cu", name)
+        for name in ("walk", "look", "random_start", "start_near_the_end")
+    }
 
     def __init__(self, ring_length: int = 7, episode_length: int = 5, bonus: float = 0.5) -> None:
         self.ring_length, self.episode_length, self.bonus = ring_length, episode_length, bonus

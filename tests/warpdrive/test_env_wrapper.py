@@ -50,10 +50,10 @@ class Reference:
 def test_steps_agree_with_a_reference(walkers: Callable[..., Any], random_actions: Any, backend: str) -> None:
     env = EnvWrapper(walkers(), num_envs=20, env_backend=backend, seed=3)
     observations = env.reset()
-    starts = env.ctx["position"].numpy().copy()
+    starts = env.ctx["position"].cpu().numpy().copy()
     assert (starts == starts[0]).all()  # a pool of one: every replica starts the same way
     references = [Reference(starts[0], 7, 5, 0.5) for _ in range(20)]
-    np.testing.assert_array_equal(observations.numpy(), [reference.observe() for reference in references])
+    np.testing.assert_array_equal(observations.cpu().numpy(), [reference.observe() for reference in references])
     rng = np.random.default_rng(0)
     seen = {"terminated": 0, "truncated": 0}
     for _ in range(40):
@@ -61,14 +61,14 @@ def test_steps_agree_with_a_reference(walkers: Callable[..., Any], random_action
         observations, rewards, terminated, truncated, info = env.step(actions)
         for i, reference in enumerate(references):
             expected = reference.step(actions[i])
-            np.testing.assert_array_equal(observations[i].numpy(), expected["observations"])
-            np.testing.assert_array_equal(rewards[i].numpy(), expected["rewards"])
-            np.testing.assert_array_equal(env.ctx["active"][i].numpy(), expected["active"])
-            np.testing.assert_array_equal(env.ctx["visits"][i].numpy(), expected["visits"])
+            np.testing.assert_array_equal(observations[i].cpu().numpy(), expected["observations"])
+            np.testing.assert_array_equal(rewards[i].cpu().numpy(), expected["rewards"])
+            np.testing.assert_array_equal(env.ctx["active"][i].cpu().numpy(), expected["active"])
+            np.testing.assert_array_equal(env.ctx["visits"][i].cpu().numpy(), expected["visits"])
             assert (bool(terminated[i]), bool(truncated[i])) == (expected["terminated"], expected["truncated"])
             if expected["final"] is not None:
-                np.testing.assert_array_equal(info["final_observations"][i].numpy(), expected["final"])
-                np.testing.assert_allclose(info["episode_return"][i].numpy(), expected["return"])
+                np.testing.assert_array_equal(info["final_observations"][i].cpu().numpy(), expected["final"])
+                np.testing.assert_allclose(info["episode_return"][i].cpu().numpy(), expected["return"])
                 assert int(info["episode_length"][i]) == expected["length"]
             seen["terminated"] += expected["terminated"]
             seen["truncated"] += expected["truncated"]
@@ -127,8 +127,8 @@ def test_start_states_of_a_pool_are_all_used_and_kept_whole(walkers: Callable[..
     """Each of 20 start states is missed by 2000 draws with probability 0.95**2000 < 1e-44."""
     env = EnvWrapper(walkers(), 2000, backend, reset_pool_size=20)
     env.reset()
-    pool = {tuple(row) for row in env.ctx["pool.position"].numpy()}
-    assert {tuple(row) for row in env.ctx["position"].numpy()} == pool
+    pool = {tuple(row) for row in env.ctx["pool.position"].cpu().numpy()}
+    assert {tuple(row) for row in env.ctx["position"].cpu().numpy()} == pool
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "2048", "my game", "class"])
@@ -145,7 +145,7 @@ def test_two_environments_in_one_process_keep_their_own_kernels(walkers: Callabl
     long = EnvWrapper(walkers(ring_length=50, bonus=0.0), 2, backend)
     for env, bonus in ((short, 1.0), (long, 0.0), (short, 1.0)):
         _, rewards, *_ = env.step(np.ones((2, 3), np.int32))
-        np.testing.assert_array_equal(rewards.numpy(), env.ctx["position"].numpy() + bonus)
+        np.testing.assert_array_equal(rewards.cpu().numpy(), env.ctx["position"].cpu().numpy() + bonus)
 
 
 def test_saved_simulations_go_on_as_they_were(walkers: Callable[..., Any], random_actions: Any, backend: str) -> None:
@@ -172,15 +172,15 @@ def test_a_reset_kernel_draws_starts_on_the_device(walkers: Callable[..., Any], 
     environment = walkers()
     environment.reset = random_start
     env = EnvWrapper(environment, 1000, backend)
-    position = env.ctx["position"].numpy()
+    position = env.ctx["position"].cpu().numpy()
     shares = np.bincount(position.ravel(), minlength=7) / position.size
     assert np.abs(shares - 1 / 7).max() < 6 * np.sqrt(1 / 7 * 6 / 7 / position.size)
     np.testing.assert_array_equal(
-        env.ctx["observations"].numpy()[:, 0, :3], position.astype(np.float32) / np.float32(7)
+        env.ctx["observations"].cpu().numpy()[:, 0, :3], position.astype(np.float32) / np.float32(7)
     )
     before = position.copy()
     env.reset()
-    assert (before != env.ctx["position"].numpy()).any()
+    assert (before != env.ctx["position"].cpu().numpy()).any()
 
 
 def test_statistics_add_up(walkers: Callable[..., Any], random_actions: Any, backend: str) -> None:
@@ -189,15 +189,15 @@ def test_statistics_add_up(walkers: Callable[..., Any], random_actions: Any, bac
     episodes, terminations, lengths, returns = 0, 0, 0, np.zeros(3)
     for _ in range(30):
         _, _, terminated, truncated, info = env.step(random_actions(rng, 16))
-        done = (terminated | truncated).numpy()
+        done = (terminated | truncated).cpu().numpy()
         episodes += int(done.sum())
         terminations += int(terminated.sum())
-        lengths += int(info["episode_length"].numpy()[done].sum())
-        returns += info["episode_return"].numpy()[done].sum(axis=0)
+        lengths += int(info["episode_length"].cpu().numpy()[done].sum())
+        returns += info["episode_return"].cpu().numpy()[done].sum(axis=0)
     statistics = env.episode_statistics()
     assert (int(statistics["episodes"]), int(statistics["terminated"])) == (episodes, terminations)
     assert int(statistics["length"]) == lengths
-    np.testing.assert_allclose(statistics["return"].numpy(), returns, rtol=1e-5)
+    np.testing.assert_allclose(statistics["return"].cpu().numpy(), returns, rtol=1e-5)
     assert int(env.episode_statistics()["episodes"]) == 0
 
 
@@ -238,6 +238,7 @@ class ByTag(wd.Environment):
 
     name = "by_tag"
     step = step_by_tag
+    cuda_twins = {"step_by_tag": wd.cuda_kernel("twins/by_tag.cu", "step_by_tag")}  # noqa: RUF012
     num_agents, episode_length = 3, 100
 
     def __init__(self) -> None:
@@ -256,8 +257,8 @@ def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
     env = EnvWrapper(ByTag(), 2, backend)
     actions = {"pusher": np.array([[1, 2], [3, 0]], np.int32), "turner": np.array([[[2, 1]], [[0, 1]]], np.int32)}
     observations, rewards, *_ = env.step(actions)
-    np.testing.assert_array_equal(rewards.numpy(), [[1, 2, 21], [3, 0, 1]])
-    np.testing.assert_array_equal(observations["pusher"].numpy(), [[[1], [2]], [[3], [0]]])
+    np.testing.assert_array_equal(rewards.cpu().numpy(), [[1, 2, 21], [3, 0, 1]])
+    np.testing.assert_array_equal(observations["pusher"].cpu().numpy(), [[[1], [2]], [[3], [0]]])
     with pytest.raises(ActionError, match=r"'turnr', which does not exist. Did you mean 'turner'"):
         env.step({"pusher": actions["pusher"], "turnr": actions["turner"]})
     with pytest.raises(ActionError, match="actions_turner has the value 2 in component 1, expected 0 to 1"):
@@ -348,12 +349,12 @@ def misnames_a_parameter(positon, actions, rewards):
     ],
 )
 def test_kernel_functions_that_cannot_be_bound(
-    walkers: Callable[..., Any], backend: str, kernel: wd.Kernel, line: int, message: str
+    walkers: Callable[..., Any], python_backend: str, kernel: wd.Kernel, line: int, message: str
 ) -> None:
     environment = walkers()
     environment.step = kernel
     with pytest.raises(wd.KernelError, match=message) as caught:
-        EnvWrapper(environment, 2, backend)
+        EnvWrapper(environment, 2, python_backend)
     place = f"{__file__}:{kernel.source.tree.lineno + line - 1}"
     assert str(caught.value).startswith(place)
 

@@ -177,6 +177,7 @@ class Masked(wd.Environment):
 
     name = "masked"
     step = masked_step
+    cuda_twins = {"masked_step": wd.cuda_kernel("twins/masked.cu", "masked_step")}  # noqa: RUF012
     num_agents, episode_length = 2, 100
 
     def __init__(self) -> None:
@@ -233,6 +234,7 @@ class Movers(wd.Environment):
 
     name = "movers"
     step = move_step
+    cuda_twins = {"move_step": wd.cuda_kernel("twins/movers.cu", "move_step")}  # noqa: RUF012
 
     def __init__(self) -> None:
         self.num_agents, self.episode_length = 3, 100

@@ -67,6 +67,19 @@ def _best_backend(process_id: int) -> Backend:
     return _LOADERS["cpu"](process_id)
 
 
+def usable_backends() -> list[str]:
+    """Return the names of the backends that this machine can run; the CPU is the first."""
+
+    def is_usable(name: str) -> bool:
+        try:
+            load_backend(name)
+        except BackendError:
+            return False
+        return True
+
+    return [name for name in _LOADERS if is_usable(name)]
+
+
 @cache
 def _say(level: int, message: str) -> None:
     """Log a message, once."""

@@ -3,7 +3,7 @@
 Integers, flags and random numbers must be the same bit for bit, floats within a tolerance. Where a float decides on an
 integer (a pole that falls, the nearest of two neighbours, an action that is drawn), another rounding may decide
 otherwise. Such a decision is *doubtful* if the first backend does what the second one did once the floats before the
-step are changed by no more than the tolerance; every other difference is a mistake.
+step are changed by no more than the tolerance; every other difference is a mistake. With no tolerance, all are.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ TRIALS = 256
 """How many states within the tolerance are tried before a difference is a mistake."""
 SMALLEST_CHANGE = 2.0**-23
 """The trials change the floats by the tolerance at most, and by ever less down to this."""
+JUMP = 10.0
+"""A float that differs by fewer tolerances shows no decision: it is a mistake whatever the trials lead to."""
 ROLLOUT = 7
 """How many steps a rollout has, so that several are begun, at other times than episodes."""
 
@@ -125,7 +127,8 @@ def compare(
         for place in sorted(differs):
             outcome = {name: array[place] for name, array in outcomes[1].items()}
             given = {name: array[shared[place]] for name, array in inputs.items()}
-            is_doubtful = trials.lead_to(outcome, before[place], given, tolerance)
+            is_decision = max(gap[place] for gap in gaps.values()) > JUMP * tolerance
+            is_doubtful = tolerance > 0 and is_decision and trials.lead_to(outcome, before[place], given, tolerance)
             names = ", ".join(name for name, gap in gaps.items() if gap[place] > tolerance)
             told = f"replica {shared[place]}, step {number + 1}: {names}"
             (found.doubtful if is_doubtful else found.wrong).append(told)
@@ -233,7 +236,7 @@ class _Trials:
         return bool((np.max(gaps, axis=0) <= tolerance).any())
 
     def _changed(self, numbers: Array, tolerance: float) -> Array:
-        """Return the numbers, the same in all replicas, changed by the tolerance in the first and ever less in others."""
+        """Return the numbers changed at random: by the tolerance in the first replica, by ever less in the others."""
         sizes = np.geomspace(max(tolerance, SMALLEST_CHANGE), SMALLEST_CHANGE, TRIALS)
         changes = self.rng.uniform(-1, 1, numbers.shape) * sizes.reshape(-1, *[1] * (numbers.ndim - 1))
         changed: Array = (numbers + changes * np.maximum(1, np.abs(numbers))).astype(numbers.dtype)

@@ -1,0 +1,120 @@
+"""Every registered environment does the same on every backend, in other numbers, and however replicas are packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import warpdrive as wd
+from warpdrive.backends.interface import Backend, load_backend, usable_backends
+from warpdrive.checks.agreement import Agreement, Setting, compare
+from warpdrive.checks.environment import CheckingBackend
+from warpdrive.checks.findings import Report
+from warpdrive.environment import Environment, kernel_functions
+from warpdrive.envs.agreement import TOLERANCES, USUAL_TOLERANCE
+from warpdrive.errors import DefinitionError
+
+SHORT = {"episode_length": 17}
+OTHERS: dict[str, list[dict[str, Any]]] = {
+    "tag_gridworld": [
+        {**SHORT, "num_taggers": 2, "grid_length": 4, "random_starts": True, "seed": 3},
+        {**SHORT, "num_taggers": 6, "grid_length": 9, "use_full_observation": False},
+    ],
+    "tag_continuous": [
+        {**SHORT, "num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "tagging_distance": 0.1, "seed": 1},
+        {
+            **SHORT,
+            "num_taggers": 4,
+            "num_runners": 29,
+            "use_full_observation": False,
+            "num_other_agents_observed": 5,
+            "tagging_distance": 0.05,
+        },
+    ],
+    "cartpole": [{**SHORT, "gravity": 12.0, "push_force": 25.0}],
+    "acrobot": [{**SHORT, "gravity": 6.0}],
+    "mountain_car": [{**SHORT, "force": 0.02, "goal_position": 0.1}],
+    "continuous_mountain_car": [{**SHORT, "power": 0.02, "goal_position": 0.1}],
+    "pendulum": [{**SHORT, "length": 1.5}],
+}
+"""Configurations before that without any parameters, by the registered name. Short episodes, so that many end."""
+STEPS = 50
+DOUBTFUL_SHARE = 0.01
+"""How many decisions may fall otherwise, of all steps of a replica."""
+
+CONFIGURATIONS = {name: [*OTHERS.get(name, []), {}] for name in wd.registered_names()}
+
+
+def runs(environment: Environment, backend: Backend) -> bool:
+    try:
+        kernel_functions(environment, backend.language)
+    except DefinitionError:
+        return False
+    return True
+
+
+RUNNING = [
+    pytest.param(name, config, backend, id=f"{name}-{number}-{backend}")
+    for name, configs in CONFIGURATIONS.items()
+    for number, config in enumerate(configs)
+    for backend in usable_backends()
+    if runs(wd.make(name, **config), load_backend(backend))
+]
+"""All that can run here."""
+ON_OTHERS = [running for running in RUNNING if running.values[2] != "cpu"]
+FIRST = [running for running in RUNNING if "-0-" in running.id]
+"""Those of one configuration for each environment."""
+
+
+def maker(name: str, config: dict[str, Any]) -> Callable[[], Environment]:
+    return lambda: wd.make(name, **config)
+
+
+def assert_agrees(found: Agreement) -> None:
+    assert not found.wrong, f"{len(found.wrong)} differences in {found.steps} steps: {found.wrong[:5]}"
+    assert len(found.doubtful) <= DOUBTFUL_SHARE * found.steps, found.doubtful[:5]
+
+
+def assert_backends_agree(name: str, config: dict[str, Any], backend: str, sampled: bool) -> Agreement:
+    tolerance = TOLERANCES.get(name, USUAL_TOLERANCE)
+    settings = Setting("cpu", 40), Setting(backend, 40)
+    found = compare(maker(name, config), *settings, tolerance.step, STEPS, sampled=sampled, same_states=True)
+    assert_agrees(found)
+    if tolerance.episode is not None:
+        episodes = compare(maker(name, config), *settings, tolerance.episode, STEPS, sampled=sampled, same_states=False)
+        assert_agrees(episodes)
+    return found
+
+
+@pytest.mark.parametrize(("name", "config", "backend"), ON_OTHERS)
+def test_steps(name: str, config: dict[str, Any], backend: str) -> None:
+    found = assert_backends_agree(name, config, backend, sampled=False)
+    assert not config or found.episodes >= 40  # each replica ended episodes and began others
+
+
+@pytest.mark.parametrize(("name", "config", "backend"), [first for first in FIRST if first in ON_OTHERS])
+def test_sampled_and_recorded_steps(name: str, config: dict[str, Any], backend: str) -> None:
+    found = assert_backends_agree(name, config, backend, sampled=True)
+    assert not config or found.episodes >= 40
+
+
+@pytest.mark.parametrize("name", wd.registered_names())
+def test_python_agrees(name: str) -> None:
+    """The kernels as Python runs them, with the numbers that compiled kernels have, under the checks."""
+    config = CONFIGURATIONS[name][0]
+    report = Report()
+    settings = Setting("cpu", 6), Setting(CheckingBackend(report), 2, first_env=3)
+    tolerance = TOLERANCES.get(name, USUAL_TOLERANCE).step
+    found = compare(maker(name, config), *settings, tolerance, 20, sampled=True, same_states=True)
+    assert_agrees(found)
+    assert report.clean, report
+
+
+@pytest.mark.parametrize(("name", "config", "backend"), FIRST)
+def test_numbers_of_replicas(name: str, config: dict[str, Any], backend: str) -> None:
+    """A replica's bits do not depend on how many there are beside it: on a GPU, on how they are packed into blocks."""
+    settings = Setting(backend, 70), Setting(backend, 5, first_env=31)
+    found = compare(maker(name, config), *settings, 0.0, STEPS, sampled=True, same_states=False)
+    assert not found.wrong
