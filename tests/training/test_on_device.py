@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from lanes import Lanes
 
 import warpdrive as wd
+from warpdrive.backends.pycuda import ON_HOST_VARIABLE
 from warpdrive.errors import TrainingError
+from warpdrive.training.config import load_config
 from warpdrive.training.host_copy import HostCopy
-from warpdrive.training.trainer import Trainer
+from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
@@ -119,3 +122,36 @@ def test_what_arrives_late_and_is_not_finite_is_not_saved(
     monkeypatch.setattr(trainer, "update", breaking)
     with pytest.raises(TrainingError, match=r"became nan; the last good checkpoint is .*step_400"):
         trainer.train()
+
+
+def trained(env: wd.EnvWrapper, values: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """What two updates make of the policies, and the rollout after them."""
+    trainer = Trainer(env, values)
+    with wd.no_host_transfers(env.device):
+        for _ in range(2):
+            trainer.collect()
+            losses = trainer.update()
+    rollout = {name: value for name, value in vars(trainer.rollout).items() if isinstance(value, torch.Tensor)}
+    return {**losses, **rollout}
+
+
+def test_training_with_gpu_code_run_on_the_cpu(sections: Sections) -> None:
+    """Code for GPUs of numba.cuda, thread by thread: sampling, recording, agents that leave, advantages."""
+    values = {**sections("Leave", TAGS["Leave"]), "env": None}
+    game = make_env(load_config(sections("Leave", TAGS["Leave"]))).env
+    found, expected = (trained(wd.EnvWrapper(game, 20, b, reset_pool_size=50), values) for b in (Lanes(), "cpu"))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["cartpole", "tag_gridworld"])
+def test_training_with_cuda_c_on_the_host(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(ON_HOST_VARIABLE, "1")
+    tags = wd.make(name).policy_tags
+    policy = {tag: {"algorithm": "ppo", "minibatches": 2, "model": {"hidden": [8]}} for tag in tags}
+    values = {"trainer": {"train_batch_size": 320, "total_steps": 640}, "policy": policy}
+    found, expected = (
+        trained(wd.EnvWrapper(env_name=name, num_envs=10, env_backend=b), values) for b in ("pycuda", "cpu")
+    )
+    for key in ("actions", "terminated", "truncated"):
+        assert torch.equal(found[key], expected[key])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)

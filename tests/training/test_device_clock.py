@@ -1,0 +1,38 @@
+"""Durations by the clock of a device, here one whose events tell moments of our choice."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpdrive.training.device_clock import DeviceClock
+
+
+class FakeEvent:
+    """An event of a GPU, in milliseconds."""
+
+    moments = iter([5.0, 2005.0, 3000.0, 7000.0])
+
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self, stream: str) -> None:
+        assert stream == "stream of cuda:1"
+        self.moment = next(self.moments)
+
+    def elapsed_time(self, later: FakeEvent) -> float:
+        return later.moment - self.moment
+
+
+def test_on_a_gpu_events_tell_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream of {device}")
+    clock = DeviceClock(torch.device("cuda", 1))
+    spans = [(clock.now(), clock.now()), (clock.now(), clock.now())]
+    assert clock.mean_seconds(spans) == pytest.approx((2.0 + 4.0) / 2)
+
+
+def test_on_the_cpu_the_hosts_clock_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.perf_counter", iter([1.0, 3.5]).__next__)
+    clock = DeviceClock(torch.device("cpu"))
+    assert clock.mean_seconds([(clock.now(), clock.now())]) == 2.5
