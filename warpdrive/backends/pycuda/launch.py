@@ -74,6 +74,7 @@ class _Launch:
         self.kept: Any = None  # what the words point to
         self.before, self.after = torch.cuda.Event(), torch.cuda.Event()
         self.current_stream = pytorch.current_stream_of(device.index)
+        self.own_stream = _own_stream(device.index)  # now, for nothing may be made while a graph is captured
 
     def run(self) -> None:
         """Launch the kernel; do not wait for it.
@@ -86,7 +87,7 @@ class _Launch:
                 self._launch(None)
                 return
             current = torch.cuda.current_stream()
-            stream, same = _own_stream(self.device.index)
+            stream, same = self.own_stream
             self.before.record(current)
             same.wait_event(self.before)
             self._launch(stream)
