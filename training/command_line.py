@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from warpdrive import __version__
 from warpdrive.errors import WarpDriveError, nearest
 
-COMMANDS = ("train", "evaluate", "replay", "check", "envs", "init")
+COMMANDS = ("train", "evaluate", "replay", "check", "envs", "init", "doctor")
 TAKE_OVERRIDES = ("train", "check")
 MISTAKE, INTERRUPTED = 2, 130
 
@@ -83,12 +83,15 @@ examples:
   warpdrive envs tag_gridworld                what its parameters are
   warpdrive envs my_game.py:MyGame            one of your own"""
 
-
 INIT_EPILOG = """\
 examples:
   warpdrive init my_game                      writes my_game/my_game.py, test_my_game.py and my_game.yaml
 
 All three run as they are: hunters on a ring that learn to catch a runner. Change them into your own."""
+
+DOCTOR_EPILOG = """\
+Tells what to do where env_backend=numba or pycuda cannot be used on this machine, and what env_backend=auto is. It
+changes nothing, and needs no GPU. The exit code is 0."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -158,6 +161,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_envs(commands)
     _add_init(commands)
+    _add_doctor(commands)
     return parser
 
 
@@ -213,6 +217,11 @@ def _add_envs(commands: _Commands) -> None:
 def _add_init(commands: _Commands) -> None:
     parser = _add(commands, "init", "begin an environment of your own", INIT_EPILOG)
     parser.add_argument("name", metavar="<name>", help="what it is called: lower-case letters, digits and _")
+
+
+def _add_doctor(commands: _Commands) -> None:
+    parser = _add(commands, "doctor", "show versions, GPUs, and what each backend lacks on this machine", DOCTOR_EPILOG)
+    parser.add_argument("--json", action="store_true", help="print it as JSON, for programs to read")
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

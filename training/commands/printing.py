@@ -6,10 +6,12 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from warpdrive.environment import Environment
+if TYPE_CHECKING:  # importing it needs PyTorch, which may be what is broken
+    from warpdrive.environment import Environment
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""

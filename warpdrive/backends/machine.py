@@ -53,11 +53,15 @@ class CudaLibrary:
 
 @dataclass(frozen=True)
 class NvidiaDriver:
-    """The driver: the newest CUDA it supports (None: there is no driver), its GPUs, and why it does not work."""
+    """The driver: the newest CUDA it supports (None: there is no driver), its GPUs, and why it does not work.
+
+    ``release`` is its own version, where the system tells.
+    """
 
     cuda: tuple[int, int] | None = None
     gpus: tuple[Gpu, ...] = ()
     failure: str = ""
+    release: str | None = None
 
 
 @dataclass(frozen=True)
@@ -125,11 +129,21 @@ def _driver() -> NvidiaDriver:
     try:
         driver = the_driver()
         found = driver.version()
-        return NvidiaDriver(found, tuple(driver.gpus()))
+        return NvidiaDriver(found, tuple(driver.gpus()), release=_driver_release())
     except BackendError as error:
-        return NvidiaDriver(found, failure=str(error))
+        return NvidiaDriver(found, failure=str(error), release=_driver_release())
     except Exception as error:
         return NvidiaDriver(found, failure=f"{type(error).__name__}: {_first_line(error)}")
+
+
+def _driver_release() -> str | None:
+    """Return the driver's own version, as Linux tells it."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return None
+    found = re.search(r"\b\d{3,}\.\d+(\.\d+)?\b", text)
+    return found[0] if found else None
 
 
 def _cuda_library(name: str) -> CudaLibrary | None:

@@ -34,7 +34,7 @@ class Lack:
 
 def lacks(backend: str, machine: Machine, process_id: int = 0) -> list[Lack]:
     """Return what a backend lacks for the GPU that ``process_id`` uses. Empty: it can be used."""
-    return [] if backend == "cpu" else list(_LACKS[backend](machine, process_id))
+    return list(_LACKS[backend](machine, process_id))
 
 
 def gpu_of(process_id: int, machine: Machine) -> int:
@@ -48,6 +48,13 @@ def chosen(machine: Machine, process_id: int = 0) -> tuple[str, list[Lack]]:
     return ("cpu", missing) if missing else ("numba", [])
 
 
+def _cpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+    if machine.pytorch.failure:
+        yield Lack(f"PyTorch cannot be imported ({machine.pytorch.failure})", f"install it anew ({_GET_PYTORCH})")
+    if "numba" not in machine.packages:
+        yield Lack("numba is not installed", "pip install numba")
+
+
 def _gpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
     """Go through what PyTorch, the driver and the GPU lack."""
     pytorch, driver = machine.pytorch, machine.driver
@@ -55,9 +62,8 @@ def _gpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
         yield Lack(driver.failure)
     elif driver.cuda is None or not driver.gpus:
         yield Lack("the NVIDIA driver sees no GPU", "see whether nvidia-smi lists one")
-    if pytorch.failure:
-        yield Lack(f"PyTorch cannot be imported ({pytorch.failure})", f"install it anew ({_GET_PYTORCH})")
-    elif pytorch.cuda is None:
+    yield from _cpu_lacks(machine, process_id)
+    if not pytorch.failure and pytorch.cuda is None:
         yield Lack(
             f"PyTorch {pytorch.version} is built without CUDA",
             f"install one with CUDA ({_GET_PYTORCH})",
@@ -144,7 +150,11 @@ def _compiler_lacks(
         )
 
 
-_LACKS: dict[str, Callable[[Machine, int], Iterator[Lack]]] = {"numba": _numba_lacks, "pycuda": _pycuda_lacks}
+_LACKS: dict[str, Callable[[Machine, int], Iterator[Lack]]] = {
+    "cpu": _cpu_lacks,
+    "numba": _numba_lacks,
+    "pycuda": _pycuda_lacks,
+}
 
 
 def _command(*packages: str, machine: Machine, most: Version = (13, 0)) -> str:

@@ -128,8 +128,9 @@ def the_driver() -> Driver:
     try:
         return Driver(ctypes.CDLL(name))
     except OSError as error:
+        reason = f"{name} was not found" if "No such file" in str(error) else error
         raise DriverMissingError(
-            f"there is no NVIDIA driver ({error}): install that of the GPU (nvidia.com/drivers), or start the "
+            f"there is no NVIDIA driver ({reason}): install that of the GPU (nvidia.com/drivers), or start the "
             "container with the GPUs (docker run --gpus all)"
         ) from error
     except AttributeError as error:
