@@ -10,7 +10,6 @@ struct wd_dimensions {
 #define threadIdx (wd_dimensions{static_cast<unsigned int>(wd_agent()), 0u, 0u})
 #define blockIdx (wd_dimensions{static_cast<unsigned int>(wd_env()), 0u, 0u})
 #define blockDim (wd_dimensions{static_cast<unsigned int>(wd_num_agents()), 1u, 1u})
-#define gridDim gridDim_is_not_known_here__take_num_envs_as_a_parameter
 #define __syncthreads() wd_barrier()
 #define __syncthreads_count(condition) wd_barrier_count(condition)
 #define __syncthreads_or(condition) (wd_barrier_count(condition) > 0)

@@ -7,7 +7,7 @@ What is written is one translation unit, the same for a GPU and for the host but
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ import warpdrive.cuda_src
 from warpdrive.backends.pycuda.arguments import declarations, extents, view
 from warpdrive.backends.pycuda.cuda_kernel import CudaKernel
 from warpdrive.backends.pycuda.layout import Layout
+from warpdrive.backends.pycuda.refusals import check_text
 from warpdrive.backends.pycuda.signature import is_array, without_comments, without_functions
-from warpdrive.errors import nearest
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Barrier, Call, FusedStep, Fusion, When
 from warpdrive.kernels.kernel import DeviceFunction
@@ -96,7 +96,7 @@ def _source(
     ]
     for path, text in authors.items():
         kept = without_functions(text, called)
-        _check_indexing(kept, path, named_by_authors)
+        check_text(kept, path, named_by_authors)
         lines += [f'#line 1 "{_quoted(path)}"', kept]
     lines += [
         f'#line 1 "{GENERATED}"',
@@ -110,17 +110,6 @@ def _source(
     library = {str(path): path.read_text(encoding="utf-8") for path in sorted(LIBRARY.rglob("*")) if _is_header(path)}
     included = [*library.values(), *_local_files(authors).values()]
     return FusedSource(name, "\n".join(lines) + "\n", folders, tuple(included), authors)
-
-
-def _check_indexing(text: str, path: str, arrays: Collection[str]) -> None:
-    """Raise :class:`KernelError` where an index of an array is asked for that is no parameter."""
-    for number, line in enumerate(without_comments(text).splitlines(), start=1):
-        for function, name in re.findall(r"\b(wd_index|wd_extent)\s*\(\s*(\w+)\s*,", line):
-            if name not in arrays and not re.match(r"\s*#\s*define\b", line):
-                raise KernelError(
-                    f"{path}:{number}: {function}({name}, ...) goes by the names of a kernel function's array "
-                    f"parameters, and '{name}' is none of them.{nearest(name, arrays)}"
-                )
 
 
 def _is_header(path: Path) -> bool:

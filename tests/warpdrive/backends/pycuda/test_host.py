@@ -299,12 +299,13 @@ def test_numbers_and_constants_of_the_environment_are_passed(run):
     result = np.zeros((4, 1), np.float32)
     run(
         """
-        #include "doubled.h"
         #include <math.h>
+        #define AT(array, ...) array[wd_index(array, __VA_ARGS__)]  // of whatever array
+        WD_FUNCTION float doubled(float x) { return 2.0f * x; }
         WD_KERNEL void step(const float *table, float *result, int whole, float real, bool flag) {
             const int last = wd_extent(table, 1) - 1;
-            result[wd_env()] = doubled(table[wd_index(table, 1, last)]) + whole + real + (flag ? 100.0f : 0.0f);
-        }""".replace('#include "doubled.h"', "WD_FUNCTION float doubled(float x) { return 2.0f * x; }"),
+            result[wd_env()] = doubled(AT(table, 1, last)) + whole + real + (flag ? 100.0f : 0.0f);
+        }""",
         4,
         1,
         table=table,
@@ -386,7 +387,11 @@ def test_more_agents_than_a_block_has_threads_are_refused(run):
         ("    x[wd_index(z, 0)] = 1;", "wd_index(z, ...) goes by the names"),
         ("    x[wd_index(x, 0, 0, 0, 0)] = 1;", "more indices than the array has axes"),
         ("    x[0] = wd_extent(x, 0);", "num_envs"),
-        ("    x[0] = gridDim.x;", "num_envs"),
+        ("    x[0] = gridDim.x;", "'gridDim' is not known here: the number of replicas is a parameter, int num_envs"),
+        ("    extern __shared__ int y[];", "'extern __shared__' has no size here: WD_SHARED(type, name, size)"),
+        ("    x[0] = __shfl_down_sync(0xffffffffu, x[1], 1);", "'__shfl_down_sync' works on warps"),
+        ("    __syncwarp();", "'__syncwarp' works on warps"),
+        ("    x[wd_index(xx, 0)] = 1;", "'xx' is none of them. Did you mean 'x'?"),
         ("    x[0] = 1", "expected ';'"),
     ],
 )

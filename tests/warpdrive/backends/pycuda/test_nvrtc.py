@@ -149,7 +149,6 @@ def test_a_replica_has_a_block_where_its_author_declares_shared_variables(compil
         ("    x[wd_index(z, 0)] = 1;", "wd_index(z, ...) goes by the names"),
         ("    x[wd_index(x, 0, 0, 0, 0)] = 1;", "more indices than the array has axes"),
         ("    x[0] = wd_extent(x, 0);", "num_envs"),
-        ("    x[0] = gridDim.x;", "num_envs"),
     ],
 )
 def test_compile_errors_are_told_at_the_authors_line(compile_for, capability, line, message):
