@@ -85,7 +85,7 @@ def _source(
         for parameter in call.arguments
         if is_array(arguments[parameter])
     }
-    called = {call.function.name for call in fusion.calls() if isinstance(call.function, CudaKernel)}
+    kernels = [call.function for call in fusion.calls() if isinstance(call.function, CudaKernel)]
     lines = [
         f"#define WD_NUM_AGENTS {layout.agents}",
         f"#define WD_REPLICAS_PER_WARP {layout.replicas_per_warp}",
@@ -95,7 +95,7 @@ def _source(
         f'#include "{_quoted(str(LIBRARY / "author.cuh"))}"',
     ]
     for path, text in authors.items():
-        kept = without_functions(text, called)
+        kept = without_functions(text, {kernel.name for kernel in kernels if str(kernel.file) == path})
         check_text(kept, path, named_by_authors)
         lines += [f'#line 1 "{_quoted(path)}"', kept]
     lines += [
