@@ -47,7 +47,7 @@ def record_episode(
     env = EnvWrapper(
         trainer.env.env,
         num_envs=1,
-        env_backend=trainer.config.trainer.env_backend,
+        env_backend=trainer.env.backend,  # of the device where the models are
         seed=trainer.config.trainer.seed if seed is None else seed,
         auto_reset=False,  # the last state is part of the picture
     )

@@ -135,7 +135,7 @@ class Trainer:
         env = EnvWrapper(
             self.env.env,
             num_envs=min(num_episodes, MAX_REPLICAS),
-            env_backend=self.config.trainer.env_backend,
+            env_backend=self.env.backend,  # on the device where the models are
             seed=self.config.trainer.seed + _EVALUATION_SEED if seed is None else seed,
             reset_pool_size=self.config.trainer.reset_pool_size,
         )

@@ -11,10 +11,12 @@ import torch
 from lanes import Lanes
 
 import warpdrive as wd
+from warpdrive.backends.cpu import CpuBackend
 from warpdrive.backends.pycuda import ON_HOST_VARIABLE
 from warpdrive.errors import TrainingError
 from warpdrive.training.config import load_config
 from warpdrive.training.host_copy import HostCopy
+from warpdrive.training.replay import record_episode
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
@@ -155,3 +157,24 @@ def test_training_with_cuda_c_on_the_host(monkeypatch: pytest.MonkeyPatch, name:
     for key in ("actions", "terminated", "truncated"):
         assert torch.equal(found[key], expected[key])
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_evaluations_and_replays_run_where_the_policies_are(sections: Sections) -> None:
+    """Known mistake: where a Trainer is handed replicas, its configuration does not say on which backend they are."""
+
+    class Counting(CpuBackend):
+        bound = 0
+
+        def bind(self, *arguments: Any) -> Callable[[], None]:
+            self.bound += 1
+            return super().bind(*arguments)
+
+    values = sections()
+    backend = Counting()
+    trainer = Trainer(wd.EnvWrapper(make_env(load_config(values)).env, 20, backend), values)
+    before = backend.bound
+    trainer.evaluate(num_episodes=3)
+    assert backend.bound > before
+    before = backend.bound
+    record_episode(trainer)
+    assert backend.bound > before
