@@ -19,3 +19,4 @@ struct wd_dimensions {
 #define sinf(x) wd_sine(x)
 #define cosf(x) wd_cosine(x)
 #define tanf(x) wd_tangent(x)
+#define sincosf(x, sine, cosine) wd_sine_and_cosine(x, sine, cosine)

@@ -76,7 +76,11 @@ WD_FUNCTION float wd_turned_sine(float x, int turned) {
     return turned ? value : copysignf(1.0f, x) * value;
 }
 
-// Sine, cosine and tangent of x in radians: what sinf, cosf and tanf of authors are.
+// Sine, cosine and tangent of x in radians: what sinf, cosf, tanf and sincosf of authors are.
 WD_FUNCTION float wd_sine(float x) { return wd_turned_sine(x, 0); }
 WD_FUNCTION float wd_cosine(float x) { return wd_turned_sine(x, 1); }
 WD_FUNCTION float wd_tangent(float x) { return wd_sine(x) / wd_cosine(x); }
+WD_FUNCTION void wd_sine_and_cosine(float x, float *sine, float *cosine) {
+    *sine = wd_sine(x);
+    *cosine = wd_cosine(x);
+}

@@ -31,6 +31,8 @@ WD_KERNEL void sines(const float *x, float *out) {
     float *to = &out[wd_index(out, i)];
     to[0] = sinf(x[i]);
     to[1] = cosf(x[i]);
+    sincosf(x[i], &to[2], &to[3]);
+    to[4] = tanf(x[i]);
 }
 
 WD_KERNEL void places(long long *out) {

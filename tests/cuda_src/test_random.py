@@ -106,8 +106,12 @@ def test_draws_have_the_bits_of_the_cpu_backend(run_draws: Any) -> None:
 def test_sine_and_cosine(run_draws: Any, numbers: np.ndarray, units: int) -> None:
     x = numbers.astype(np.float32)
     x = np.append(x[np.isfinite(x)], np.float32(1.0))
-    out, of_numba = np.zeros((len(x), 2), np.float32), np.zeros((len(x), 2), np.float32)
-    run_draws("sines", len(x), 1, x=x, out=out)
+    results, of_numba = np.zeros((len(x), 5), np.float32), np.zeros((len(x), 2), np.float32)
+    run_draws("sines", len(x), 1, x=x, out=results)
+    out = np.ascontiguousarray(results[:, :2])
+    np.testing.assert_array_equal(results[:, 2:4], out)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(results[:, 4], out[:, 0] / out[:, 1])
     exact = np.stack([np.sin(x.astype(np.float64)), np.cos(x.astype(np.float64))], axis=1)
     unit = np.spacing(np.abs(exact.astype(np.float32))).astype(np.float64)
     assert (np.abs(out - exact) <= max(units, 1) * unit).all()
@@ -116,7 +120,7 @@ def test_sine_and_cosine(run_draws: Any, numbers: np.ndarray, units: int) -> Non
 
 
 def test_infinity_has_no_sine(run_draws: Any) -> None:
-    out = np.zeros((3, 2), np.float32)
+    out = np.zeros((3, 5), np.float32)
     run_draws("sines", 3, 1, x=np.array([np.inf, -np.inf, np.nan], np.float32), out=out)
     assert np.isnan(out).all()
 
