@@ -15,6 +15,7 @@ import warpdrive.cuda_src
 from warpdrive import episode_log, polynomials, random, recorder, resetter, sampler
 from warpdrive.backends.cpu import CpuBackend
 from warpdrive.backends.pycuda import PyCudaBackend
+from warpdrive.backends.pycuda.nvrtc import compile_fused
 from warpdrive.kernels.fusion import Barrier, Call, Fusion
 from warpdrive.kernels.kernel import DeviceFunction
 
@@ -34,16 +35,20 @@ def called(function: DeviceFunction, **names: str) -> Call:
 def run_both(monkeypatch: pytest.MonkeyPatch) -> RunBoth:
     """Give a function that calls functions of the library, with a barrier after each, in both languages.
 
-    It returns the arrays as the Python functions leave them, and as those in CUDA C do.
+    It returns the arrays as the Python functions leave them, and as those in CUDA C do, which GPUs take, too.
     """
     monkeypatch.setenv("WARPDRIVE_CUDA_ON_HOST", "1")
 
     def run_both(calls: Sequence[Call], arrays: Mapping[str, np.ndarray], times: int = 1) -> tuple[Arrays, Arrays]:
         steps = [step for call in calls for step in (call, Barrier())]
+        fusion = Fusion("library", tuple(arrays), steps)
+        for capability in ((8, 0), (9, 0)):
+            tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+            assert ".f64" not in compile_fused(fusion, tensors, ENVS, AGENTS, capability)[0].ptx
         outcomes = []
         for backend in (CpuBackend(), PyCudaBackend()):
             tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-            launch = backend.bind(Fusion("library", tuple(tensors), steps), tensors, ENVS, AGENTS)
+            launch = backend.bind(fusion, tensors, ENVS, AGENTS)
             for _ in range(times):
                 launch()
             outcomes.append({name: tensor.numpy() for name, tensor in tensors.items()})

@@ -13,6 +13,7 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.backends.numba_cuda.mathematics import sine
 from warpdrive.backends.pycuda import PyCudaBackend
+from warpdrive.backends.pycuda.nvrtc import compile_fused
 from warpdrive.kernels.fusion import Call, Fusion
 from warpdrive.random import initial_rng
 
@@ -56,6 +57,7 @@ def run_draws(monkeypatch: pytest.MonkeyPatch) -> Any:
         kernel = wd.cuda_kernel(DRAWS, name)
         arguments = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
         fusion = Fusion(name, kernel.parameters, [Call(kernel, kernel.parameters)])
+        assert ".f64" not in compile_fused(fusion, arguments, replicas, agents, (9, 0))[0].ptx
         PyCudaBackend().bind(fusion, arguments, replicas, agents)()
 
     return run
