@@ -37,6 +37,7 @@ def sections(tmp_path: Path) -> Callable[..., dict[str, Any]]:
                 "num_envs": 20,
                 "train_batch_size": 200,
                 "total_steps": 600,
+                "env_backend": "cpu",  # on a machine with a GPU, too: what is tested on one says so
                 "reset_pool_size": 50,
                 "seed": 0,
                 **trainer,
