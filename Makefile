@@ -2,27 +2,47 @@
 #
 #   make PYTHON=python3.12 ...          another interpreter
 #   make train ARGS="tag_gridworld trainer.num_envs=500"
+#
+# The targets gpu-test and gpu-benchmark are for a machine with a GPU, which need not have a network: they use its own
+# Python, with its PyTorch, and install what it lacks from wheels into .offline.
 
 PYTHON ?= python3
 ARGS ?= tag_gridworld
+WHEELS ?= wheels
+OPTIONS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 TYPECHECK := build/typecheck
+OFFLINE := .offline
+WITH_OFFLINE = PYTHONSAFEPATH=1 PYTHONPATH="$(CURDIR)/$(OFFLINE):$(CURDIR)/benchmarks" $(PYTHON)
 SOURCES_OF_THE_INSTALLATION := pyproject.toml setup.py constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help train test lint lint-style lint-types format install install-test install-lint clean distclean
+.PHONY: help train test gpu-wheels gpu-install gpu-test gpu-benchmark lint lint-style lint-types format install install-test install-lint clean distclean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 train: install  ## train the taggers of tag_gridworld, evaluate them, write an animation
 	@$(BIN)/warpdrive train $(ARGS)
 
 test: install-test  ## run the whole test suite
 	@$(BIN)/python -m pytest
+
+gpu-wheels: install-test  ## gather in wheels/ what a GPU machine without a network lacks (OPTIONS="--help")
+	@$(BIN)/python tools/gather_wheels.py --folder "$(WHEELS)" $(OPTIONS)
+
+gpu-test: gpu-install  ## on a GPU: run the tests that need one (PYTHON=python3 WHEELS=wheels)
+	@$(WITH_OFFLINE) -m pytest -m gpu --durations=10 $(OPTIONS)
+
+gpu-benchmark: gpu-install  ## on a GPU: measure everything, write benchmarks/results/<date>_<gpu>.json
+	@$(WITH_OFFLINE) benchmarks/gpu.py $(OPTIONS)
+
+gpu-install:
+	@$(PYTHON) -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else "make: the PyTorch of $(PYTHON) (%s) sees no GPU" % torch.__version__)'
+	@$(PYTHON) tools/install_offline.py --wheels "$(WHEELS)" --into $(OFFLINE)
 
 lint: lint-style lint-types  ## ruff, and mypy on the package as it is installed
 
@@ -70,5 +90,5 @@ clean:  ## remove what building and testing left behind (keeps .venv and runs)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-distclean: clean  ## the same, and remove .venv
-	rm -rf $(VENV)
+distclean: clean  ## the same, and remove .venv and .offline
+	rm -rf $(VENV) $(OFFLINE)

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 
+import torch
+
 
 def medians(candidates: Mapping[str, Callable[[], float]], rounds: int = 7) -> dict[str, float]:
     """Measure the candidates in turns (A B A B ...), so that a machine that changes speed is fair to all.
@@ -31,6 +33,32 @@ def rate(work: Callable[[], None], units: float, seconds: float = 1.0) -> float:
         work()
         calls += 1
     return calls * units / elapsed
+
+
+def seconds_per_call(work: Callable[[], object], device: torch.device, seconds: float = 0.5, rounds: int = 5) -> float:
+    """Return the median time of a call, over rounds of calls that begin and end with the device idle.
+
+    The first two calls warm up and are not counted. A round takes ``seconds / rounds``, and at least one call; where
+    calls take longer than that, there are as many rounds as fit in ``seconds``.
+    """
+
+    def timed(calls: int) -> float:
+        _wait(device)
+        start = time.perf_counter()
+        for _ in range(calls):
+            work()
+        _wait(device)
+        return (time.perf_counter() - start) / calls
+
+    timed(1)
+    estimate = timed(1)
+    calls = max(1, round(seconds / rounds / estimate))
+    return statistics.median(timed(calls) for _ in range(max(1, min(rounds, round(seconds / estimate)))))
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def machine() -> str:

@@ -1,0 +1,134 @@
+"""What `benchmarks/gpu.py` measures: workloads in the order of their importance, and what one row of results is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+CALLER, RECORDED, POLICIES, TRAINING = "step", "recorded step", "with policies", "training"
+KINDS = {
+    CALLER: "`env.step` with actions that lie on the device",
+    RECORDED: "`env.step_rollout`: uniformly random actions are sampled, and the step is recorded, in the same launch",
+    POLICIES: "the trainer's rollouts: policies act, the step samples from their outputs and is recorded",
+    TRAINING: "rollouts and updates, as the configuration says, in turns",
+}
+
+CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "cartpole": ("cartpole", {}),
+    "pendulum": ("pendulum", {}),
+    "tag_gridworld, 5 agents": ("tag_gridworld_published", {}),
+    "tag_gridworld, 1000 agents": ("tag_gridworld_published", {"num_taggers": 999, "use_full_observation": False}),
+    "tag_continuous, 110 agents": ("tag_continuous", {}),
+    "tag_continuous, 1000 agents": ("tag_continuous", {"num_taggers": 100, "num_runners": 900}),
+}
+"""By title: the run configuration, and parameters of the environment that differ from it."""
+
+IMPORTANCE: list[tuple[str, int]] = [
+    ("cartpole", 1_000_000),
+    ("tag_gridworld, 5 agents", 10_000),
+    ("tag_continuous, 1000 agents", 2_000),
+    ("tag_gridworld, 1000 agents", 2_000),
+    ("tag_gridworld, 5 agents", 100_000),
+    ("tag_continuous, 110 agents", 1_000),
+    ("pendulum", 1_000_000),
+    ("cartpole", 100_000),
+    ("tag_gridworld, 5 agents", 1_000),
+    ("tag_continuous, 110 agents", 10_000),
+    ("tag_continuous, 110 agents", 100),
+    ("cartpole", 10_000),
+    ("cartpole", 1_000),
+    ("pendulum", 100_000),
+    ("pendulum", 10_000),
+    ("pendulum", 1_000),
+]
+QUICK: list[tuple[str, int]] = [
+    ("cartpole", 500),
+    ("tag_gridworld, 5 agents", 100),
+    ("tag_continuous, 110 agents", 5),
+    ("pendulum", 50),
+]
+IN_CUDA_C = ("cartpole", "tag_gridworld", "tag_continuous")
+"""How the titles begin of what has kernel functions in CUDA C."""
+
+MOST_ROWS_IN_A_ROLLOUT = 1 << 24
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is measured together: replicas of an environment on a backend.
+
+    Attributes:
+        title: a key of ``CONFIGURATIONS``.
+        replicas: how many.
+        backend: as ``env_backend``, or ``"jax"``.
+        graphs: with and without CUDA graphs, in the order of measuring.
+    """
+
+    title: str
+    replicas: int
+    backend: str
+    graphs: tuple[bool, ...] = (False,)
+
+    @property
+    def expected(self) -> list[tuple[str, bool]]:
+        """The rows that come of it: what is measured, and whether as a CUDA graph."""
+        if self.backend == "jax":
+            return [(RECORDED, False)]
+        return [(kind, graph) for graph in self.graphs for kind in KINDS]
+
+
+@dataclass
+class Row:
+    """One measurement. ``limit`` is None where nothing is known of the bytes; a row has a rate or an ``error``."""
+
+    title: str
+    agents: int
+    replicas: int
+    backend: str
+    graph: bool
+    kind: str
+    steps_per_second: float | None = None
+    bytes_per_step: float | None = None
+    limit: float | None = None
+    error: str | None = None
+
+    @property
+    def share(self) -> float | None:
+        """The part of the limit that was reached."""
+        return self.steps_per_second / self.limit if self.steps_per_second and self.limit else None
+
+
+@dataclass
+class Setup:
+    """What a unit took before anything was measured; bytes are None where the device does not tell."""
+
+    title: str
+    replicas: int
+    backend: str
+    seconds_to_first_step: float | None = None
+    memory_reported: int | None = None
+    memory_used: int | None = None
+    memory_of_training: int | None = None
+    rollout_length: int | None = None
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+def units(backends: Sequence[str], *, quick: bool, on_gpu: bool) -> list[Unit]:
+    """Return what there is to measure, the most important first."""
+    return list(_units(QUICK if quick else IMPORTANCE, backends, (True, False) if on_gpu else (False,)))
+
+
+def _units(workloads: Iterable[tuple[str, int]], backends: Sequence[str], graphs: tuple[bool, ...]) -> Iterator[Unit]:
+    for title, replicas in workloads:
+        for backend in backends:
+            if backend == "jax":
+                if title == "cartpole":
+                    yield Unit(title, replicas, backend)
+            elif backend != "pycuda" or title.startswith(IN_CUDA_C):
+                yield Unit(title, replicas, backend, graphs)
+
+
+def rollout_length(replicas: int, agents: int) -> int:
+    """Return how many steps are recorded before an update: fewer of many replicas, so that they fit into memory."""
+    return max(4, min(32, MOST_ROWS_IN_A_ROLLOUT // (replicas * agents)))

@@ -1,0 +1,103 @@
+"""Install what this machine lacks from carried wheels, and WarpDrive itself, into a folder: no network is needed.
+
+    python tools/install_offline.py --wheels wheels --into .offline
+
+`make gpu-test` and `make gpu-benchmark` run it. Packages that the interpreter has already stay as they are, if their
+versions will do; nothing outside of the folder is touched, and no virtual environment is made. To use what was
+installed, `PYTHONPATH` begins with the folder, and `PYTHONSAFEPATH` is set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, distributions, version
+from pathlib import Path
+
+from pip._vendor.packaging.requirements import Requirement
+
+if sys.version_info < (3, 11):
+    raise SystemExit("the machine with the GPU needs Python 3.11 or newer: make PYTHON=python3.12 ...")
+
+import tomllib
+
+PROJECT = Path(__file__).parents[1]
+ALSO_NEEDED = ("pytest", "setuptools")
+"""What of the extra `test` is needed as well."""
+
+
+def main() -> None:
+    """Install, and say what came from where."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--wheels", type=Path, default=PROJECT / "wheels", help="the folder of wheels (wheels/)")
+    parser.add_argument("--into", type=Path, default=PROJECT / ".offline", help="the folder to fill (.offline/)")
+    options = parser.parse_args()
+    needed = requirements()
+    carried = [wheel for wheel in sorted(options.wheels.glob("*.whl")) if is_lacking(name_of(wheel), needed)]
+    shutil.rmtree(options.into, ignore_errors=True)
+    if carried:
+        install(options.into, *map(str, carried))
+    missing = [requirement for name, requirement in needed.items() if not _is_met(requirement, options.into)]
+    if missing:
+        raise SystemExit(
+            f"{sys.executable} lacks {', '.join(map(str, missing))}, and {options.wheels} has no wheel that will do. "
+            "Gather wheels where there is a package index (make gpu-wheels), and carry the folder here"
+        )
+    install(options.into, "--no-build-isolation", str(PROJECT))
+    print(f"installed into {options.into}: WarpDrive, {', '.join(map(name_of, carried)) or 'and nothing else'}")
+
+
+def requirements() -> dict[str, Requirement]:
+    """Return what WarpDrive and its tests need to run on this machine, by name."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = {plain(Requirement(text).name): Requirement(text) for text in project["dependencies"]}
+    for text in project["optional-dependencies"]["test"]:
+        if plain(Requirement(text).name) in ALSO_NEEDED:
+            found[plain(Requirement(text).name)] = Requirement(text)
+    return found
+
+
+def is_lacking(name: str, needed: dict[str, Requirement]) -> bool:
+    """Whether the interpreter has no package of this name, or one that WarpDrive cannot use."""
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return True
+    return name in needed and not needed[name].specifier.contains(found, prereleases=True)
+
+
+def _is_met(requirement: Requirement, folder: Path) -> bool:
+    """Whether the folder, or else the interpreter, has what is required."""
+    carried = [found.version for found in distributions(name=requirement.name, path=[str(folder)])]
+    try:
+        found = carried[0] if carried else version(requirement.name)
+    except PackageNotFoundError:
+        return False
+    return bool(requirement.specifier.contains(found, prereleases=True))
+
+
+def name_of(wheel: Path) -> str:
+    """Return the name of the package in a wheel."""
+    return plain(wheel.name.partition("-")[0])
+
+
+def plain(name: str) -> str:
+    """Return a package's name as it is compared."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def install(folder: Path, *what: str) -> None:
+    """Have pip put something into the folder, without an index and without what it needs."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
+    command += ["--no-index", "--no-deps", "--no-warn-conflicts", f"--target={folder}", "--upgrade", *what]
+    path = os.pathsep.join(filter(None, [str(folder.resolve()), os.environ.get("PYTHONPATH")]))
+    if subprocess.run(command, env={**os.environ, "PYTHONPATH": path}).returncode:
+        raise SystemExit(f"pip could not install into {folder}: {' '.join(what)}")
+
+
+if __name__ == "__main__":
+    main()
