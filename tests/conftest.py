@@ -30,11 +30,13 @@ def python_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what needs a GPU where there is none."""
-    import torch  # after the environment is set, above
-
-    if not torch.cuda.is_available():
-        for item in items:
-            if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+    """Mark what runs on a backend that uses the GPU; leave out what needs one where there is none."""
+    on_gpu = {name for name in usable_backends() if load_backend(name).device.type == "cuda"}
+    for item in items:
+        parameters = getattr(item, "callspec", None) and item.callspec.params
+        if parameters and on_gpu & {parameters.get("backend"), parameters.get("python_backend")}:
+            item.add_marker(pytest.mark.gpu)
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs a GPU"))

@@ -1,0 +1,54 @@
+"""What `make gpu-test` runs: tests marked gpu, and those of the backends that use a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+import pytest
+
+@pytest.fixture(params=["cpu", "numba", "pycuda"])
+def backend(request):
+    return request.param
+
+def test_of_a_backend(backend):
+    pass
+
+@pytest.mark.parametrize("python_backend", ["cpu", "numba"])
+def test_of_a_python_backend(python_backend):
+    pass
+
+@pytest.mark.gpu
+def test_that_says_so():
+    pass
+
+@pytest.mark.parametrize("name", ["numba"])
+def test_of_something_else(name):
+    pass
+"""
+
+
+def test_what_uses_the_gpu_is_run_there(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> None:
+    """With a stand-in for a GPU that numba's backend uses, while CUDA C runs on the host."""
+    pytester.makeconftest(
+        f"""
+        import importlib.util, sys, types
+        import pytest, torch
+        spec = importlib.util.spec_from_file_location("ours", {str(request.config.rootpath / "tests" / "conftest.py")!r})
+        ours = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(ours)
+        torch.cuda.is_available = lambda: True
+        ours.usable_backends = lambda: ["cpu", "numba", "pycuda"]
+        kinds = {{"cpu": "cpu", "numba": "cuda", "pycuda": "cpu"}}
+        ours.load_backend = lambda name: types.SimpleNamespace(device=torch.device(kinds[name]))
+        pytest_collection_modifyitems = ours.pytest_collection_modifyitems
+        """
+    )
+    pytester.makeini("[pytest]\nmarkers = gpu: needs a GPU")
+    pytester.makepyfile(TESTS)
+    result = pytester.runpytest_subprocess("-m", "gpu", "-v", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=3, deselected=4)
+    passed = [line.split("::")[1].split()[0] for line in result.outlines if " PASSED" in line]
+    assert passed == ["test_of_a_backend[numba]", "test_of_a_python_backend[numba]", "test_that_says_so"]
