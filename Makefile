@@ -16,11 +16,13 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 TYPECHECK := build/typecheck
 OFFLINE := .offline
+NOTEBOOKS := tests/test_tutorials.py tests/warpdrive/kernels/test_notebooks.py
 WITH_OFFLINE = PYTHONSAFEPATH=1 PYTHONPATH="$(CURDIR)/$(OFFLINE):$(CURDIR)/benchmarks" $(PYTHON)
 SOURCES_OF_THE_INSTALLATION := pyproject.toml setup.py constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help train test gpu-wheels gpu-install gpu-test gpu-benchmark lint lint-style lint-types format install install-test install-lint clean distclean
+.PHONY: help train test lint lint-style lint-types format install install-test install-lint clean distclean
+.PHONY: gpu-wheels gpu-install gpu-test gpu-benchmark
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +37,7 @@ gpu-wheels: install-test  ## gather in wheels/ what a GPU machine without a netw
 	@$(BIN)/python tools/gather_wheels.py --folder "$(WHEELS)" $(OPTIONS)
 
 gpu-test: gpu-install  ## on a GPU: run the tests that need one (PYTHON=python3 WHEELS=wheels)
-	@$(WITH_OFFLINE) -m pytest -m gpu --durations=10 $(OPTIONS)
+	@$(WITH_OFFLINE) -m pytest -m gpu $(NOTEBOOKS:%=--ignore=%) --durations=10 $(OPTIONS)
 
 gpu-benchmark: gpu-install  ## on a GPU: measure everything, write benchmarks/results/<date>_<gpu>.json
 	@$(WITH_OFFLINE) benchmarks/gpu.py $(OPTIONS)

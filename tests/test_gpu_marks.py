@@ -32,11 +32,12 @@ def test_of_something_else(name):
 
 def test_what_uses_the_gpu_is_run_there(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> None:
     """With a stand-in for a GPU that numba's backend uses, while CUDA C runs on the host."""
+    ours = str(request.config.rootpath / "tests" / "conftest.py")
     pytester.makeconftest(
         f"""
         import importlib.util, sys, types
         import pytest, torch
-        spec = importlib.util.spec_from_file_location("ours", {str(request.config.rootpath / "tests" / "conftest.py")!r})
+        spec = importlib.util.spec_from_file_location("ours", {ours!r})
         ours = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(ours)
         torch.cuda.is_available = lambda: True
