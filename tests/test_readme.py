@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from warpdrive.training.config import load_config
+from warpdrive.training.trainer import Trainer, make_env
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 
 
-def run_example(text, folder):
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+def run_example(text, folder, number=0):
+    example = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[number]
     # Kernels are read from their source, so the example has to be a file.
     path = folder / "example.py"
     path.write_text(example)
@@ -30,6 +33,14 @@ def test_the_example_runs(tmp_path):
     names = run_example(README, tmp_path)
     assert tuple(names["observations"].shape) == (1000, 3, 3)
     assert names["rewards"].any(), "in one of 1000 replicas a hunter has met the runner"
+
+
+def test_the_example_of_a_trained_policy_runs(tmp_path, monkeypatch):
+    config = load_config("cartpole", ["trainer.total_steps=2048", f"saving.folder={tmp_path / 'runs'}"])
+    Trainer(make_env(config), config).train()
+    monkeypatch.chdir(tmp_path)
+    names = run_example(README, tmp_path, number=1)
+    assert names["env"].observation_space.contains(names["observation"])
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))))

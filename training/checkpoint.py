@@ -1,7 +1,7 @@
 """Checkpoints: a folder that is there whole or not at all, and that notices damage.
 
 step_<n>/
-    manifest.json            format, configuration, versions, sizes and checksums of the files below
+    manifest.json            format, configuration, spaces, versions, sizes and checksums of the files below
     <tag>.safetensors        parameters of one policy
     trainer.pt               optimizers, counters, random states, the simulation (torch.load(weights_only=True))
 """
@@ -14,7 +14,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -29,7 +29,7 @@ from warpdrive import __version__
 from warpdrive.errors import CheckpointError
 from warpdrive.training.run_folder import find_run, write_whole
 
-_FORMAT = 1
+_FORMAT = 2
 _LATEST = "latest"
 
 
@@ -39,11 +39,13 @@ class Checkpoint:
 
     Attributes:
         config: the run configuration as a dictionary.
+        spaces: per policy tag that has a model, its ``observation`` and ``action`` space, see ``space_description``.
         models: per policy tag, the parameters by name.
         state: the rest of the trainer: tensors, numbers, strings, and lists and dictionaries of these.
     """
 
     config: dict[str, Any]
+    spaces: Mapping[str, Mapping[str, Any]]
     models: Mapping[str, Mapping[str, Tensor]]
     state: dict[str, Any]
 
@@ -67,6 +69,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             "format": _FORMAT,
             "config": checkpoint.config,
             "policies": list(checkpoint.models),
+            "spaces": checkpoint.spaces,
             "versions": _versions(),
             "git": _git_hash(),
             "files": {path.name: _fingerprint(path) for path in sorted(beside.iterdir())},
@@ -88,17 +91,25 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         CheckpointError: a file is missing or differs from what was written.
     """
     manifest = _read_manifest(folder)
-    for name, expected in manifest["files"].items():
-        path = folder / name
-        if not path.is_file():
-            raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(folder)}")
-        if _fingerprint(path) != expected:
-            raise CheckpointError(f"{path}: damaged, its checksum is not the one in manifest.json; {_advice(folder)}")
+    _check_files(folder, manifest, manifest["files"])
     return Checkpoint(
         config=manifest["config"],
+        spaces=manifest["spaces"],
         models={tag: load_file(folder / _model_file(tag)) for tag in manifest["policies"]},
         state=torch.load(folder / "trainer.pt", map_location="cpu", weights_only=True),
     )
+
+
+def read_models(folder: Path) -> Checkpoint:
+    """Read what policies need to act: a checkpoint without its ``state``.
+
+    Raises:
+        CheckpointError: a file is missing or differs from what was written.
+    """
+    manifest = _read_manifest(folder)
+    _check_files(folder, manifest, [_model_file(tag) for tag in manifest["policies"]])
+    models = {tag: load_file(folder / _model_file(tag)) for tag in manifest["policies"]}
+    return Checkpoint(config=manifest["config"], spaces=manifest["spaces"], models=models, state={})
 
 
 def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep_last: int) -> Path:
@@ -143,6 +154,15 @@ def _advice(folder: Path) -> str:
     return f"use another checkpoint of the run: {', '.join(others)}" if others else "train again, or restore a copy"
 
 
+def _check_files(folder: Path, manifest: Mapping[str, Any], names: Iterable[str]) -> None:
+    for name in names:
+        path = folder / name
+        if not path.is_file():
+            raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(folder)}")
+        if _fingerprint(path) != manifest["files"][name]:
+            raise CheckpointError(f"{path}: damaged, its checksum is not the one in manifest.json; {_advice(folder)}")
+
+
 def _fingerprint(path: Path) -> dict[str, Any]:
     content = path.read_bytes()
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
@@ -153,7 +173,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         made_by = manifest["format"]
-        complete = {"config", "policies", "files"} <= manifest.keys()
+        complete = {"config", "policies", "spaces", "files"} <= manifest.keys()
     except FileNotFoundError:
         raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(folder)}") from None
     except (OSError, ValueError, KeyError, TypeError):

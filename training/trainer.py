@@ -19,6 +19,7 @@ from warpdrive.training.policy import Policy
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.rollout_loop import RolloutLoop
 from warpdrive.training.sections import RandomConfig
+from warpdrive.training.space_description import describe_space
 from warpdrive.training.torch_threads import torch_threads
 from warpdrive.training.training_run import run_training
 
@@ -161,6 +162,13 @@ class Trainer:
         """All that is needed to go on from here as if nothing had happened."""
         return Checkpoint(
             config=self.config.model_dump(mode="json"),
+            spaces={
+                tag: {
+                    "observation": describe_space(self.env.observation_spaces[tag]),
+                    "action": describe_space(self.env.action_spaces[tag]),
+                }
+                for tag in self.policies
+            },
             models={tag: policy.model.state_dict() for tag, policy in self.policies.items()},
             state={
                 "updates": self.updates,

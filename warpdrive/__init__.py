@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.registry import registered_names as registered_names
     from warpdrive.rollout import Rollout as Rollout
     from warpdrive.training.replay import replay as replay
+    from warpdrive.training.trained_policy import TrainedPolicy as TrainedPolicy
+    from warpdrive.training.trained_policy import load_policy as load_policy
     from warpdrive.training.trainer import Trainer as Trainer
 
 __version__ = "0.1.0"
@@ -55,6 +57,8 @@ _HOME_OF = {
     "register": "warpdrive.registry",
     "registered_names": "warpdrive.registry",
     "Trainer": "warpdrive.training.trainer",
+    "TrainedPolicy": "warpdrive.training.trained_policy",
+    "load_policy": "warpdrive.training.trained_policy",
     "replay": "warpdrive.training.replay",
 }
 _MODULES = ("random", "testing")

@@ -22,6 +22,7 @@ from warpdrive.training.checkpoint import (
 def example(number: float = 1.0) -> Checkpoint:
     return Checkpoint(
         config={"name": "example", "trainer": {"num_envs": 2}},
+        spaces={"tagger": {"action": {"type": "Discrete", "n": 2, "start": 0}}},
         models={"tagger": {"weight": torch.full((2, 3), number)}, "red/blue": {"bias": torch.tensor([number])}},
         state={"updates": 3, "optimizers": {"tagger": {"state": {0: {"step": torch.tensor(1.0)}}, "groups": [1]}}},
     )
@@ -30,7 +31,7 @@ def example(number: float = 1.0) -> Checkpoint:
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "deep" / "one", example(0.1))
     found = read_checkpoint(tmp_path / "deep" / "one")
-    assert found.config == example().config
+    assert found.config == example().config and found.spaces == example().spaces
     assert torch.equal(found.models["tagger"]["weight"], torch.full((2, 3), 0.1))
     assert torch.equal(found.models["red/blue"]["bias"], torch.tensor([0.1]))
     assert found.state == example().state

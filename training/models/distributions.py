@@ -39,6 +39,17 @@ class Distribution(ABC):
                 longer, where other agents of the environment have more choices.
         """
 
+    @abstractmethod
+    def mode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The most probable actions, ``[..., parts]``: int64 choices, or float32 components of a Box.
+
+        Of equally probable choices the first, as the fused step takes; ``logits`` and ``mask`` as above.
+        """
+
+    @abstractmethod
+    def sample(self, logits: Tensor, generator: torch.Generator | None = None, mask: Tensor | None = None) -> Tensor:
+        """Actions drawn with ``generator``, of the shape and dtype of :meth:`mode`."""
+
 
 class Categorical(Distribution):
     """Independent choices, one or several; ``sizes`` says between how many. The logits of all stand side by side."""
@@ -51,9 +62,7 @@ class Categorical(Distribution):
         self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """See ``Distribution``. ``actions`` are of any integer dtype, ``[...]`` where there is one choice."""
-        if mask is not None:
-            # the most negative finite number: minus infinity would make 0 * log 0 a NaN in the entropy and its gradient
-            logits = logits.masked_fill(~mask[..., : logits.shape[-1]], torch.finfo(logits.dtype).min)
+        logits = _masked(logits, mask)
         if actions.dim() == logits.dim() - 1:
             actions = actions.unsqueeze(-1)
         log_prob = logits.new_zeros(logits.shape[:-1])
@@ -63,6 +72,19 @@ class Categorical(Distribution):
             log_prob = log_prob + log_p.gather(-1, actions[..., part : part + 1].long()).squeeze(-1)
             entropy = entropy - (log_p.exp() * log_p).sum(-1)
         return log_prob, entropy
+
+    def mode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See ``Distribution``."""
+        parts = _masked(logits, mask).split(self.sizes, dim=-1)
+        return torch.stack([part.argmax(dim=-1) for part in parts], dim=-1)
+
+    def sample(self, logits: Tensor, generator: torch.Generator | None = None, mask: Tensor | None = None) -> Tensor:
+        """See ``Distribution``."""
+        drawn = []
+        for part in _masked(logits, mask).split(self.sizes, dim=-1):
+            rows = torch.softmax(part, dim=-1).reshape(-1, part.shape[-1])
+            drawn.append(torch.multinomial(rows, 1, generator=generator).view(part.shape[:-1]))
+        return torch.stack(drawn, dim=-1)
 
 
 class Gaussian(Distribution):
@@ -79,6 +101,23 @@ class Gaussian(Distribution):
         deviation = (actions.reshape(mean.shape) - mean) * torch.exp(-log_std)
         log_prob = -(0.5 * deviation.square() + log_std + _HALF_LOG_TWO_PI).sum(-1)
         return log_prob, (log_std + 0.5 + _HALF_LOG_TWO_PI).sum(-1)
+
+    def mode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See ``Distribution``: the means, which may lie outside of the Box."""
+        return logits.chunk(2, dim=-1)[0]
+
+    def sample(self, logits: Tensor, generator: torch.Generator | None = None, mask: Tensor | None = None) -> Tensor:
+        """See ``Distribution``. What is drawn may lie outside of the Box."""
+        mean, log_std = logits.chunk(2, dim=-1)
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+        return mean + log_std.exp() * noise
+
+
+def _masked(logits: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return logits
+    # the most negative finite number: minus infinity would make 0 * log 0 a NaN in the entropy and its gradient
+    return logits.masked_fill(~mask[..., : logits.shape[-1]], torch.finfo(logits.dtype).min)
 
 
 def distribution_of(space: Space[object]) -> Distribution:

@@ -1,0 +1,62 @@
+"""Spaces as plain data, so that a checkpoint says what its policies see and do without their environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import Space, spaces
+
+from warpdrive.errors import CheckpointError, DefinitionError
+
+
+def describe_space(space: Space[Any]) -> dict[str, Any]:
+    """Return what JSON can hold and :func:`space_of` reads back to an equal space.
+
+    Raises:
+        DefinitionError: the space is none of Box, Discrete, MultiDiscrete, and Dict of these.
+    """
+    if isinstance(space, spaces.Box):
+        bounds = {"low": _numbers(space.low), "high": _numbers(space.high)}
+        return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype), **bounds}
+    if isinstance(space, spaces.Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist()}
+    if isinstance(space, spaces.Dict):
+        return {"type": "Dict", "spaces": {key: describe_space(part) for key, part in space.spaces.items()}}
+    raise DefinitionError(f"found the space {space}, expected Box, Discrete, MultiDiscrete or a Dict of these")
+
+
+def space_of(description: dict[str, Any]) -> Space[Any]:
+    """Return the space that :func:`describe_space` described.
+
+    Raises:
+        CheckpointError: it is of a kind that this version does not know.
+    """
+    kind = description["type"]
+    if kind == "Box":
+        shape, dtype = tuple(description["shape"]), np.dtype(description["dtype"])
+        low, high = (_array(description[bound], shape, dtype) for bound in ("low", "high"))
+        return spaces.Box(low, high, shape, dtype.type)
+    if kind == "Discrete":
+        return spaces.Discrete(description["n"], start=description["start"])
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(description["nvec"])
+    if kind == "Dict":
+        return spaces.Dict({key: space_of(part) for key, part in description["spaces"].items()})
+    raise CheckpointError(f"found a space of the type '{kind}', which this version of warpdrive does not know")
+
+
+def _numbers(bound: npt.NDArray[Any]) -> Any:
+    """Return one number where all are equal; infinity, which JSON lacks, as text."""
+    flat = bound.reshape(-1).tolist()
+    told = [number if np.isfinite(number) else str(number) for number in flat]
+    return told[0] if len(set(told)) == 1 else told
+
+
+def _array(told: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    numbers = told if isinstance(told, list) else [told]
+    array = np.array([float(number) if isinstance(number, str) else number for number in numbers], dtype)
+    return np.full(shape, array[0], dtype) if len(numbers) == 1 else array.reshape(shape)

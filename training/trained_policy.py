@@ -1,0 +1,167 @@
+"""A trained policy on its own: observations in, actions out, without its environment, its kernels or a GPU."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from gymnasium import Space, spaces
+from torch import Tensor
+
+from warpdrive.errors import ActionError, CheckpointError, nearest
+from warpdrive.training.checkpoint import find_checkpoint, read_models
+from warpdrive.training.models import build_model
+from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.distributions import distribution_of
+from warpdrive.training.sections import RandomConfig, RunConfig
+from warpdrive.training.space_description import space_of
+
+
+class TrainedPolicy:
+    """What a policy tag has learned, ready to act anywhere.
+
+    Args:
+        tag: the policy tag.
+        model: makes of observations what actions are drawn from.
+        observation_space: of one agent.
+        action_space: of one agent.
+        seed: of the actions that are sampled; None: others each time.
+    """
+
+    def __init__(
+        self,
+        tag: str,
+        model: ActorCritic,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        seed: int | None = None,
+    ) -> None:
+        assert observation_space.shape is not None and action_space.shape is not None
+        self.tag, self.model = tag, model.eval()
+        self.observation_space, self.action_space = observation_space, action_space
+        self.distribution = distribution_of(action_space)
+        self.device = next(model.parameters()).device
+        self._generator = torch.Generator(self.device)
+        if seed is None:
+            self._generator.seed()
+        else:
+            self._generator.manual_seed(seed)
+        self._bounds: tuple[Tensor, Tensor] | None = None
+        if isinstance(action_space, spaces.Box):
+            low, high = (torch.from_numpy(bound).to(self.device) for bound in (action_space.low, action_space.high))
+            self._bounds = low, high
+
+    @torch.no_grad()
+    def act(
+        self,
+        observations: npt.ArrayLike | Tensor,
+        deterministic: bool = False,
+        action_mask: npt.ArrayLike | Tensor | None = None,
+    ) -> Any:
+        """Choose an action for each observation.
+
+        Args:
+            observations: ``[..., *shape of an observation]``: one observation, or any number of them.
+            deterministic: take the most probable action instead of sampling.
+            action_mask: ``[..., choices]`` bool, False for choices that are not allowed; None: all are.
+
+        Returns:
+            Actions as the environment takes them: ``[...]`` int64 for Discrete, ``[..., n]`` int64 for MultiDiscrete,
+            ``[..., *shape]`` of the space's dtype for Box, clipped to it. A tensor on the policy's device where
+            ``observations`` is a tensor, else an array (one choice for one observation: a NumPy number).
+
+        Raises:
+            ActionError: ``observations`` or ``action_mask`` are of another shape than the policy was trained with.
+        """
+        seen = torch.as_tensor(observations, device=self.device)
+        leading = self._leading(seen)
+        logits = self.model.logits(seen.reshape((leading.numel(), *seen.shape[len(leading) :])))
+        mask = None if action_mask is None else self._checked_mask(action_mask, (*leading, logits.shape[-1]))
+        if deterministic:
+            actions = self.distribution.mode(logits, mask)
+        else:
+            actions = self.distribution.sample(logits, self._generator, mask)
+        actions = self._fitted(actions, leading)
+        return actions if isinstance(observations, Tensor) else actions.cpu().numpy()[()]
+
+    def _leading(self, seen: Tensor) -> torch.Size:
+        """Return the axes in front of those of one observation."""
+        shape = self.observation_space.shape
+        assert shape is not None
+        if len(shape) > seen.dim() or tuple(seen.shape[seen.dim() - len(shape) :]) != shape:
+            many = ", ".join(["n", *(str(length) for length in shape)])
+            raise ActionError(
+                f"policy '{self.tag}': found observations of shape {tuple(seen.shape)}, "
+                f"expected {shape} for one, or ({many}) for n of them"
+            )
+        return seen.shape[: seen.dim() - len(shape)]
+
+    def _checked_mask(self, action_mask: npt.ArrayLike | Tensor, expected: tuple[int, ...]) -> Tensor:
+        mask = torch.as_tensor(action_mask, device=self.device).bool()
+        if self._bounds is not None:
+            raise ActionError(f"policy '{self.tag}': found an action_mask, but {self.action_space} has no choices")
+        if tuple(mask.shape) != expected:
+            raise ActionError(
+                f"policy '{self.tag}': found an action_mask of shape {tuple(mask.shape)}, expected {expected}"
+            )
+        return mask.reshape(math.prod(expected[:-1]), expected[-1])
+
+    def _fitted(self, actions: Tensor, leading: torch.Size) -> Tensor:
+        assert self.action_space.shape is not None
+        actions = actions.reshape((*leading, *self.action_space.shape))
+        if self._bounds is None:
+            return actions
+        low, high = self._bounds
+        return torch.minimum(torch.maximum(actions, low), high).to(low.dtype)
+
+    def __repr__(self) -> str:
+        return f"TrainedPolicy('{self.tag}', {self.observation_space} -> {self.action_space})"
+
+
+def load_policy(
+    run_or_checkpoint: str | Path,
+    tag: str | None = None,
+    *,
+    device: str | torch.device = "cpu",
+    seed: int | None = None,
+) -> TrainedPolicy:
+    """Load one policy of a run, to act without its environment.
+
+    Args:
+        run_or_checkpoint: a run (its folder or name; then its latest checkpoint) or a checkpoint folder.
+        tag: the policy tag; None: the only one that was trained.
+        device: where it acts, as PyTorch names it.
+        seed: of the actions that are sampled; None: others each time.
+
+    Raises:
+        CheckpointError: there is no checkpoint, it is damaged, or it has no such policy.
+    """
+    folder = find_checkpoint(run_or_checkpoint)
+    checkpoint = read_models(folder)
+    config = RunConfig.model_validate(checkpoint.config)
+    tag = _chosen(tag, config, folder)
+    settings = config.policy[tag]
+    assert not isinstance(settings, RandomConfig)
+    observation_space, action_space = (space_of(checkpoint.spaces[tag][kind]) for kind in ("observation", "action"))
+    model = build_model(settings.model, observation_space, distribution_of(action_space), seed=0)
+    model.load_state_dict(dict(checkpoint.models[tag]))
+    return TrainedPolicy(tag, model.to(device), observation_space, action_space, seed)
+
+
+def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:
+    trained = [name for name, settings in config.policy.items() if not isinstance(settings, RandomConfig)]
+    if tag in trained:
+        return tag
+    if tag is None and len(trained) == 1:
+        return trained[0]
+    told = ", ".join(f"'{name}'" for name in trained) or "none"
+    if tag is None:
+        raise CheckpointError(f"{folder}: which policy? Give tag=...; trained were {told}")
+    if tag in config.policy:
+        raise CheckpointError(
+            f"{folder}: the agents of '{tag}' act at random, nothing was trained; trained were {told}"
+        )
+    raise CheckpointError(f"{folder}: there is no policy tag '{tag}'; trained were {told}.{nearest(tag, trained)}")
