@@ -125,7 +125,6 @@ class AdvantageEstimator:
         cls, rollout: Rollout, backend: Backend, agent_ids: Tensor, gamma: float, gae_lambda: float
     ) -> AdvantageEstimator:
         """Return an estimator of the advantages of some agents in a rollout; see the class."""
-        final = rollout.final_observations
         return cls(
             backend,
             agent_ids=agent_ids,
@@ -135,7 +134,7 @@ class AdvantageEstimator:
             terminated=rollout.terminated,
             truncated=rollout.truncated,
             final_slot=rollout.final_slot,
-            num_final=len(next(iter(final.values())) if isinstance(final, dict) else final),
+            num_final=rollout.num_final,
             active=rollout.active,
             still_active=rollout.still_active,
         )

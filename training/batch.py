@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from warpdrive.observations import Observations, mapped
 from warpdrive.rollout import Rollout
 from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.models.base import ActorCritic
@@ -20,7 +22,7 @@ class Batch:
     """Rows over time x replica x agent, in that order; every tensor's first axis is the row.
 
     Attributes:
-        observations: ``[rows, *observation_shape]``.
+        observations: ``[rows, *observation_shape]``, by key where the observation space is a Dict.
         actions: ``[rows]`` or ``[rows, parts]`` int32, or ``[rows, *shape]`` float32 as they were drawn.
         log_probabilities: ``[rows]`` float32, of the actions when they were sampled.
         values: ``[rows]`` float32, estimates from before the update.
@@ -30,7 +32,7 @@ class Batch:
         action_mask: ``[rows, choices]`` bool, or None.
     """
 
-    observations: Tensor
+    observations: Observations
     actions: Tensor
     log_probabilities: Tensor
     values: Tensor
@@ -41,7 +43,9 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The rows of ``index`` (int64), in its order."""
-        taken: dict[str, Any] = {name: None if rows is None else rows[index] for name, rows in vars(self).items()}
+        taken: dict[str, Any] = {
+            name: None if rows is None else mapped(itemgetter(index), rows) for name, rows in vars(self).items()
+        }
         return Batch(**taken)
 
     def mean(self, values: Tensor) -> Tensor:
@@ -63,14 +67,17 @@ def batch_of(rollout: Rollout, tag: str, model: ActorCritic, estimator: Advantag
         estimator: of the advantages in this rollout of the tag's agents, in the order of ``rollout.of(..., tag)``. The
             rows are partly its memory: its next launch overwrites them.
     """
-    observations = rollout.of("observations", tag).flatten(0, 2)
+    observations, final = (
+        mapped(lambda tensor: tensor.flatten(0, 2), rollout.of(name, tag))
+        for name in ("observations", "final_observations")
+    )
     _estimate(model, observations, estimator.values)
-    _estimate(model, rollout.of("final_observations", tag).flatten(0, 2), estimator.final_values)
+    _estimate(model, final, estimator.final_values)
     estimator.launch()
     values, advantages = estimator.values[:-1].flatten(), estimator.advantages.flatten()
     active = None if rollout.active is None else rollout.of("active", tag)
     return Batch(
-        observations=observations[: len(values)],
+        observations=mapped(itemgetter(slice(len(values))), observations),
         actions=rollout.of("actions", tag).flatten(0, 2),
         log_probabilities=rollout.of("log_probabilities", tag).flatten(),
         values=values,
@@ -81,7 +88,8 @@ def batch_of(rollout: Rollout, tag: str, model: ActorCritic, estimator: Advantag
     )
 
 
-def _estimate(model: ActorCritic, observations: Tensor, values: Tensor) -> None:
+def _estimate(model: ActorCritic, observations: Observations, values: Tensor) -> None:
     """Write the values of all observations, a part at a time."""
-    for rows, part in zip(observations.split(_ROWS_AT_ONCE), values.flatten().split(_ROWS_AT_ONCE), strict=True):
-        part.copy_(model.values(rows))
+    for number, part in enumerate(values.flatten().split(_ROWS_AT_ONCE)):
+        rows = slice(number * _ROWS_AT_ONCE, number * _ROWS_AT_ONCE + len(part))
+        part.copy_(model.values(mapped(itemgetter(rows), observations)))

@@ -10,7 +10,6 @@ from gymnasium import Space
 from torch import Tensor
 
 from warpdrive.backends.interface import Backend
-from warpdrive.errors import DefinitionError
 from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.rollout import Rollout
 from warpdrive.training.advantages import AdvantageEstimator
@@ -45,8 +44,6 @@ class Policy:
         seed: int,
     ) -> None:
         assert not isinstance(config, RandomConfig), "agents that act at random need no policy"
-        if not observation_space.shape:
-            raise DefinitionError(f"policy '{tag}': found the observation space {observation_space}, expected a Box")
         self.tag, self.config, self.backend = tag, config, backend
         device = backend.device
         self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)

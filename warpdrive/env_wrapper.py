@@ -15,11 +15,10 @@ from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, State, check_environment, kernel_functions, spaces_by_tag
 from warpdrive.errors import DefinitionError
 from warpdrive.fused_step import fuse_reset, fuse_step
+from warpdrive.observations import mapped
 from warpdrive.replica_arrays import make_replica_arrays, make_uniform
 from warpdrive.rollout import Rollout, make_record, of_agents
-from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
-
-Tensors = torch.Tensor | dict[str, torch.Tensor]
+from warpdrive.spaces import SpaceArray, action_arrays, nested, observation_arrays
 
 
 class EnvWrapper:
@@ -82,14 +81,14 @@ class EnvWrapper:
         self._launch_step: Callable[[], None] | None = None
         self.reset()
 
-    def reset(self) -> Tensors:
-        """Start an episode in every replica and return the first observations."""
+    def reset(self) -> Any:
+        """Start an episode in every replica and return the first observations, as :meth:`step` does."""
         for name in ("rewards", "terminated", "truncated"):
             self.ctx[name].zero_()
         self._launch_reset()
         return self._observations()
 
-    def step(self, actions: Any) -> tuple[Tensors, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Advance every replica by one step.
 
         Args:
@@ -97,7 +96,9 @@ class EnvWrapper:
                 and Box (float32); a tensor or an array, or a dict of them by tag where tags have spaces of their own.
 
         Returns:
-            Observations, rewards ``[num_envs, num_agents]``, terminated and truncated ``[num_envs]``, and a dict with
+            Observations ``[num_envs, num_agents, *shape]`` (a dict of them by tag where tags have spaces of their own,
+            by key where the space is a Dict), rewards ``[num_envs, num_agents]``, terminated and truncated
+            ``[num_envs]``, and a dict with
             ``final_observations``, and the ``episode_return`` ``[num_envs, num_agents]`` and ``episode_length``
             ``[num_envs]`` of the episode that each replica last ended. The tensors alias the device's arrays: the next
             step overwrites them.
@@ -113,21 +114,23 @@ class EnvWrapper:
             self._launch_step = fused.bind(self.backend, self.num_agents)
         self._launch_step()
         info = {
-            "final_observations": self._by_tag(self._observation_arrays, "final_"),
+            "final_observations": self._nested(self._observation_arrays, "final_"),
             "episode_return": self.ctx["episode.last_return"],
             "episode_length": self.ctx["episode.last_length"],
         }
         ctx = self.ctx
         return self._observations(), ctx["rewards"], ctx["terminated"], ctx["truncated"], info
 
-    def observations(self, tag: str) -> torch.Tensor:
-        """Return what the agents of a tag see now, ``[num_envs, agents of the tag, *shape]``.
+    def observations(self, tag: str) -> Any:
+        """Return what the agents of a tag see now, ``[num_envs, agents of the tag, *shape]``; of a Dict space by key.
 
         It aliases the device's array where their ids are contiguous or the tag has an array of its own; else it is a
         copy, made anew by each call.
         """
         seen = self._observations()
-        return seen[tag] if isinstance(seen, dict) else of_agents(seen, self._agents[tag], dim=1)
+        if isinstance(self.env.observation_space, dict):
+            return seen[tag]
+        return mapped(lambda tensor: of_agents(tensor, self._agents[tag], dim=1), seen)
 
     def logits(self, tag: str) -> torch.Tensor:
         """Return where a policy puts its outputs before a sampled step: ``[num_envs, agents of the tag, n]``, float32.
@@ -163,9 +166,9 @@ class EnvWrapper:
         record = make_record(self._binding, num_steps)
         fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=self.auto_reset)
         rollout = Rollout(
-            observations=self._by_tag(self._observation_arrays, "rollout."),
-            actions=self._by_tag(self._action_arrays, "rollout."),
-            final_observations=self._by_tag(self._observation_arrays, "rollout.final_"),
+            observations=self._nested(self._observation_arrays, "rollout."),
+            actions=self._nested(self._action_arrays, "rollout."),
+            final_observations=self._nested(self._observation_arrays, "rollout.final_"),
             log_probabilities=record["log_probabilities"],
             rewards=record["rewards"],
             terminated=record["terminated"],
@@ -178,7 +181,8 @@ class EnvWrapper:
             step=record["step"],
             context=self.ctx,
             agents=self._agents,
-            observation_names={tag: f"observations_{tag}" for tag in self.policy_tags},
+            by_tag=self._by_tag(),
+            seen=[(self.ctx[array.name], record[array.name]) for array in self._observation_arrays],
             launch=fused.bind(self.backend, self.num_agents),
         )
         self.ctx.discard(f"rollout.{name}" for name in record)
@@ -222,14 +226,17 @@ class EnvWrapper:
         """Free the device's memory."""
         self.ctx.close()
 
-    def _observations(self) -> Tensors:
-        return self._by_tag(self._observation_arrays, "")
+    def _observations(self) -> Any:
+        return self._nested(self._observation_arrays, "")
 
-    def _by_tag(self, arrays: list[SpaceArray], prefix: str) -> Tensors:
-        """Return the one tensor of all agents, or one by tag where the tags have arrays of their own."""
-        if len(arrays) == 1 and arrays[0].name in ("observations", "actions"):
-            return self.ctx[prefix + arrays[0].name]
-        return {array.name.partition("_")[2]: self.ctx[prefix + array.name] for array in arrays}
+    def _nested(self, arrays: list[SpaceArray], prefix: str) -> Any:
+        """Return the one tensor of all agents, or those by tag and by key."""
+        return nested(arrays, lambda array: self.ctx[prefix + array.name])
+
+    def _by_tag(self) -> list[str]:
+        """Return what of a rollout is a dict by tag."""
+        observed, acted = (isinstance(s, dict) for s in (self.env.observation_space, self.env.action_space))
+        return ["observations", "final_observations"] * observed + ["actions"] * acted
 
 
 def _check_counts(**counts: int) -> None:

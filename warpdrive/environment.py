@@ -197,11 +197,14 @@ def _check_space(title: str, attribute: str, given: Any, environment: Environmen
             f"{title}: {attribute} has the tags {sorted(given)}, policy_tags has {sorted(environment.policy_tags)}"
         )
     allowed: tuple[type, ...] = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete)
-    for space in spaces_by_tag(environment, given).values():
+    expected = "a Box, Discrete or MultiDiscrete space of gymnasium"
+    found = list(spaces_by_tag(environment, given).values())
+    if attribute == "observation_space":
+        found = [part for space in found for part in _parts(title, space)]
+        expected = f"{expected}, or a Dict of them"
+    for space in found:
         if not isinstance(space, allowed):
-            raise DefinitionError(
-                f"{title}: {attribute} is {space!r}, expected a Box, Discrete or MultiDiscrete space of gymnasium"
-            )
+            raise DefinitionError(f"{title}: {attribute} is {space!r}, expected {expected}")
         if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) and np.any(space.start != 0):
             raise DefinitionError(f"{title}: {attribute} is {space!r}: its values must start at 0")
         if attribute == "action_space" and isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim != 1:
@@ -211,3 +214,18 @@ def _check_space(title: str, attribute: str, given: Any, environment: Environmen
                 raise DefinitionError(f"{title}: {attribute} is {space!r}: a Box of actions must be float32")
             if not np.all(space.low < space.high):
                 raise DefinitionError(f"{title}: {attribute} is {space!r}: its bounds must differ in every component")
+
+
+def _parts(title: str, space: Any) -> list[Any]:
+    """Return the spaces of a Dict space, each of which has an array of its own, or the one space."""
+    if not isinstance(space, spaces.Dict):
+        return [space]
+    for key in space:
+        if not isinstance(key, str) or not f"_{key}".isidentifier():
+            raise DefinitionError(
+                f"{title}: observation_space has the key {key!r}, after which no array of a kernel can be named: use "
+                "letters, digits and _"
+            )
+    if not len(space):
+        raise DefinitionError(f"{title}: observation_space is an empty Dict")
+    return list(space.values())

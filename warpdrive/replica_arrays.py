@@ -74,6 +74,11 @@ def _reserved(environment: Environment, functions: KernelFunctions, start: State
         "timestep": ((), np.int32),
     }
     for array in (*observation_arrays(environment), *action_arrays(environment)):
+        if array.name in reserved:
+            raise DefinitionError(
+                f"{type(environment).__name__}: two observations would be called '{array.name}': rename a policy "
+                "tag or a key of a Dict space"
+            )
         reserved[array.name] = (array.shape, array.dtype)
     choices = max(sum(array.choices) for array in action_arrays(environment))
     optional: Shapes = {

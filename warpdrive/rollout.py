@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from warpdrive.binding import Binding, may_change
 from warpdrive.device_context import DeviceContext
+from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.spaces import action_arrays, observation_arrays
 
 _OPTIONAL = {"active": "active", "still_active": "active", "action_mask": "action_mask"}
@@ -21,7 +23,7 @@ class Rollout:
 
     Attributes:
         observations: ``[num_steps + 1, num_envs, num_agents, *shape]``: what the agents saw before each step, and after
-            the last; a dict by tag where tags have spaces of their own.
+            the last; a dict by tag where tags have spaces of their own, by key where the space is a Dict.
         actions: ``[num_steps, num_envs, num_agents(, n)]`` int32, or ``[num_steps, num_envs, num_agents, *shape]``
             float32 for Box: as they were drawn, while the environment gets them clipped to the Box; a dict by tag
             likewise.
@@ -37,9 +39,11 @@ class Rollout:
             where none was, also where the episode terminated in the same step.
         step: ``[1]`` int32: the step that is recorded next.
         steps_recorded: the same, known without asking the device.
+        by_tag: which of the above are dicts by tag.
+        seen: the tensors of what the agents see now, each with the one that it is recorded in.
     """
 
-    observations: torch.Tensor | dict[str, torch.Tensor]
+    observations: Observations
     actions: torch.Tensor | dict[str, torch.Tensor]
     log_probabilities: torch.Tensor
     rewards: torch.Tensor
@@ -48,13 +52,14 @@ class Rollout:
     active: torch.Tensor | None
     still_active: torch.Tensor | None
     action_mask: torch.Tensor | None
-    final_observations: torch.Tensor | dict[str, torch.Tensor]
+    final_observations: Observations
     final_slot: torch.Tensor
     step: torch.Tensor
     final_count: torch.Tensor
     context: DeviceContext
     agents: Mapping[str, torch.Tensor | slice]
-    observation_names: Mapping[str, str]
+    by_tag: Collection[str]
+    seen: Sequence[tuple[torch.Tensor, torch.Tensor]]
     launch: Callable[[], None]
     steps_recorded: int = 0
 
@@ -63,26 +68,29 @@ class Rollout:
         """The number of steps there is room for."""
         return self.rewards.shape[0]
 
+    @property
+    def num_final(self) -> int:
+        """The number of slots for final observations."""
+        return len(next(tensors(self.final_observations)))
+
     def begin(self) -> None:
         """Start again at step 0, from what the agents see now."""
         self.steps_recorded = 0
         self.step.zero_()
         self.final_count.zero_()
-        for name, tensor in self._observation_tensors():
-            tensor[0].copy_(self.context[name])
+        for present, recorded in self.seen:
+            recorded[0].copy_(present)
 
-    def of(self, name: str, tag: str) -> torch.Tensor:
+    def of(self, name: str, tag: str) -> Any:
         """Return a tensor by its attribute's name, restricted to the agents of a policy tag.
 
-        It is a view where the agents' ids are contiguous or the tag has a tensor of its own, else a copy.
+        It is a view where the agents' ids are contiguous or the tag has a tensor of its own, else a copy. Observations
+        are a dict of tensors where the tag's space is a Dict.
         """
-        tensor: torch.Tensor | dict[str, torch.Tensor] = getattr(self, name)
-        return tensor[tag] if isinstance(tensor, dict) else of_agents(tensor, self.agents[tag], dim=2)
-
-    def _observation_tensors(self) -> list[tuple[str, torch.Tensor]]:
-        if isinstance(self.observations, dict):
-            return [(self.observation_names[tag], tensor) for tag, tensor in self.observations.items()]
-        return [("observations", self.observations)]
+        found = getattr(self, name)
+        if name in self.by_tag:
+            return found[tag]
+        return mapped(lambda tensor: of_agents(tensor, self.agents[tag], dim=2), found)
 
 
 def of_agents(tensor: torch.Tensor, agents: torch.Tensor | slice, dim: int) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,19 @@ from warpdrive.environment import Environment
 
 @dataclass(frozen=True)
 class SpaceArray:
-    """One array of observations or actions: of all agents, or of the agents of one tag with a space of its own.
+    """One array of observations or actions.
 
-    ``shape`` is what follows ``num_envs``: the agents and one agent's shape.
+    Attributes:
+        name: what kernel functions call it.
+        path: the policy tag, where tags have spaces of their own, then the key, where that space is a Dict.
+        agents: whose it is: all, or those of the tag.
+        space: of one agent; of a Dict space, that of the key.
+        shape: what follows ``num_envs``: the agents and one agent's shape.
+        dtype: of the array.
     """
 
     name: str
+    path: tuple[str, ...]
     agents: tuple[int, ...]
     space: spaces.Space[Any]
     shape: tuple[int, ...]
@@ -42,7 +50,11 @@ class SpaceArray:
 
 
 def observation_arrays(environment: Environment) -> list[SpaceArray]:
-    """Return the arrays of observations: ``observations``, or ``observations_<tag>`` where tags have own spaces."""
+    """Return the arrays of observations.
+
+    ``observations``; ``observations_<tag>`` where tags have spaces of their own; and for each key of a Dict space one,
+    with ``_<key>`` at the end.
+    """
     return _arrays("observations", environment, environment.observation_space)
 
 
@@ -51,16 +63,32 @@ def action_arrays(environment: Environment) -> list[SpaceArray]:
     return _arrays("actions", environment, environment.action_space)
 
 
+def nested(arrays: Iterable[SpaceArray], value: Callable[[SpaceArray], Any]) -> Any:
+    """Return a value for each array as a user sees them: the one, or dicts by tag and by key."""
+    nest: dict[str, Any] = {}
+    for array in arrays:
+        if not array.path:
+            return value(array)
+        place = nest
+        for name in array.path[:-1]:
+            place = place.setdefault(name, {})
+        place[array.path[-1]] = value(array)
+    return nest
+
+
 def _arrays(name: str, environment: Environment, given: Any) -> list[SpaceArray]:
-    if isinstance(given, dict):
-        return [
-            _array(f"{name}_{tag}", tuple(int(agent) for agent in environment.policy_tags[tag]), space)
-            for tag, space in given.items()
-        ]
-    return [_array(name, tuple(range(environment.num_agents)), given)]
+    if not isinstance(given, dict):
+        return _of_space(name, (), tuple(range(environment.num_agents)), given)
+    return [
+        array
+        for tag, space in given.items()
+        for array in _of_space(name, (tag,), tuple(int(agent) for agent in environment.policy_tags[tag]), space)
+    ]
 
 
-def _array(name: str, agents: tuple[int, ...], space: spaces.Space[Any]) -> SpaceArray:
+def _of_space(name: str, path: tuple[str, ...], agents: tuple[int, ...], space: spaces.Space[Any]) -> list[SpaceArray]:
+    if isinstance(space, spaces.Dict):
+        return [array for key, part in space.items() for array in _of_space(name, (*path, key), agents, part)]
     shape = () if isinstance(space, spaces.Discrete) else tuple(space.shape or ())
     dtype: npt.DTypeLike = space.dtype if isinstance(space, spaces.Box) else np.int32
-    return SpaceArray(name, agents, space, (len(agents), *shape), np.dtype(dtype))
+    return [SpaceArray("_".join([name, *path]), path, agents, space, (len(agents), *shape), np.dtype(dtype))]

@@ -147,3 +147,40 @@ class Aim(wd.Environment):
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         return {"target": rng.uniform(-0.5, 0.5, 4).astype(np.float32)}
+
+
+@wd.kernel
+def spell_step(symbols, actions, rewards):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if actions[env, agent] == (symbols[env, agent, 0] + symbols[env, agent, 1]) % 3:
+        rewards[env, agent] += 1
+    symbols[env, agent, 0] = (symbols[env, agent, 0] + 1) % 3
+    symbols[env, agent, 1] = (symbols[env, agent, 1] + symbols[env, agent, 0]) % 3
+
+
+@wd.kernel
+def spell_observe(symbols, observations_picture, observations_number):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for x in range(2):
+        for y in range(2):
+            observations_picture[env, agent, x, y] = 255 * (2 * x + y == symbols[env, agent, 0])
+    observations_number[env, agent] = symbols[env, agent, 1]
+
+
+class Spell(wd.Environment):
+    """Agents see a picture of one number and, by another key, a second; they earn 1 by saying the sum modulo 3.
+
+    Either number alone says nothing about the sum.
+    """
+
+    name = "spell"
+    step, observe = spell_step, spell_observe
+
+    def __init__(self) -> None:
+        self.num_agents, self.episode_length = 3, 8
+        self.policy_tags = {"outer": [2, 0], "inner": [1]}
+        self.observation_space = spaces.Dict(picture=spaces.Box(0, 255, (2, 2), np.uint8), number=spaces.Discrete(3))
+        self.action_space = spaces.Discrete(3)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {"symbols": rng.integers(0, 3, (3, 2), dtype=np.int32)}

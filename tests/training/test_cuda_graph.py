@@ -111,13 +111,13 @@ def test_evaluations_are_captured_too(sections: Sections, trainer_of: TrainerOf)
 
 
 def looking(self: FullyConnected, observations: Tensor) -> Tensor:
-    outputs: Tensor = self.policy(self._flat(observations))
+    outputs: Tensor = self.policy(self.flatten(observations))
     return outputs if outputs.isfinite().all() else torch.zeros_like(outputs)
 
 
 def waiting(self: FullyConnected, observations: Tensor) -> Tensor:
     torch._C._cuda_synchronize()  # behind the back of whoever looks for it, so that the capture itself fails
-    outputs: Tensor = self.policy(self._flat(observations))
+    outputs: Tensor = self.policy(self.flatten(observations))
     return outputs
 
 

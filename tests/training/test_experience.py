@@ -17,7 +17,13 @@ from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
-TAGS = {"Echo": ("even", "odd"), "Leave": ("outer", "inner"), "Fuse": ("one", "others"), "Aim": ("aimer", "chooser")}
+TAGS = {
+    "Echo": ("even", "odd"),
+    "Leave": ("outer", "inner"),
+    "Fuse": ("one", "others"),
+    "Aim": ("aimer", "chooser"),
+    "Spell": ("outer", "inner"),
+}
 
 
 @pytest.fixture(params=list(TAGS))

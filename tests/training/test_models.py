@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from warpdrive.training.models import build_model
 from warpdrive.training.models.distributions import Categorical, Gaussian
+from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.sections import FullyConnectedConfig
 
 
@@ -21,6 +22,24 @@ def test_shapes_over_any_leading_axes_and_dtypes() -> None:
         logits, values = model(torch.ones(*leading, 3, 2, dtype=torch.int32))
         assert logits.shape == (*leading, 5) and values.shape == leading
         assert logits.dtype == values.dtype == torch.float32
+
+
+def test_what_keys_hold_is_flattened_and_put_side_by_side() -> None:
+    space = spaces.Dict(
+        picture=spaces.Box(0, 4, (2, 2), np.uint8), number=spaces.Discrete(3), pair=spaces.MultiDiscrete([5, 6])
+    )
+    flatten = Flatten(space, scale=True)
+    observations = {
+        "picture": torch.tensor([[[0, 1], [2, 4]]], dtype=torch.uint8),
+        "number": torch.tensor([2], dtype=torch.int32),
+        "pair": torch.tensor([[3, 5]], dtype=torch.int32),
+    }
+    parts = {"picture": [-1.0, -0.5, 0.0, 1.0], "number": [0.0, 0.0, 1.0], "pair": [3.0, 5.0]}
+    expected = [number for key in space for number in parts[key]]
+    assert flatten(observations).tolist() == [expected] and flatten.size == 9
+    model = build_model(FullyConnectedConfig(hidden=[8]), space, Categorical([5]), seed=0)
+    logits, values = model({key: tensor.expand(4, 3, *tensor.shape[1:]) for key, tensor in observations.items()})
+    assert logits.shape == (4, 3, 5) and values.shape == (4, 3)
 
 
 def test_no_hidden_layers_is_a_linear_model() -> None:

@@ -111,7 +111,7 @@ def test_a_model_that_looks_at_the_device_is_told_of_once(
     sections: Sections, trainer_of: TrainerOf, recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def looking(self: FullyConnected, observations: Tensor) -> Tensor:
-        outputs: Tensor = self.policy(self._flat(observations))
+        outputs: Tensor = self.policy(self.flatten(observations))
         return outputs if outputs.isfinite().all() else torch.zeros_like(outputs)
 
     monkeypatch.setattr(FullyConnected, "logits", looking)

@@ -69,6 +69,20 @@ def test_continuous_actions_are_learned_beside_discrete_ones(
     assert after.mean_return["aimer"] > -1.5 and after.mean_return["chooser"] > 7
 
 
+def test_what_lies_under_two_keys_is_learned_together(sections: Sections, trainer_of: TrainerOf) -> None:
+    """At random, and knowing one key alone, 8/3 of 8 are right. Not possible to fail by chance while the seed stays."""
+    values = sections("Spell", ("outer", "inner"), total_steps=45 * 1600, train_batch_size=1600, num_envs=100)
+    options = [
+        f"policy.{tag}.model.{key}" for tag in ("outer", "inner") for key in ("scale_observations=true", "hidden=[32]")
+    ]
+    trainer = trainer_of(values, *options)
+    before = trainer.evaluate(num_episodes=200)
+    trainer.train()
+    after = trainer.evaluate(num_episodes=200)
+    for tag in ("outer", "inner"):
+        assert before.mean_return[tag] < 4 and after.mean_return[tag] > 5
+
+
 def test_a_run_folder_is_complete(sections: Sections, trainer_of: TrainerOf) -> None:
     reports: list[UpdateReport] = []
     trainer = trainer_of(sections(), "saving.checkpoint_every=2", "saving.tensorboard=true")

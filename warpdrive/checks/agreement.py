@@ -21,6 +21,7 @@ from gymnasium import spaces
 from warpdrive.backends.interface import Backend
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
+from warpdrive.observations import tensors
 from warpdrive.rollout import Rollout
 from warpdrive.spaces import SpaceArray, action_arrays
 
@@ -198,11 +199,13 @@ class _Side:
             for name in _RECORDED:
                 if getattr(rollout, name) is not None:
                     at = step + 1 if name == "observations" else step
-                    found[f"recorded.{name}.{tag}"] = _host(rollout.of(name, tag)[at])[self.rows]
-            final = _host(rollout.of("final_observations", tag))[np.maximum(slots, 0), self.rows]
-            found[f"recorded.final_observations.{tag}"] = np.where(
-                (slots >= 0).reshape(-1, *[1] * (final.ndim - 1)), final, 0
-            )
+                    for number, tensor in enumerate(tensors(rollout.of(name, tag))):
+                        found[f"recorded.{name}.{tag}.{number}"] = _host(tensor[at])[self.rows]
+            for number, tensor in enumerate(tensors(rollout.of("final_observations", tag))):
+                final = _host(tensor)[np.maximum(slots, 0), self.rows]
+                found[f"recorded.final_observations.{tag}.{number}"] = np.where(
+                    (slots >= 0).reshape(-1, *[1] * (final.ndim - 1)), final, 0
+                )
         return found
 
 

@@ -1,0 +1,80 @@
+"""One vector of numbers of an observation, whatever its space."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from gymnasium import Space, spaces
+from torch import Tensor, nn
+
+from warpdrive.errors import DefinitionError
+from warpdrive.observations import Observations
+
+
+class Flatten(nn.Module):
+    """Makes a vector of an observation.
+
+    Args:
+        space: of one agent: a Box or MultiDiscrete is flattened, a Discrete becomes a unit vector, and what the keys of
+            a Dict hold is put side by side.
+        scale: whether numbers that a Box bounds are scaled from there to [-1, 1].
+
+    Attributes:
+        size: the length of the vector.
+    """
+
+    def __init__(self, space: Space[Any], scale: bool = False) -> None:
+        super().__init__()
+        is_dict = isinstance(space, spaces.Dict)
+        parts = dict(space.items()) if isinstance(space, spaces.Dict) else {"": space}
+        if scale and not any(isinstance(part, spaces.Box) for part in parts.values()):
+            raise DefinitionError(f"model.scale_observations: found the observation space {space}, expected a Box")
+        self.keys = list(parts) if is_dict else None
+        self.parts = nn.ModuleList(_FlatPart(part, scale) for part in parts.values())
+        self.size = sum(_size(part) for part in parts.values())
+
+    def forward(self, observations: Observations) -> Tensor:
+        """``[..., *shape]`` of any dtype, by key where the space is a Dict -> ``[..., size]`` float32."""
+        if self.keys is None:
+            flat: Tensor = self.parts[0](observations)
+            return flat
+        assert isinstance(observations, dict)
+        return torch.cat([part(observations[key]) for key, part in zip(self.keys, self.parts, strict=True)], dim=-1)
+
+
+class _FlatPart(nn.Module):
+    """The same of a space that is no Dict."""
+
+    offset: Tensor | None
+    scale: Tensor | None
+    values: Tensor | None
+
+    def __init__(self, space: Space[Any], scale: bool) -> None:
+        super().__init__()
+        self.dims = len(space.shape or ())
+        offset, factor = _bounds_to_one(space) if scale and isinstance(space, spaces.Box) else (None, None)
+        self.register_buffer("offset", offset, persistent=False)
+        self.register_buffer("scale", factor, persistent=False)
+        choices = torch.arange(int(space.n)) if isinstance(space, spaces.Discrete) else None
+        self.register_buffer("values", choices, persistent=False)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        if self.values is not None:
+            return (observations.unsqueeze(-1) == self.values).float()
+        leading = observations.shape[: observations.dim() - self.dims]
+        flat = observations.reshape(*leading, -1).float()
+        return flat if self.offset is None or self.scale is None else (flat - self.offset) * self.scale
+
+
+def _size(space: Space[Any]) -> int:
+    return int(space.n) if isinstance(space, spaces.Discrete) else math.prod(space.shape or ())
+
+
+def _bounds_to_one(space: spaces.Box) -> tuple[Tensor, Tensor]:
+    """Return what is to be subtracted from flat observations and what they are then multiplied by."""
+    low, high = (torch.from_numpy(bound.reshape(-1).astype("float32")) for bound in (space.low, space.high))
+    bounded = torch.isfinite(low) & torch.isfinite(high) & (low < high)
+    offset = torch.where(bounded, 0.5 * (low + high), 0.0)
+    return offset, torch.where(bounded, 2.0 / (high - low), 1.0)
