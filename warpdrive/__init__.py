@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.kernels.kernel import Kernel as Kernel
     from warpdrive.kernels.kernel import device_function as device_function
     from warpdrive.kernels.kernel import kernel as kernel
+    from warpdrive.recording import Recording as Recording
     from warpdrive.registry import make as make
     from warpdrive.registry import register as register
     from warpdrive.registry import registered_names as registered_names
@@ -53,6 +54,7 @@ _HOME_OF = {
     "HostTransferError": "warpdrive.host_transfers",
     "check_launch": "warpdrive.checks.launch",
     "debug": "warpdrive.checks.debugger",
+    "Recording": "warpdrive.recording",
     "make": "warpdrive.registry",
     "register": "warpdrive.registry",
     "registered_names": "warpdrive.registry",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from warpdrive.actions import checked_actions
 from warpdrive.backends.interface import Backend, load_backend
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, State, check_environment, kernel_functions, spaces_by_tag
+from warpdrive.episode_recorder import EpisodeRecorder, checked_replicas
 from warpdrive.errors import DefinitionError
 from warpdrive.fused_step import fuse_reset, fuse_step
 from warpdrive.observations import mapped
+from warpdrive.recording import Recording
 from warpdrive.replica_arrays import make_replica_arrays, make_uniform
 from warpdrive.rollout import Rollout, make_record, of_agents
 from warpdrive.spaces import SpaceArray, action_arrays, nested, observation_arrays
@@ -60,6 +62,7 @@ class EnvWrapper:
         if (env is None) == (env_name is None):
             raise DefinitionError("give EnvWrapper either an environment or env_name, not both and not neither")
         self.env = env if env is not None else registry.make(str(env_name), **(env_config or {}))
+        self.env_config = None if env_name is None else dict(env_config or {})
         check_environment(self.env)
         _check_counts(num_envs=num_envs, reset_pool_size=reset_pool_size)
         _check_within(1 << 64, seed=seed)
@@ -78,7 +81,7 @@ class EnvWrapper:
         functions = kernel_functions(self.env, self.backend.language)
         self._binding = make_replica_arrays(self.env, functions, self.ctx, seed, first_env, reset_pool_size)
         self._launch_reset = fuse_reset(self.env, self._binding).bind(self.backend, self.num_agents)
-        self._launch_step: Callable[[], None] | None = None
+        self._launch_step: dict[bool, Callable[[], None]] = {}  # by whether it resets what has ended
         self.reset()
 
     def reset(self) -> Any:
@@ -106,13 +109,7 @@ class EnvWrapper:
         Raises:
             ActionError: actions of the wrong shape or dtype, choices that do not exist, or numbers that are not finite.
         """
-        given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
-        for array in self._action_arrays:
-            self.ctx[array.name].copy_(given[array.name])
-        if self._launch_step is None:
-            fused = fuse_step(self.env, self._binding, sampled=False, auto_reset=self.auto_reset)
-            self._launch_step = fused.bind(self.backend, self.num_agents)
-        self._launch_step()
+        self._step(actions, self.auto_reset)
         info = {
             "final_observations": self._nested(self._observation_arrays, "final_"),
             "episode_return": self.ctx["episode.last_return"],
@@ -162,9 +159,12 @@ class EnvWrapper:
 
         Raises :class:`DefinitionError` where there is not enough memory.
         """
+        return self._allocate_rollout(num_steps, self.auto_reset)
+
+    def _allocate_rollout(self, num_steps: int, auto_reset: bool) -> Rollout:
         _check_counts(num_steps=num_steps)
         record = make_record(self._binding, num_steps)
-        fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=self.auto_reset)
+        fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=auto_reset)
         rollout = Rollout(
             observations=self._nested(self._observation_arrays, "rollout."),
             actions=self._nested(self._action_arrays, "rollout."),
@@ -214,6 +214,71 @@ class EnvWrapper:
             self.ctx[f"episode.{array}"].zero_()
         return statistics
 
+    def record(
+        self,
+        replicas: Iterable[int] | int = (0,),
+        act: Callable[[EnvWrapper], Any] | None = None,
+        *,
+        observations: bool = False,
+        logits: bool = False,
+        max_steps: int | None = None,
+        reset: bool = True,
+    ) -> Recording:
+        """Play an episode and return what chosen replicas did in it, from the first state to the last.
+
+        All replicas play, from a reset on, until the chosen ones have ended their episode. Then everything is put back:
+        the replicas are in the state they were in before, with the same random streams and logits. So the episode is
+        the one that ``env.reset()`` and steps would give, recording it again gives it again, and another one comes
+        after ``env.reset()``, or of another ``seed``.
+
+        Args:
+            replicas: which to record, in any order.
+            act: called with this EnvWrapper before each step. It writes to :meth:`logits`, of which the actions are
+                sampled, and returns None; or it returns the actions, as :meth:`step` takes them. None: sample from the
+                logits as they are, uniformly at random in a new EnvWrapper.
+            observations: whether the observations are recorded, too: those of many agents are far larger than a state.
+            logits: whether the logits of all policies are recorded, too.
+            max_steps: the recording ends after so many steps in any case; None: at the end of the longest episode.
+            reset: False: begin where the replicas are now.
+
+        Returns:
+            Arrays of all steps: :class:`warpdrive.Recording` has their shapes and dtypes, and what they hold where some
+            episodes end before others.
+
+        Raises:
+            DefinitionError: a replica that does not exist, or not enough memory.
+            ActionError: ``act`` returned actions that cannot be.
+        """
+        chosen = checked_replicas(replicas, self.num_envs)
+        if max_steps is not None:
+            _check_counts(max_steps=max_steps)
+        rollout = self._allocate_rollout(1, auto_reset=False)
+        before = self.ctx.save_state()
+        logits_before = {tag: self.logits(tag).clone() for tag in self.policy_tags}
+        try:
+            if reset:
+                self.reset()
+            start = self.ctx.save_state([0])
+            recorder = EpisodeRecorder(self, chosen, observations, logits)
+            recorder.read_state()
+            while not recorder.ended.all() and recorder.num_steps != max_steps:
+                actions = None if act is None else act(self)
+                if actions is None:
+                    rollout.begin()
+                    self.step_rollout(rollout)
+                else:
+                    self.ctx["sampler.log_probabilities"].zero_()
+                    self._step(actions, auto_reset=False)
+                recorder.read_step()
+                # No replica goes on after its end, which its kernels may not be made for.
+                ended = (self.ctx["terminated"] | self.ctx["truncated"]).nonzero().flatten()
+                self.ctx.load_state(start, ended)
+            return recorder.result()
+        finally:
+            self.ctx.load_state(before)
+            for tag, former in logits_before.items():
+                self.logits(tag).copy_(former)
+
     def state(self, env_index: int = 0) -> State:
         """Return one replica's arrays by name, copied to the host."""
         if not 0 <= env_index < self.num_envs:
@@ -225,6 +290,16 @@ class EnvWrapper:
     def close(self) -> None:
         """Free the device's memory."""
         self.ctx.close()
+
+    def _step(self, actions: Any, auto_reset: bool) -> None:
+        """Advance every replica by one step with the caller's actions."""
+        given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
+        for array in self._action_arrays:
+            self.ctx[array.name].copy_(given[array.name])
+        if auto_reset not in self._launch_step:
+            fused = fuse_step(self.env, self._binding, sampled=False, auto_reset=auto_reset)
+            self._launch_step[auto_reset] = fused.bind(self.backend, self.num_agents)
+        self._launch_step[auto_reset]()
 
     def _observations(self) -> Any:
         return self._nested(self._observation_arrays, "")
