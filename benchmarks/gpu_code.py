@@ -16,9 +16,9 @@ import torch
 
 import warpdrive as wd
 from warpdrive.backends.cuda.code import Capability, CudaCode
+from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.numba_cuda.compile import compile_kernel
 from warpdrive.backends.numba_cuda.fused import prepare
-from warpdrive.backends.numba_cuda.packing import Packing
 from warpdrive.backends.pycuda.nvrtc import compile_fused
 from warpdrive.kernels.fusion import Fusion
 

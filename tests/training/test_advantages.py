@@ -11,10 +11,10 @@ import torch
 from lanes import Lanes
 
 from warpdrive.backends.cpu import CpuBackend
+from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.interface import Backend
 from warpdrive.backends.numba_cuda.compile import compile_kernel
 from warpdrive.backends.numba_cuda.fused import prepare
-from warpdrive.backends.numba_cuda.packing import Packing
 from warpdrive.backends.pycuda import ON_HOST_VARIABLE, PyCudaBackend
 from warpdrive.backends.pycuda.nvrtc import compile_fused
 from warpdrive.kernels.fusion import Fusion

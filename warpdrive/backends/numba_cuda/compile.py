@@ -21,9 +21,9 @@ from warpdrive.backends.cpu.compile import infer_kept
 from warpdrive.backends.cpu.generate import generate_functions
 from warpdrive.backends.cuda.code import Capability, CudaCode
 from warpdrive.backends.cuda.linker import Resources, link
+from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.module_writer import GeneratedModule
 from warpdrive.backends.numba_cuda.generate import ENTRY, generate
-from warpdrive.backends.numba_cuda.packing import Packing
 from warpdrive.backends.numba_cuda.parameters import Parameter
 from warpdrive.backends.origins import errors_at_their_origin
 from warpdrive.backends.slots import Slot

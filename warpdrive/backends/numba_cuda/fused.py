@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,14 @@ import numpy as np
 import torch
 
 from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for
+from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.numba_cuda.parameters import Parameter
-from warpdrive.kernels.dtypes import dtype_text
+from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.lowering import ResolvedKernel
+
+SHARED_BYTES = 48 * 1024
+"""Shared memory that a block has on every GPU without asking for more (CUDA programming guide)."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,13 @@ def prepare(kernel: Kernel, arguments: Mapping[str, Any], replicas: int) -> Fuse
     parameters = [_parameter(name, arguments[name], replicas) for name in kernel.parameters if name not in baked]
     kinds = {parameter.name: parameter.kind for parameter in parameters}
     return FusedCode(resolved_for(kernel, baked, kinds), parameters)
+
+
+def packing_for(kernel: ResolvedKernel, agents: int) -> Packing:
+    """Return how replicas lie on a GPU: small ones share a block, unless their shared memory does not fit then."""
+    packing = Packing.of(agents)
+    shared = sum(math.prod(shape) * dtype_of(dtype).itemsize for shape, dtype in kernel.table.shared.values())
+    return packing if packing.replicas_per_block * shared <= SHARED_BYTES else Packing.alone(agents)
 
 
 def _parameter(name: str, value: Any, replicas: int) -> Parameter:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
+from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
 from warpdrive.backends.numba_cuda.adapter import CUDA, CudaAdapter
-from warpdrive.backends.numba_cuda.packing import Packing
 from warpdrive.backends.numba_cuda.parameters import Parameter
 from warpdrive.backends.slots import Slot, without_array_calls
 from warpdrive.kernels.errors import KernelError

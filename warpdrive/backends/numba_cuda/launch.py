@@ -12,8 +12,7 @@ import torch
 from warpdrive.backends.cuda.device import Device
 from warpdrive.backends.cuda.launch import Launch
 from warpdrive.backends.numba_cuda.compile import compile_kernel
-from warpdrive.backends.numba_cuda.fused import prepare
-from warpdrive.backends.numba_cuda.packing import Packing
+from warpdrive.backends.numba_cuda.fused import packing_for, prepare
 from warpdrive.backends.numba_cuda.parameters import Word, words_of
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.kernel import Kernel
@@ -34,7 +33,8 @@ def bind(
 
     Raises :class:`KernelError` for what cannot be compiled, and :class:`BackendError` for what cannot be loaded.
     """
-    fused, packing = prepare(kernel, arguments, replicas), Packing.of(agents)
+    fused = prepare(kernel, arguments, replicas)
+    packing = packing_for(fused.kernel, agents)
     code = compile_kernel(fused.kernel, fused.parameters, packing, device.gpu.capability)
     there = {name: to_device(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
     numbers = {p.name: dtype_of(p.kind.dtype) for p in fused.parameters if p.kind.rank is None}

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import warpdrive.cuda_src
+from warpdrive.backends.cuda.packing import MOST_THREADS, Packing
 from warpdrive.backends.pycuda.arguments import declarations, extents, view
 from warpdrive.backends.pycuda.cuda_kernel import CudaKernel
-from warpdrive.backends.pycuda.layout import Layout
 from warpdrive.backends.pycuda.refusals import check_text
 from warpdrive.backends.pycuda.signature import is_array, without_comments, without_functions
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Barrier, Call, FusedStep, Fusion, When
 from warpdrive.kernels.kernel import DeviceFunction
+from warpdrive.kernels.language import WARP
 
 LIBRARY = Path(warpdrive.cuda_src.__file__).parent
 """The folder of the device library."""
@@ -50,15 +51,28 @@ class FusedSource:
     authors: Mapping[str, str]
 
 
-def device_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, layout: Layout) -> FusedSource:
+def packing_of(agents: int) -> Packing:
+    """Return how replicas of so many agents are packed.
+
+    Raises :class:`KernelError` for more than a block has threads.
+    """
+    if agents > MOST_THREADS:
+        raise KernelError(
+            f"a replica has {agents} agents: kernel functions in CUDA C run on a block of at most {MOST_THREADS} "
+            "threads, one for each agent; env_backend 'numba' and 'cpu' take any number"
+        )
+    return Packing.of(agents)
+
+
+def device_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, packing: Packing) -> FusedSource:
     """Write a fused kernel for a GPU. Raises :class:`KernelError` for what has no counterpart in CUDA C."""
     name = f"wd_{fusion.name}"
-    return _source(fusion, arguments, replicas, layout, name, [*_global_function(fusion, name, layout)])
+    return _source(fusion, arguments, replicas, packing, name, [*_global_function(fusion, name, packing)])
 
 
-def host_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, layout: Layout) -> FusedSource:
+def host_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, packing: Packing) -> FusedSource:
     """Write a fused kernel for the host. Raises as :func:`device_source` does."""
-    return _source(fusion, arguments, replicas, layout, f"wd_{fusion.name}", [*_host_functions(fusion)])
+    return _source(fusion, arguments, replicas, packing, f"wd_{fusion.name}", [*_host_functions(fusion)])
 
 
 def uses_raw_shared_memory(fusion: Fusion) -> bool:
@@ -72,7 +86,7 @@ def _source(
     fusion: Fusion,
     arguments: Mapping[str, Any],
     replicas: int,
-    layout: Layout,
+    packing: Packing,
     name: str,
     last_part: Sequence[str],
 ) -> FusedSource:
@@ -87,9 +101,9 @@ def _source(
     }
     kernels = [call.function for call in fusion.calls() if isinstance(call.function, CudaKernel)]
     lines = [
-        f"#define WD_NUM_AGENTS {layout.agents}",
-        f"#define WD_REPLICAS_PER_WARP {layout.replicas_per_warp}",
-        f"#define WD_WARPS_PER_BLOCK {layout.warps}",
+        f"#define WD_NUM_AGENTS {packing.agents}",
+        f"#define WD_REPLICAS_PER_WARP {packing.replicas_per_warp}",
+        f"#define WD_WARPS_PER_BLOCK {packing.threads // WARP if packing.replicas_per_warp else 1}",
         *(f'#include "{_quoted(str(LIBRARY / header))}"' for header in ["warpdrive.cuh", *headers]),
         *(f"typedef {extents(value, replicas)} wd_extents_of_{name};" for name, value in named_by_authors.items()),
         f'#include "{_quoted(str(LIBRARY / "author.cuh"))}"',
@@ -174,8 +188,8 @@ def _call(call: Call) -> str:
     return f"{_library_name(call.function)}({', '.join(f'wd_view_{name}(given)' for name in call.arguments)})"
 
 
-def _global_function(fusion: Fusion, name: str, layout: Layout) -> Iterator[str]:
-    yield f'extern "C" __global__ void __launch_bounds__({layout.threads}) {name}(const wd_arguments given) {{'
+def _global_function(fusion: Fusion, name: str, packing: Packing) -> Iterator[str]:
+    yield f'extern "C" __global__ void __launch_bounds__({packing.threads}) {name}(const wd_arguments given) {{'
     yield "    if (!wd_is_live(given.wd_num_replicas)) return;"
     yield from _statements(fusion.steps, "    ")
     yield "}"

@@ -19,8 +19,7 @@ from warpdrive.backends import cache
 from warpdrive.backends.cpu.workers import launch_on_all_cores, parts_of
 from warpdrive.backends.interface import BackendError
 from warpdrive.backends.pycuda.arguments import argument_bytes
-from warpdrive.backends.pycuda.generate import GENERATED, HOST_ENTRY, LIBRARY, FusedSource, host_source
-from warpdrive.backends.pycuda.layout import packed
+from warpdrive.backends.pycuda.generate import GENERATED, HOST_ENTRY, LIBRARY, FusedSource, host_source, packing_of
 from warpdrive.backends.pycuda.messages import compile_error
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Fusion
@@ -43,7 +42,7 @@ def bind_on_host(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, ag
     Raises :class:`KernelError` for what cannot be compiled, and :class:`BackendError` where there is no compiler. The
     function raises :class:`KernelError` where not all threads of a replica reach a barrier.
     """
-    source = host_source(fusion, arguments, replicas, packed(agents))
+    source = host_source(fusion, arguments, replicas, packing_of(agents))
     library = ctypes.CDLL(str(compile_for_host(source)))
     entry = ctypes.cast(getattr(library, HOST_ENTRY), ctypes.c_void_p).value
     assert entry is not None

@@ -50,11 +50,11 @@ def bind_on_gpu(
     Raises :class:`KernelError` for what cannot be compiled.
     """
     on_device = {name: _on_device(value, device) for name, value in arguments.items()}
-    code, layout = compile_fused(fusion, arguments, replicas, agents, torch.cuda.get_device_capability(device))
+    code, packing = compile_fused(fusion, arguments, replicas, agents, torch.cuda.get_device_capability(device))
     function = _load(device.index, code.image, code.name)
     words = argument_bytes(on_device, replicas)
     function.prepare([np.dtype((np.void, len(words)))])
-    launch = _Launch(function, (layout.blocks(replicas), 1), (layout.threads, 1, 1), words, device)
+    launch = _Launch(function, (packing.blocks(replicas), 1), (packing.threads, 1, 1), words, device)
     launch.kept = on_device
     return launch.run
 

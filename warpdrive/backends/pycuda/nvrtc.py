@@ -10,9 +10,16 @@ from typing import Any
 from warpdrive.backends import cache
 from warpdrive.backends.cuda.code import Capability, CudaCode
 from warpdrive.backends.cuda.linker import Resources, resources_in
+from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.interface import BackendError
-from warpdrive.backends.pycuda.generate import GENERATED, LIBRARY, FusedSource, device_source, uses_raw_shared_memory
-from warpdrive.backends.pycuda.layout import Layout, alone, packed
+from warpdrive.backends.pycuda.generate import (
+    GENERATED,
+    LIBRARY,
+    FusedSource,
+    device_source,
+    packing_of,
+    uses_raw_shared_memory,
+)
 from warpdrive.backends.pycuda.messages import compile_error
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Fusion
@@ -26,8 +33,8 @@ _TOO_MUCH_SHARED = "uses too much shared data"
 
 def compile_fused(
     fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int, capability: Capability
-) -> tuple[CudaCode, Layout]:
-    """Compile a fused kernel for a GPU, or find it in the cache; return also how its threads are laid out.
+) -> tuple[CudaCode, Packing]:
+    """Compile a fused kernel for a GPU, or find it in the cache; return also how its replicas are packed.
 
     Small replicas share blocks, unless their shared memory does not fit then, or is declared for the whole block.
 
@@ -35,15 +42,15 @@ def compile_fused(
         KernelError: with the author's file and line, for what cannot be compiled.
         BackendError: NVRTC is not installed, or does not know the GPU.
     """
-    layout = alone(agents) if uses_raw_shared_memory(fusion) else packed(agents)
+    packing = Packing.alone(agents) if uses_raw_shared_memory(fusion) else packing_of(agents)
     while True:
-        source = device_source(fusion, arguments, replicas, layout)
+        source = device_source(fusion, arguments, replicas, packing)
         try:
-            return compile_for_gpu(source, capability), layout
+            return compile_for_gpu(source, capability), packing
         except KernelError as error:
-            if _TOO_MUCH_SHARED not in str(error) or layout == alone(agents):
+            if _TOO_MUCH_SHARED not in str(error) or packing == Packing.alone(agents):
                 raise
-            layout = alone(agents)
+            packing = Packing.alone(agents)
 
 
 def compile_for_gpu(source: FusedSource, capability: Capability) -> CudaCode:

@@ -19,10 +19,10 @@ import torch
 from numba import cuda
 
 import warpdrive as wd
+from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.numba_cuda.compile import kept_by_threads
 from warpdrive.backends.numba_cuda.fused import prepare
 from warpdrive.backends.numba_cuda.generate import ENTRY, REPLICAS, generate
-from warpdrive.backends.numba_cuda.packing import Packing
 from warpdrive.kernels.fusion import Fusion
 from warpdrive.kernels.kernel import Kernel, device_function
 from warpdrive.kernels.lowering import lower

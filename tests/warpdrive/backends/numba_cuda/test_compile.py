@@ -9,9 +9,9 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.backends import cache
+from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.numba_cuda.compile import compile_kernel
-from warpdrive.backends.numba_cuda.fused import prepare
-from warpdrive.backends.numba_cuda.packing import Packing
+from warpdrive.backends.numba_cuda.fused import packing_for, prepare
 from warpdrive.backends.numba_cuda.parameters import words_of
 from warpdrive.kernels.errors import KernelError
 
@@ -119,3 +119,20 @@ def test_what_agents_beyond_1024_cannot_keep_is_told():
     assert compiled(keeps_a_view, x=torch.zeros(9, 30)).image
     with pytest.raises(KernelError, match="'row' is a view, a tuple or a record that is used after a barrier"):
         compiled(keeps_a_view, x=torch.zeros(9, 2000))
+
+
+@wd.kernel
+def shares_much(x):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    shared = cuda.shared.array((1024, 3), np.float32)
+    shared[agent, 0] = x[env, agent]
+    cuda.syncthreads()
+    x[env, agent] = shared[0, 0]
+
+
+def test_replicas_whose_shared_memory_fits_a_block_only_once_have_one_each():
+    fused = prepare(shares_much, {"x": torch.zeros(9, 5)}, 9)
+    packing = packing_for(fused.kernel, 5)
+    assert packing == Packing.alone(5) == Packing(5, 5)
+    assert compile_kernel(fused.kernel, fused.parameters, packing, (9, 0)).resources.shared_bytes == 1024 * 3 * 4
+    assert packing_for(prepare(scale, {"x": torch.zeros(9, 5), "factor": np.float32(2)}, 9).kernel, 5) == Packing.of(5)

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import warpdrive as wd
+from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.interface import BackendError
 from warpdrive.backends.pycuda import nvrtc
 from warpdrive.backends.pycuda.generate import LIBRARY
 from warpdrive.backends.pycuda.host import host_compiler
-from warpdrive.backends.pycuda.layout import Layout, alone, packed
 from warpdrive.backends.pycuda.nvrtc import compile_fused
 from warpdrive.kernels.errors import KernelError
 
@@ -41,36 +41,36 @@ class CompilingBackend:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("num_hunters", "layout"),
-    [(0, Layout(1, 32, 2)), (4, Layout(5, 6, 2)), (31, Layout(32, 1, 2)), (99, Layout(100, 0, 1))],
+    ("num_hunters", "packing"),
+    [(0, Packing(1, 64, 32)), (4, Packing(5, 64, 6)), (31, Packing(32, 64, 1)), (99, Packing(100, 100))],
 )
-def test_the_fused_steps_of_an_environment_compile(capability, num_hunters, layout):
+def test_the_fused_steps_of_an_environment_compile(capability, num_hunters, packing):
     backend = CompilingBackend(capability)
     wd.EnvWrapper(wd.make(RING, num_hunters=num_hunters), 1000, backend).allocate_rollout(8)
     assert [code.name for code, _ in backend.compiled] == ["wd_ring_reset", "wd_ring_step"]
     for code, found in backend.compiled:
-        assert found == layout
+        assert found == packing
         assert code.image[:4] == b"\x7fELF"
         assert f".target sm_{capability[0]}{capability[1]}" in code.ptx
         assert not re.search(r"\.f64\b", code.ptx)
         assert 8 < code.resources.registers <= 64
         assert code.resources.local_bytes == code.resources.spilled_bytes == 0
     # what a replica shares is there once for each replica of a block
-    assert backend.compiled[1][0].resources.shared_bytes == 4 * max(layout.replicas_per_warp * layout.warps, 1)
+    assert backend.compiled[1][0].resources.shared_bytes == 4 * packing.replicas_per_block
 
 
 @pytest.mark.parametrize("agents", [1, 2, 3, 5, 11, 16, 17, 31, 32])
 def test_every_agent_of_every_replica_is_one_thread(agents, tmp_path):
     """The functions that say which replica and agent a thread is, run on the host for all threads of a launch."""
-    layout, replicas = packed(agents), 101
+    packing, replicas = Packing.of(agents), 101
     program = tmp_path / "threads.cpp"
     program.write_text(
         f"""
         #define __device__
         #define __forceinline__ inline
         #define WD_NUM_AGENTS {agents}
-        #define WD_REPLICAS_PER_WARP {layout.replicas_per_warp}
-        #define WD_WARPS_PER_BLOCK {layout.warps}
+        #define WD_REPLICAS_PER_WARP {packing.replicas_per_warp}
+        #define WD_WARPS_PER_BLOCK {packing.threads // 32}
         static struct {{ unsigned int x; }} threadIdx, blockIdx;
         static void __syncwarp(unsigned int) {{}}
         static unsigned int __ballot_sync(unsigned int, int) {{ return 0; }}
@@ -88,8 +88,8 @@ def test_every_agent_of_every_replica_is_one_thread(agents, tmp_path):
     )
     look = ctypes.CDLL(str(tmp_path / "threads.so")).look
     seen, lanes, places = [], {}, {}
-    for block in range(layout.blocks(replicas)):
-        for thread in range(layout.threads):
+    for block in range(packing.blocks(replicas)):
+        for thread in range(packing.threads):
             found = np.zeros(5, np.int32)
             look(thread, block, found.ctypes.data_as(ctypes.c_void_p))
             live, env, agent, mask, place = found.tolist()
@@ -103,7 +103,7 @@ def test_every_agent_of_every_replica_is_one_thread(agents, tmp_path):
         assert sum(1 << lane for _, _, lane in threads) == mask
         assert len({(block, warp) for block, warp, _ in threads}) == 1
     assert all(len(replicas_there) == 1 for replicas_there in places.values())
-    assert max(place for _, place in places) < layout.replicas_per_warp * layout.warps
+    assert max(place for _, place in places) < packing.replicas_per_block
 
 
 def test_a_replica_has_a_block_where_its_shared_memory_needs_it(compile_for, tmp_path):
@@ -163,7 +163,7 @@ def test_compile_errors_are_told_at_the_authors_line(compile_for, capability, li
 def test_more_agents_than_a_block_has_threads_are_refused(compile_for):
     with pytest.raises(KernelError, match=r"3000 agents: .* at most 1024"):
         compile_for((9, 0), "WD_KERNEL void step(int *x) {}", 2, 3000, x=np.zeros((2, 3000), np.int32))
-    assert alone(1024).threads == packed(1024).threads == 1024
+    assert compile_for((9, 0), "WD_KERNEL void step(int *x) {}", 2, 1024, x=np.zeros((2, 1024), np.int32))
 
 
 def test_a_gpu_that_nvrtc_does_not_know_is_told(compile_for):

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from warpdrive.backends.numba_cuda.packing import Packing
+from warpdrive.backends.cuda.packing import Packing
 
 
 @pytest.mark.parametrize(
     ("agents", "expected"),
     [
-        (1, Packing(1, 128, 32)),
-        (5, Packing(5, 128, 6)),
-        (16, Packing(16, 128, 2)),
-        (17, Packing(17, 128, 1)),
-        (32, Packing(32, 128, 1)),
+        (1, Packing(1, 64, 32)),
+        (5, Packing(5, 64, 6)),
+        (16, Packing(16, 64, 2)),
+        (17, Packing(17, 64, 1)),
+        (32, Packing(32, 64, 1)),
         (33, Packing(33, 33)),
         (1024, Packing(1024, 1024)),
         (1025, Packing(1025, 544, rounds=2)),

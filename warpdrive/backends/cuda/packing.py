@@ -9,9 +9,9 @@ from warpdrive.kernels.language import WARP
 MOST_THREADS = 1024
 """Threads that a block has at most on every GPU (CUDA programming guide, technical specifications)."""
 
-PACKED_THREADS = 128
-"""Threads of a block into which several replicas are packed: few, so that small numbers of replicas spread over a GPU,
-and enough that the limit on resident blocks (32 per multiprocessor) does not leave threads unused."""
+WARPS = 2
+"""Warps of a block in which small replicas share warps: with two, as many blocks as a multiprocessor takes fill it (32
+of 64 threads), and few replicas spread over many multiprocessors."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,11 @@ class Packing:
     @staticmethod
     def of(agents: int) -> Packing:
         """Return the packing for replicas of so many agents."""
-        if agents <= WARP:
-            return Packing(agents, PACKED_THREADS, WARP // agents)
+        return Packing(agents, WARPS * WARP, WARP // agents) if agents <= WARP else Packing.alone(agents)
+
+    @staticmethod
+    def alone(agents: int) -> Packing:
+        """Return the packing in which each replica has a block for itself."""
         rounds = -(-agents // MOST_THREADS)
         if rounds == 1:
             return Packing(agents, agents)
