@@ -121,14 +121,19 @@ def _of_tensor(tensor: torch.Tensor) -> _Memory:
 def _of_interface(array: Any) -> _Memory:
     """Read the CUDA array interface, version 3 (numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html)."""
     given = array.__cuda_array_interface__
-    dtype, shape = np.dtype(given.get("descr") if _is_structured(given) else given["typestr"]), tuple(given["shape"])
+    dtype, shape = _dtype_of(array, given), tuple(given["shape"])
     address, readonly = given["data"]
     strides = given.get("strides") or tuple(_dense(shape, dtype.itemsize))
     return _Memory(dtype, shape, tuple(strides), address or 0, bool(readonly), dtype.itemsize)
 
 
-def _is_structured(interface: dict[str, Any]) -> bool:
-    return bool(interface["typestr"][1] == "V" and interface.get("descr"))
+def _dtype_of(array: Any, interface: dict[str, Any]) -> np.dtype[Any]:
+    """Return the dtype, of structured ones the array's own: what their interface says lacks names, or alignment."""
+    dtype = np.dtype(interface["typestr"])
+    own = getattr(array, "dtype", None)
+    if dtype.kind != "V" or not isinstance(own, np.dtype):
+        return dtype
+    return own
 
 
 def _dense(shape: Sequence[int], itemsize: int) -> Iterator[int]:

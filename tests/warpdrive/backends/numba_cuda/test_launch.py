@@ -207,6 +207,22 @@ def test_arguments_of_many_kinds(fake_gpu, compiled):
     assert widths_of(compiled[0]) == [8] * 13 + [4, 1, 8, 8]
 
 
+def test_records(fake_gpu, compiled):
+    @wd.kernel
+    def grow(records):
+        records[cuda.threadIdx.x].size += records[cuda.threadIdx.x].step
+
+    class Records(DeviceArray):
+        dtype = np.dtype([("size", np.float64), ("step", np.float32)], align=True)
+
+    fake_gpu.set(parameters=2)
+    records = np.zeros(4, Records.dtype)
+    grow[1, 4](Records(records))
+    assert words(launches(fake_gpu)[0]) == [records.ctypes.data, 4]
+    with pytest.raises(wd.KernelError, match="'records' of kernel 'grow' has dtype |V16"):
+        grow[1, 4](DeviceArray(records))
+
+
 def test_other_arguments_of_the_same_kinds_are_launched_as_they_are(fake_gpu, compiled):
     kernel = wd.kernel(scale.function)
     fake_gpu.set(parameters=5)
