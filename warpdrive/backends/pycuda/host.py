@@ -34,6 +34,7 @@ FLAGS = (
 """Contracted multiplications and additions would give other results than those of the other backends."""
 
 _TEXT_BYTES = 1020
+_LIBRARY = "fused_step.so"
 
 
 def bind_on_host(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int) -> Callable[[], None]:
@@ -43,7 +44,7 @@ def bind_on_host(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, ag
     function raises :class:`KernelError` where not all threads of a replica reach a barrier.
     """
     source = host_source(fusion, arguments, replicas, packing_of(agents))
-    library = ctypes.CDLL(str(compile_for_host(source)))
+    library = load_for_host(source)
     entry = ctypes.cast(getattr(library, HOST_ENTRY), ctypes.c_void_p).value
     assert entry is not None
     return _Launch(library, entry, argument_bytes(arguments, replicas), arguments, replicas).run
@@ -69,22 +70,28 @@ class _Launch:
             raise KernelError(text)
 
 
-def compile_for_host(source: FusedSource) -> Path:
+def load_for_host(source: FusedSource) -> ctypes.CDLL:
     """Return the shared library of a fused kernel, compiled now or found in the cache."""
     compiler = host_compiler()
     key = cache.key_of(source.text, *source.included, _version(compiler), platform.machine(), *FLAGS)
     with cache.ONE_AT_A_TIME:
-        library = cache.path(key, "fused_step.so")
-        if not library.is_file():
-            cache.discard(key)
-            cache.store(key, {library.name: _compile(compiler, source)})
-    return library
+        if cache.is_stored(key):
+            try:
+                return _load(key)
+            except OSError:  # what was stored is damaged
+                cache.discard(key)
+        cache.store(key, {_LIBRARY: _compile(compiler, source)})
+        return _load(key)
+
+
+def _load(key: str) -> ctypes.CDLL:
+    return ctypes.CDLL(str(cache.path(key, _LIBRARY)))
 
 
 def _compile(compiler: str, source: FusedSource) -> bytes:
     """Return a shared library. Raises :class:`KernelError` with the author's file and line."""
     with tempfile.TemporaryDirectory(prefix="warpdrive-") as folder:
-        file, library = Path(folder) / GENERATED, Path(folder) / "fused_step.so"
+        file, library = Path(folder) / GENERATED, Path(folder) / _LIBRARY
         file.write_text(source.text, encoding="utf-8")
         includes = [f"-I{included}" for included in source.folders]
         command = [compiler, *FLAGS, *_flags_of(compiler), *includes, str(file), "-o", str(library)]

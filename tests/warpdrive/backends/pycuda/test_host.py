@@ -30,7 +30,7 @@ def four_cores():
 # --- environments ---
 
 
-@pytest.mark.parametrize(("num_hunters", "replicas"), [(0, 13), (4, 40), (99, 6)])
+@pytest.mark.parametrize(("num_hunters", "replicas"), [(0, 13), (4, 40)])
 def test_an_environment_does_what_it_does_in_python(on_host, num_hunters, replicas):
     """Whole episodes with resets, sampled and recorded: every array of the two is the same, bit for bit."""
     wrappers = [
@@ -50,7 +50,7 @@ def test_an_environment_does_what_it_does_in_python(on_host, num_hunters, replic
     assert rollouts[0].rewards.abs().sum() > 0 or num_hunters == 0
 
 
-@pytest.mark.parametrize("num_hunters", [1, 7])
+@pytest.mark.parametrize("num_hunters", [1, 7, 99])
 def test_steps_with_given_actions_do_what_numpy_does(on_host, num_hunters):
     environment = wd.make(RING, num_hunters=num_hunters, episode_length=100)
     wrapper = wd.EnvWrapper(environment, 7, "pycuda", seed=1)
@@ -434,5 +434,6 @@ def test_what_is_compiled_is_found_by_its_content(run, tmp_path, monkeypatch):
     assert x.tolist() == [[2]] * 6
     for library in (tmp_path / "cache").rglob("*.so"):
         library.unlink()
+        library.write_text("damaged")
     run(text, 6, 1, x=x)
     assert len(compiled) == 3
