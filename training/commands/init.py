@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     if folder.exists():
         raise ConfigError(f"{folder}: there is something of that name already")
     folder.mkdir()
-    for template in files("warpdrive.training").joinpath("templates").joinpath(TEMPLATE).iterdir():
+    for template in (files("warpdrive.training") / "templates" / TEMPLATE).iterdir():
         if template.name.endswith((".py", ".yaml")):
             text = _named(template.read_text(encoding="utf-8"), name)
             folder.joinpath(_named(template.name, name)).write_text(text, encoding="utf-8")
