@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from lanes import Lanes
 
 import warpdrive as wd
 from warpdrive.backends.interface import Backend, load_backend, usable_backends
@@ -118,3 +119,15 @@ def test_numbers_of_replicas(name: str, config: dict[str, Any], backend: str) ->
     settings = Setting(backend, 70), Setting(backend, 5, first_env=31)
     found = compare(maker(name, config), *settings, 0.0, STEPS, sampled=True, same_states=False)
     assert not found.wrong
+
+
+@pytest.mark.parametrize("name", ["cartpole", "tag_gridworld"])
+def test_packings(name: str) -> None:
+    """Code for a GPU, run on the CPU: one replica alone in its warp, and one among others in another lane and block."""
+    config = CONFIGURATIONS[name][0]
+    settings = Setting(Lanes(), 140), Setting(Lanes(), 1, first_env=135)
+    found = compare(maker(name, config), *settings, 0.0, STEPS, sampled=True, same_states=False)
+    assert found.steps == STEPS and not found.wrong
+    settings = Setting("cpu", 10, first_env=130), settings[0]
+    found = compare(maker(name, config), *settings, TOLERANCES[name].step, STEPS, sampled=True, same_states=True)
+    assert_agrees(found)

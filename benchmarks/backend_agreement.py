@@ -1,0 +1,93 @@
+"""How closely the environments agree between backends: the table of docs/environments.md.
+
+WARPDRIVE_CUDA_ON_HOST=1 python benchmarks/backend_agreement.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import torch
+
+import warpdrive as wd
+from warpdrive.backends.interface import load_backend, usable_backends
+from warpdrive.checks.agreement import Agreement, Setting, compare
+from warpdrive.environment import kernel_functions
+from warpdrive.envs.agreement import TOLERANCES, USUAL_TOLERANCE
+from warpdrive.errors import DefinitionError
+
+PAGE = Path(__file__).parents[1] / "docs" / "environments.md"
+BEGIN, END = "<!-- agreement of backends -->", "<!-- end of agreement of backends -->"
+HEAD = [
+    "| environment | backend | compared | steps | episodes | largest difference | allowed | doubtful decisions |",
+    "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
+]
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Return each registered environment with each backend but the CPU's that can run it here."""
+    found = []
+    for name in wd.registered_names():
+        for backend in usable_backends()[1:]:
+            try:
+                kernel_functions(wd.make(name), load_backend(backend).language)
+            except DefinitionError:
+                continue
+            found.append((name, backend))
+    return found
+
+
+def line(name: str, backend: str, tolerance: float, num_steps: int, *, same_states: bool) -> tuple[str, Agreement]:
+    """Return a line of the table, and what it tells."""
+    replicas = 1000
+    found = compare(
+        lambda: wd.make(name),
+        Setting("cpu", replicas),
+        Setting(backend, replicas),
+        tolerance,
+        -(-num_steps // replicas),
+        sampled=True,
+        same_states=same_states,
+        reset_pool_size=100,
+    )
+    where = "CUDA C on the host" if backend == "pycuda" and load_backend(backend).device.type == "cpu" else backend
+    cells = [
+        f"`{name}`",
+        where,
+        "step by step" if same_states else "whole episodes",
+        f"{found.steps:,}",
+        f"{found.episodes:,}",
+        f"{found.largest:.1e}",
+        f"{tolerance:.0e}",
+        str(len(found.doubtful)),
+    ]
+    return f"| {' | '.join(cells)} |", found
+
+
+def main() -> None:
+    """Compare, print, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--steps", type=int, default=100_000, help="how many are compared in each line (100,000)")
+    parser.add_argument("--no-write", action="store_true", help="print only")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # its copies are small
+    lines, mistakes = list(HEAD), []
+    for name, backend in pairs():
+        tolerance = TOLERANCES.get(name, USUAL_TOLERANCE)
+        for same_states, allowed in ((True, tolerance.step), (False, tolerance.episode)):
+            if allowed is not None:
+                text, found = line(name, backend, allowed, options.steps, same_states=same_states)
+                lines.append(text)
+                print(text, flush=True)
+                mistakes += found.wrong
+    if mistakes:
+        raise SystemExit("backends differ:\n" + "\n".join(mistakes[:10]))
+    if not options.no_write:
+        table = "\n".join([BEGIN, *lines, END])
+        PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: table, PAGE.read_text(), flags=re.DOTALL))
+
+
+if __name__ == "__main__":
+    main()
