@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import distributions
 from types import SimpleNamespace
 from typing import Any
@@ -121,7 +122,7 @@ def _ptx(text: str, parameters: Sequence[Parameter], packing: Packing | None, ca
         number = numba.from_dtype(dtype_of(parameter.kind.dtype))
         signature += [number] if parameter.kind.rank is None else [types.int64] * len(parameter.words)
     bounds = None if packing is None else packing.threads
-    with _a_device(capability):
+    with _a_device(capability), _nothing_contracted():
         ptx, _ = cuda.compile(
             namespace[ENTRY], types.void(*signature), device=False, abi="numba", cc=capability, launch_bounds=bounds
         )
@@ -139,3 +140,19 @@ def _a_device(capability: Capability) -> Iterator[None]:
         yield
     finally:
         dispatcher.get_current_device = asked
+
+
+@contextmanager
+def _nothing_contracted() -> Iterator[None]:
+    """Keep a product and a sum apart, which NVVM makes one ``fma`` by default: a CPU rounds twice, so a GPU shall.
+
+    numba.cuda has this option of NVVM for whole kernels only together with all that makes arithmetic inexact.
+    """
+    from numba.cuda.cudadrv import nvvm
+
+    compile_ir = nvvm.compile_ir
+    nvvm.compile_ir = partial(compile_ir, fma=False)
+    try:
+        yield
+    finally:
+        nvvm.compile_ir = compile_ir

@@ -22,6 +22,8 @@ from warpdrive.kernels.syntax import GENERATED, RANGE, TALLY, assign, copy_tree,
 from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
 
 ENTRY = "entry"
+NOT_NEGATIVE = (1 << 31) - 1
+"""A mask that leaves indices as they are, and lets NVVM know that they need no test whether they count from the end."""
 REPLICAS, ROUND, PLACE, MASK = (GENERATED + name for name in ("replicas", "round", "place", "mask"))
 
 
@@ -81,7 +83,7 @@ def _position(packing: Packing | None) -> list[ast.stmt]:
         lines += [
             f"{lane} = {thread} % {WARP}",
             f"{PLACE} = {thread} // {WARP} * {packing.replicas_per_warp} + {lane} // {n}",
-            f"{index_name('blockIdx.x')} = {int32}({block} * {packing.replicas_per_block} + {PLACE})",
+            f"{index_name('blockIdx.x')} = {int32}({block} * {packing.replicas_per_block} + {PLACE} & {NOT_NEGATIVE})",
             f"{index_name('threadIdx.x')} = {int32}({lane} % {n})",
             f"if {lane} >= {packing.replicas_per_warp * n} or {index_name('blockIdx.x')} >= {REPLICAS}:\n    return",
             f"{MASK} = {int32}({(1 << n) - 1} << ({lane} // {n} * {n}))",
@@ -129,6 +131,7 @@ class _Body:
         self.rounds = packing.rounds if packing else 1
         self.is_alone = packing is not None and packing.agents == 1
         self.is_packed = packing is not None and packing.replicas_per_warp > 0
+        self.votes_synchronise = not self.is_packed  # those of a warp's lanes order no accesses to memory
         self.is_synced = True
 
     def statements(self) -> list[ast.stmt]:
@@ -167,9 +170,9 @@ class _Body:
         counting = ast.AugAssign(ast.Name(count, ast.Store()), ast.Add(), load(loop.going))
         advance = self.over_rounds([*loop.advance.statements, counting])
         leave = ast.If(ast.UnaryOp(ast.Not(), self.any(count)), [ast.Break()], [])
-        self.is_synced = True
+        self.is_synced = self.votes_synchronise
         body = self.sequence(loop.body)
-        self.is_synced = True  # behind the vote that ends it
+        self.is_synced = self.votes_synchronise  # behind the one that ends the loop
         return [ast.While(ast.Constant(True), [assign(count, ast.Constant(0)), *advance, leave, *body], [])]
 
     def region(self, region: Region) -> list[ast.stmt]:
@@ -178,7 +181,7 @@ class _Body:
         tallies = sorted(name for name in stored_names(region.statements) if name.startswith(TALLY))
         body = self.over_rounds(region.statements)
         counts = [assign(name, self.count(name)) for name in tallies]
-        self.is_synced = bool(tallies)
+        self.is_synced = bool(tallies) and self.votes_synchronise
         return [*barrier, *body, *counts]
 
     def over_rounds(self, statements: list[ast.stmt]) -> list[ast.stmt]:

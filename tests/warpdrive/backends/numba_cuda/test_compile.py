@@ -88,6 +88,46 @@ def test_damaged_code_is_compiled_anew(tmp_path, monkeypatch):
 
 
 @wd.kernel
+def multiplies_and_adds(x, factor):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x[env, agent] = x[env, agent] * factor + factor
+
+
+def test_products_and_sums_are_rounded_each_for_itself_as_on_a_cpu():
+    ptx = compiled(multiplies_and_adds, x=torch.zeros(9, 6), factor=np.float32(2)).ptx
+    assert "mul.rn.f32" in ptx and "add.rn.f32" in ptx, "without .rn, they may still be contracted"
+    assert "fma" not in ptx
+
+
+@wd.kernel
+def counts(x):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x[env, agent] += 1
+    positive = cuda.syncthreads_count(x[env, agent] > 0)
+    x[env, agent] = x[env, (agent + 1) % 4] + positive
+
+
+@wd.kernel
+def goes_round(x):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    while x[env, agent] > 0:
+        neighbour = x[env, (agent + 1) % 4]
+        cuda.syncthreads()
+        x[env, agent] = neighbour - 1
+        cuda.syncthreads()
+    x[env, agent] = x[env, (agent + 2) % 4]
+
+
+@pytest.mark.parametrize("kernel", [counts, goes_round], ids=lambda kernel: kernel.__name__)
+def test_lanes_that_vote_wait_for_each_others_memory(kernel):
+    """A vote of lanes orders no accesses to memory, unlike ``syncthreads_count``: a barrier follows."""
+    ptx = compiled(kernel, x=torch.zeros(9, 4, dtype=torch.int32)).ptx
+    behind = ptx[ptx.rindex("vote.sync") :]
+    memory = [word for word in ("bar.warp.sync", "ld.global") if word in behind]
+    assert memory and min(memory, key=behind.index) == "bar.warp.sync", behind
+
+
+@wd.kernel
 def has_no_such_thing(x):
     env = cuda.blockIdx.x
     x[env, 0] = x.imaginary()
