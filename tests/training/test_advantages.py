@@ -196,7 +196,9 @@ class Compiler:
 
     def bind(self, fusion: Fusion, arguments: Any, blocks: int, threads: int) -> Any:
         fused = prepare(fusion.kernel(), arguments, blocks)
-        self.codes.append(compile_kernel(fused.kernel, fused.parameters, Packing.of(threads), self.capability))
+        self.codes.append(
+            compile_kernel(fused.kernel, fused.parameters, Packing.of(threads, fused.shared_bytes), self.capability)
+        )
         self.codes.append(compile_fused(fusion, arguments, blocks, threads, self.capability)[0])
         return lambda: None
 

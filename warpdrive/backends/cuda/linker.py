@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,15 @@ class Resources:
     shared_bytes: int
 
 
+class LinkError(Exception):
+    """PTX that is no machine code of the GPU it is for."""
+
+
 def link(ptx: str, capability: tuple[int, int]) -> tuple[bytes, Resources | None]:
     """Return a cubin for a GPU of that compute capability, and what it takes.
 
     Where nvJitLink is not installed, the PTX itself is returned, which the driver compiles when it is loaded.
+    Raises :class:`LinkError`, with ptxas' words, for what a GPU cannot take.
     """
     try:
         from cuda.bindings import nvjitlink
@@ -41,14 +46,27 @@ def link(ptx: str, capability: tuple[int, int]) -> tuple[bytes, Resources | None
     try:
         code = ptx.encode()
         nvjitlink.add_data(handle, nvjitlink.InputType.PTX, code, len(code), "kernel")
-        nvjitlink.complete(handle)
+        try:
+            nvjitlink.complete(handle)
+        except nvjitlink.nvJitLinkError as error:
+            log = bytearray(nvjitlink.get_error_log_size(handle))
+            nvjitlink.get_error_log(handle, log)
+            raise LinkError(log.decode(errors="replace").strip("\0 \n")) from error
         image = bytearray(nvjitlink.get_linked_cubin_size(handle))
         nvjitlink.get_linked_cubin(handle, image)
         log = bytearray(nvjitlink.get_info_log_size(handle))
         nvjitlink.get_info_log(handle, log)
     finally:
         nvjitlink.destroy(handle)
-    return bytes(image), resources_in(log.decode(errors="replace"))
+    return bytes(image), replace(resources_in(log.decode(errors="replace")), shared_bytes=_shared_bytes(ptx))
+
+
+def _shared_bytes(ptx: str) -> int:
+    """Return the size of what PTX declares in shared memory, of which nvJitLink's log says nothing."""
+    size = 0
+    for alignment, length in re.findall(r"\.shared \.align (\d+) \.b8 \w+\[(\d+)\]", ptx):
+        size += -size % int(alignment) + int(length)
+    return size
 
 
 def resources_in(log: str) -> Resources:

@@ -13,13 +13,17 @@ WARPS = 2
 """Warps of a block in which small replicas share warps: with two, as many blocks as a multiprocessor takes fill it (32
 of 64 threads), and few replicas spread over many multiprocessors."""
 
+MOST_SHARED_BYTES = 48 * 1024
+"""Shared memory that a block may declare on every GPU (CUDA programming guide, technical specifications)."""
+
 
 @dataclass(frozen=True)
 class Packing:
     """What a block of the GPU holds.
 
     Up to 32 agents, as many whole replicas as fit lie side by side in each warp. A replica with up to 1024 agents has a
-    block for itself. With more, each of the block's threads does the work of ``rounds`` agents in turn.
+    block for itself, and so has one whose shared memory leaves no room for others. With more, each of the block's
+    threads does the work of ``rounds`` agents in turn.
 
     Attributes:
         agents: the agents of a replica: the threads of the block that the author sees.
@@ -34,9 +38,13 @@ class Packing:
     rounds: int = 1
 
     @staticmethod
-    def of(agents: int) -> Packing:
-        """Return the packing for replicas of so many agents."""
-        return Packing(agents, WARPS * WARP, WARP // agents) if agents <= WARP else Packing.alone(agents)
+    def of(agents: int, shared_bytes: int = 0) -> Packing:
+        """Return the packing for replicas of so many agents, and so many bytes of shared memory each."""
+        if agents > WARP:
+            return Packing.alone(agents)
+        replicas_per_warp = WARP // agents
+        room = MOST_SHARED_BYTES // (replicas_per_warp * max(shared_bytes, 1))
+        return Packing(agents, min(room, WARPS) * WARP, replicas_per_warp) if room else Packing.alone(agents)
 
     @staticmethod
     def alone(agents: int) -> Packing:

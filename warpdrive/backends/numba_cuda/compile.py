@@ -21,7 +21,7 @@ from warpdrive.backends.arguments import ArgumentKind
 from warpdrive.backends.cpu.compile import infer_kept
 from warpdrive.backends.cpu.generate import generate_functions
 from warpdrive.backends.cuda.code import Capability, CudaCode
-from warpdrive.backends.cuda.linker import Resources, link
+from warpdrive.backends.cuda.linker import LinkError, Resources, link
 from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.module_writer import GeneratedModule
 from warpdrive.backends.numba_cuda.generate import ENTRY, generate
@@ -29,6 +29,7 @@ from warpdrive.backends.numba_cuda.parameters import Parameter
 from warpdrive.backends.origins import errors_at_their_origin
 from warpdrive.backends.slots import Slot
 from warpdrive.kernels.dtypes import dtype_of
+from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
 
 
@@ -84,7 +85,11 @@ def _compile(
     assert found is not None, "numba.cuda's PTX has no kernel"
     name = kernel.function.source.name
     ptx = ptx.replace(found[1], name)  # numba.cuda's own has a number that is another in each process
-    image, resources = link(ptx, capability)
+    try:
+        image, resources = link(ptx, capability)
+    except LinkError as error:
+        source = kernel.function.source
+        raise KernelError(f"{source.file}:{source.tree.lineno}: kernel '{name}' fits no GPU: {error}") from error
     return CudaCode(name, image, ptx, resources)
 
 

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for
-from warpdrive.backends.cuda.packing import Packing
+from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for, takes_dynamic_memory
 from warpdrive.backends.numba_cuda.parameters import Parameter
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.lowering import ResolvedKernel
 
-SHARED_BYTES = 48 * 1024
-"""Shared memory that a block has on every GPU without asking for more (CUDA programming guide)."""
+_ALIGNMENT = 16
+"""Bytes: no number needs more."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +27,27 @@ class FusedCode:
     kernel: ResolvedKernel
     parameters: list[Parameter]
 
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a replica, of which each array begins where any number may."""
+        arrays = self.kernel.table.shared.values()
+        sizes = (math.prod(shape) * dtype_of(dtype).itemsize for shape, dtype in arrays)
+        return sum(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)
+
 
 def prepare(kernel: Kernel, arguments: Mapping[str, Any], replicas: int) -> FusedCode:
     """Look at the arguments of a fused kernel: tensors, read-only NumPy arrays and NumPy numbers.
 
     The extents of arrays are baked in but for their first axes, and those as long as there are replicas: one code
-    serves for any number of replicas, and of steps of a rollout.
+    serves for any number of replicas, and of steps of a rollout. Raises :class:`KernelError` for shared memory whose
+    size nobody gives.
     """
     baked = baked_values(kernel, arguments)
     parameters = [_parameter(name, arguments[name], replicas) for name in kernel.parameters if name not in baked]
     kinds = {parameter.name: parameter.kind for parameter in parameters}
-    return FusedCode(resolved_for(kernel, baked, kinds), parameters)
-
-
-def packing_for(kernel: ResolvedKernel, agents: int) -> Packing:
-    """Return how replicas lie on a GPU: small ones share a block, unless their shared memory does not fit then."""
-    packing = Packing.of(agents)
-    shared = sum(math.prod(shape) * dtype_of(dtype).itemsize for shape, dtype in kernel.table.shared.values())
-    return packing if packing.replicas_per_block * shared <= SHARED_BYTES else Packing.alone(agents)
+    resolved = resolved_for(kernel, baked, kinds)
+    takes_dynamic_memory(kernel, resolved, 0)
+    return FusedCode(resolved, parameters)
 
 
 def _parameter(name: str, value: Any, replicas: int) -> Parameter:

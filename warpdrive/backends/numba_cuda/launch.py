@@ -11,8 +11,9 @@ import torch
 
 from warpdrive.backends.cuda.device import Device
 from warpdrive.backends.cuda.launch import Launch
+from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.numba_cuda.compile import compile_kernel
-from warpdrive.backends.numba_cuda.fused import packing_for, prepare
+from warpdrive.backends.numba_cuda.fused import prepare
 from warpdrive.backends.numba_cuda.parameters import Word, words_of
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.kernel import Kernel
@@ -34,7 +35,7 @@ def bind(
     Raises :class:`KernelError` for what cannot be compiled, and :class:`BackendError` for what cannot be loaded.
     """
     fused = prepare(kernel, arguments, replicas)
-    packing = packing_for(fused.kernel, agents)
+    packing = Packing.of(agents, fused.shared_bytes)
     code = compile_kernel(fused.kernel, fused.parameters, packing, device.gpu.capability)
     there = {name: to_device(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
     numbers = {p.name: dtype_of(p.kind.dtype) for p in fused.parameters if p.kind.rank is None}

@@ -23,6 +23,21 @@ def test_packings_worked_out_by_hand(agents, expected):
     assert Packing.of(agents) == expected
 
 
+@pytest.mark.parametrize(
+    ("agents", "shared_bytes", "expected"),
+    [
+        (5, 4096, Packing(5, 64, 6)),  # 12 replicas take all of the 48 KiB
+        (5, 4112, Packing(5, 32, 6)),
+        (5, 8192, Packing(5, 32, 6)),
+        (5, 8208, Packing(5, 5)),
+        (32, 48 * 1024, Packing(32, 32, 1)),
+        (110, 40_000, Packing(110, 110)),
+    ],
+)
+def test_shared_memory_of_all_replicas_fits_into_a_block(agents, shared_bytes, expected):
+    assert Packing.of(agents, shared_bytes) == expected
+
+
 @pytest.mark.parametrize("agents", [*range(1, 41), 64, 110, 1000, 1023, 1024, 1025, 2048, 2049, 3000, 10_000])
 def test_every_agent_has_a_thread_and_blocks_fit_a_gpu(agents):
     packing = Packing.of(agents)

@@ -57,7 +57,7 @@ class Lanes:
     name, language, device = "lanes", "Python", torch.device("cpu")
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
-        packing = Packing.of(threads)
+        packing = Packing.of(threads, prepare(fusion.kernel(), arguments, blocks).shared_bytes)
         kernel = gpu_kernel(fusion.kernel(), arguments, blocks, packing)
         grid = packing.blocks(blocks), packing.threads
         given = [np.int32(blocks), *(arguments[name] for name in kernel.parameters[1:])]

@@ -11,7 +11,7 @@ import warpdrive as wd
 from warpdrive.backends import cache
 from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.numba_cuda.compile import compile_kernel
-from warpdrive.backends.numba_cuda.fused import packing_for, prepare
+from warpdrive.backends.numba_cuda.fused import prepare
 from warpdrive.backends.numba_cuda.parameters import words_of
 from warpdrive.kernels.errors import KernelError
 
@@ -36,7 +36,7 @@ class Compiler:
         fused = prepare(fusion.kernel(), arguments, blocks)
         assert 8 * len(words_of(fused.parameters)) < 4096, "as many bytes as a launch takes on every GPU"
         for capability in CAPABILITIES:
-            code = compile_kernel(fused.kernel, fused.parameters, Packing.of(threads), capability)
+            code = compile_kernel(fused.kernel, fused.parameters, Packing.of(threads, fused.shared_bytes), capability)
             self.codes[fusion.name, capability] = code
         return lambda: None
 
@@ -62,7 +62,7 @@ def scale(x, factor):
 def compiled(kernel, replicas=9, capability=(9, 0), **arguments):
     fused = prepare(kernel, arguments, replicas)
     agents = next(iter(arguments.values())).shape[1]
-    return compile_kernel(fused.kernel, fused.parameters, Packing.of(agents), capability)
+    return compile_kernel(fused.kernel, fused.parameters, Packing.of(agents, fused.shared_bytes), capability)
 
 
 def test_code_does_not_depend_on_the_number_of_replicas():
@@ -128,6 +128,41 @@ def test_lanes_that_vote_wait_for_each_others_memory(kernel):
 
 
 @wd.kernel
+def shares(x, size):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    first = cuda.shared.array(size, np.float32)
+    second = cuda.shared.array(3, np.int8)
+    first[agent] = second[agent] = x[env, agent]
+    cuda.syncthreads()
+    x[env, agent] = first[agent - 1] + second[agent - 1]
+
+
+@pytest.mark.parametrize(("size", "replicas"), [(1, 20), (400, 20), (1200, 10), (3000, 1), (12_000, 1)])
+def test_as_many_replicas_share_a_block_as_their_shared_memory_lets(size, replicas):
+    code = compiled(shares, x=torch.zeros(9, 3), size=np.int32(size))
+    assert 0 <= code.resources.shared_bytes - replicas * (4 * size + 3) < 16
+    assert ("bar.sync" if replicas == 1 else "bar.warp.sync") in code.ptx
+
+
+def test_more_shared_memory_than_a_block_has_is_told():
+    line = shares.function.__code__.co_firstlineno + 1
+    with pytest.raises(
+        KernelError, match=rf"test_compile.py:{line}: kernel 'shares' fits no GPU: .*too much shared data"
+    ):
+        compiled(shares, x=torch.zeros(9, 3), size=np.int32(20_000))
+
+
+@wd.kernel
+def shares_what_a_launch_says(x):
+    cuda.shared.array(0, np.float32)[cuda.threadIdx.x] = x[cuda.blockIdx.x, cuda.threadIdx.x]
+
+
+def test_shared_memory_that_nobody_gives_is_told():
+    with pytest.raises(KernelError, match="has shared memory of dynamic size"):
+        compiled(shares_what_a_launch_says, x=torch.zeros(9, 3))
+
+
+@wd.kernel
 def has_no_such_thing(x):
     env = cuda.blockIdx.x
     x[env, 0] = x.imaginary()
@@ -159,20 +194,3 @@ def test_what_agents_beyond_1024_cannot_keep_is_told():
     assert compiled(keeps_a_view, x=torch.zeros(9, 30)).image
     with pytest.raises(KernelError, match="'row' is a view, a tuple or a record that is used after a barrier"):
         compiled(keeps_a_view, x=torch.zeros(9, 2000))
-
-
-@wd.kernel
-def shares_much(x):
-    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    shared = cuda.shared.array((1024, 3), np.float32)
-    shared[agent, 0] = x[env, agent]
-    cuda.syncthreads()
-    x[env, agent] = shared[0, 0]
-
-
-def test_replicas_whose_shared_memory_fits_a_block_only_once_have_one_each():
-    fused = prepare(shares_much, {"x": torch.zeros(9, 5)}, 9)
-    packing = packing_for(fused.kernel, 5)
-    assert packing == Packing.alone(5) == Packing(5, 5)
-    assert compile_kernel(fused.kernel, fused.parameters, packing, (9, 0)).resources.shared_bytes == 1024 * 3 * 4
-    assert packing_for(prepare(scale, {"x": torch.zeros(9, 5), "factor": np.float32(2)}, 9).kernel, 5) == Packing.of(5)

@@ -7,29 +7,26 @@ import pytest
 from corpus import CASES
 
 import warpdrive as wd
-from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for
+from warpdrive.backends.arguments import baked_values, resolved_for
+from warpdrive.backends.numba_cuda.arguments import argument
 from warpdrive.backends.numba_cuda.compile import compile_kernel
-from warpdrive.backends.numba_cuda.parameters import Parameter
-from warpdrive.kernels.compile_time import shape_parameters, unassigned_parameters
-from warpdrive.kernels.dtypes import dtype_text
+
+
+class OnGpu:
+    """An array as if it were on a GPU, for its dtype, shape and strides."""
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
 
 
 def compiled(kernel, arguments):
-    """Compile a kernel for the kinds of its arguments: arrays, numbers and None."""
+    """Compile a kernel for arrays and numbers such as these."""
+    arguments = [OnGpu(value) if isinstance(value, np.ndarray) else value for value in arguments]
     named = dict(zip(kernel.parameters, arguments, strict=True))
-    source = kernel.source
-    baked = baked_values(kernel, named, sorted(shape_parameters(source)), unassigned_parameters(source))
-    parameters = [parameter(name, value) for name, value in named.items() if name not in baked]
-    resolved = resolved_for(kernel, baked, {known.name: known.kind for known in parameters})
+    baked = baked_values(kernel, named)
+    parameters = [argument(name, named[name], "of the corpus").parameter for name in named if name not in baked]
+    resolved = resolved_for(kernel, baked, {parameter.name: parameter.kind for parameter in parameters})
     return compile_kernel(resolved, parameters, None, (9, 0))
-
-
-def parameter(name, value):
-    dtype, rank = dtype_text(np.asarray(value).dtype), np.ndim(value)
-    if not isinstance(value, np.ndarray):
-        return Parameter(name, ArgumentKind(dtype, None))
-    layout = "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else "A"
-    return Parameter(name, ArgumentKind(dtype, rank, layout, not value.flags.writeable), (None,) * rank)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
