@@ -16,5 +16,7 @@ setup(
         for name, folder in FOLDERS.items()
         for package in [name, *(f"{name}.{sub}" for sub in find_packages(folder))]
     ],
-    package_data={"": ["py.typed", "**/*.yaml", "**/*.cu", "**/*.cuh", "**/*.h", "nvrtc/*", "templates/**/*.py", "**/*.md"]},
+    package_data={
+        "": ["py.typed", "**/*.yaml", "**/*.cu", "**/*.cuh", "**/*.h", "nvrtc/*", "templates/**/*.py", "**/*.md"],
+    },
 )
