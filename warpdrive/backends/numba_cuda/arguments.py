@@ -129,7 +129,7 @@ def _of_interface(array: Any) -> _Memory:
 
 def _dtype_of(array: Any, interface: dict[str, Any]) -> np.dtype[Any]:
     """Return the dtype, of structured ones the array's own: what their interface says lacks names, or alignment."""
-    dtype = np.dtype(interface["typestr"])
+    dtype: np.dtype[Any] = np.dtype(interface["typestr"])
     own = getattr(array, "dtype", None)
     if dtype.kind != "V" or not isinstance(own, np.dtype):
         return dtype
