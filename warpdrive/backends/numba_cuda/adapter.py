@@ -12,6 +12,10 @@ from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, Sha
 
 CUDA = f"{GENERATED}cuda"
 _MATHEMATICS = "warpdrive.backends.numba_cuda.mathematics"
+_FUNCTIONS = {("math", name): _MATHEMATICS for name in ("sin", "cos", "tan")} | {
+    ("numpy", name): _MATHEMATICS for name in ("sin", "cos", "tan", "absolute", "sign", "sqrt", "exp", "floor", "ceil")
+}
+"""Functions that are others on a GPU: numba.cuda's compute in float64, or it has none of NumPy's."""
 
 
 class CudaAdapter(ast.NodeTransformer):
@@ -30,7 +34,7 @@ class CudaAdapter(ast.NodeTransformer):
 
     def header(self, table: Table) -> list[str]:
         """Return the lines that a module begins with."""
-        lines = header_of(table, {("math", name): _MATHEMATICS for name in ("sin", "cos", "tan")})
+        lines = header_of(table, _FUNCTIONS)
         lines += [f"from numba import cuda as {CUDA}, from_dtype"]
         lines += [f"{name} = from_dtype(dtype_of({dtype!r}))" for dtype, name in self.dtypes.items()]
         return lines

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numba
+import numpy as np
 from numba import types
 from numba.core.errors import NumbaError
 
@@ -127,11 +128,24 @@ def _ptx(text: str, parameters: Sequence[Parameter], packing: Packing | None, ca
         number = numba.from_dtype(dtype_of(parameter.kind.dtype))
         signature += [number] if parameter.kind.rank is None else [types.int64] * len(parameter.words)
     bounds = None if packing is None else packing.threads
-    with _a_device(capability), _nothing_contracted():
+    with _a_device(capability), _nothing_contracted(), _missing_functions_told():
         ptx, _ = cuda.compile(
             namespace[ENTRY], types.void(*signature), device=False, abi="numba", cc=capability, launch_bounds=bounds
         )
     return str(ptx)
+
+
+@contextmanager
+def _missing_functions_told() -> Iterator[None]:
+    try:
+        yield
+    except KeyError as error:  # numba.cuda knows the types of all of NumPy's functions, but not what some do
+        (function,) = error.args
+        if not isinstance(function, np.ufunc):
+            raise
+        raise NotImplementedError(
+            f"numba.cuda has no np.{function.__name__} on a GPU; functions of math and operators work on every backend"
+        ) from error
 
 
 @contextmanager

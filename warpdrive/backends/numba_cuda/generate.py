@@ -233,7 +233,8 @@ class _Body:
             return load(name)
         if self.is_packed:
             return _expression(f"{CUDA}.popc({CUDA}.ballot_sync({MASK}, {name} != 0))")
-        return _expression(" + ".join(f"{CUDA}.syncthreads_count({name} > {n})" for n in range(self.rounds)))
+        votes = (f"{GENERATED}int32({name} > {n})" for n in range(self.rounds))
+        return _expression(" + ".join(f"{CUDA}.syncthreads_count({vote})" for vote in votes))
 
 
 def _element(slot: Slot, context: ast.expr_context) -> ast.Subscript:

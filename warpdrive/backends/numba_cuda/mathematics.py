@@ -1,4 +1,6 @@
-"""Sine, cosine and tangent of float32 without float64: libdevice's compute in it where the argument is large.
+"""What numba.cuda lacks, or has in float64 only.
+
+Sine, cosine and tangent of float32 are computed without float64, which libdevice's use where the argument is large.
 
 On most GPUs float64 is 32 to 64 times slower, and takes registers even where it is never needed. Sine and cosine are
 within three units in the last place for all arguments, and within two below 65536. Up to there arguments are reduced
@@ -10,10 +12,15 @@ the Cephes library (Moshier, sinf.c).
 from __future__ import annotations
 
 import math
+from math import ceil, exp, floor, sqrt
 
 import numpy as np
 from numba import cuda, types
 from numba.cuda.extending import overload
+
+__all__ = ["absolute", "ceil", "cos", "exp", "floor", "sign", "sin", "sqrt", "tan"]
+
+absolute = abs
 
 _HALF, _ONE = np.float32(0.5), np.float32(1.0)
 _INFINITY = np.float32(np.inf)
@@ -116,3 +123,13 @@ def _cos(x):  # type: ignore[no-untyped-def]
 @overload(tan)
 def _tan(x):  # type: ignore[no-untyped-def]
     return (lambda x: sine(x, 0) / sine(x, 1)) if x == types.float32 else (lambda x: math.tan(x))
+
+
+def sign(x):  # type: ignore[no-untyped-def]
+    """Return -1, 0 or 1, as ``x`` is negative, zero or positive, of its type; of NaN, NaN."""
+
+
+@overload(sign)
+def _sign(x):  # type: ignore[no-untyped-def]
+    zero, one = x(0), x(1)
+    return lambda x: one if x > zero else -one if x < zero else x

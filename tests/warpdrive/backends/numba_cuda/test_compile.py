@@ -183,6 +183,17 @@ def test_what_cannot_be_compiled_is_told_where_the_author_wrote_it():
 
 
 @wd.kernel
+def has_a_function_too_few(x):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x[env, agent] = np.spacing(x[env, agent])
+
+
+def test_a_function_of_numpy_that_gpus_lack_is_told():
+    with pytest.raises(KernelError, match=r"has_a_function_too_few' cannot be compiled: numba.cuda has no np.spacing"):
+        compiled(has_a_function_too_few, x=torch.zeros(9, 3))
+
+
+@wd.kernel
 def keeps_a_view(x):
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = x[env, agent:]

@@ -13,9 +13,10 @@ from warpdrive.backends.numba_cuda.compile import compile_kernel
 
 
 class OnGpu:
-    """An array as if it were on a GPU, for its dtype, shape and strides."""
+    """An array as if it were on a GPU."""
 
     def __init__(self, array):
+        self.dtype = array.dtype
         self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
 
 
