@@ -6,6 +6,7 @@ python benchmarks/agreement.py
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 from pathlib import Path
 
@@ -15,25 +16,26 @@ from warpdrive.envs.agreement import CASES, Agreement, Case, compare
 PAGE = Path(__file__).parents[1] / "docs" / "environments.md"
 BEGIN, END = "<!-- agreement -->", "<!-- end of agreement -->"
 HEAD = [
-    "| environment | reference | compared | steps | episodes | largest difference | allowed | doubtful ends |",
+    "| environment | reference | compared | steps | episodes | largest difference | allowed | doubtful |",
     "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
 ]
 
 
-def line(name: str, case: Case, num_steps: int, whole_episodes: bool) -> tuple[str, Agreement]:
+def line(name: str, variant: str, case: Case, num_steps: int, whole_episodes: bool) -> tuple[str, Agreement]:
     """Return a line of the table, and what it tells."""
-    found = compare(wd.make(name), case, num_steps, whole_episodes=whole_episodes, seed=17)
+    env = wd.make(name, **case.variants[variant])
+    found = compare(env, case, num_steps, whole_episodes=whole_episodes, seed=17)
     how = "whole episodes" if whole_episodes else "step by step"
     allowed = case.episode_tolerance if whole_episodes else case.step_tolerance
     cells = [
-        f"`{name}`",
+        f"`{name}`{variant}",
         case.reference,
         how,
         f"{found.steps:,}",
         f"{found.episodes:,}",
         f"{found.largest:.1e}",
         f"{allowed:.0e}",
-        str(found.doubtful_ends),
+        str(found.doubtful),
     ]
     return f"| {' | '.join(cells)} |", found
 
@@ -46,8 +48,9 @@ def main() -> None:
     options = parser.parse_args()
     lines, disagreements = list(HEAD), []
     for name, case in CASES.items():
-        for whole_episodes in [False] + [True] * (case.episode_tolerance is not None):
-            text, found = line(name, case, options.steps, whole_episodes)
+        comparisons = [False] + [True] * (case.episode_tolerance is not None)
+        for variant, whole_episodes in itertools.product(case.variants, comparisons):
+            text, found = line(name, variant, case, options.steps, whole_episodes)
             lines.append(text)
             print(text, flush=True)
             disagreements += found.wrong_ends

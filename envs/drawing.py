@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import LineCollection
+from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
@@ -68,8 +68,10 @@ def rod(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour
 
 def legend(figure: Figure, entries: Sequence[tuple[str, str]]) -> None:
     """Write the (word, colour) pairs below the title, each word in its colour."""
-    for i, (word, colour) in enumerate(entries):
-        figure.text(0.045 + 0.16 * i, 0.907, f"\N{BLACK CIRCLE} {word}", fontsize=9, color=colour, va="center")
+    x = 0.045
+    for word, colour in entries:
+        figure.text(x, 0.907, f"\N{BLACK CIRCLE} {word}", fontsize=9, color=colour, va="center")
+        x += 0.06 + 0.0135 * len(word)
 
 
 def fading_trails(
@@ -91,6 +93,28 @@ def fading_trails(
             linewidths=width,
             capstyle="round",
             zorder=2,
+        ),
+        autolim=False,
+    )
+
+
+def discs(
+    axes: Axes, points: npt.NDArray[np.floating], radius: npt.ArrayLike, colour: str, edge: str = "white"
+) -> None:
+    """Draw discs at ``points [n, 2]``, of one radius in the unit of the axes or of one each."""
+    diameters = np.broadcast_to(2 * np.asarray(radius, float), (len(points),))
+    axes.add_collection(
+        EllipseCollection(
+            diameters,
+            diameters,
+            np.zeros(len(points)),
+            units="xy",
+            offsets=points,
+            transOffset=axes.transData,
+            facecolors=colour,
+            edgecolors=edge,
+            linewidths=1.2,
+            zorder=3,
         ),
         autolim=False,
     )

@@ -39,6 +39,8 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
     "mountain_car": [{**SHORT, "force": 0.02, "goal_position": 0.1}],
     "continuous_mountain_car": [{**SHORT, "power": 0.02, "goal_position": 0.1}],
     "pendulum": [{**SHORT, "length": 1.5}],
+    "simple_spread": [{**SHORT, "num_agents": 5, "num_landmarks": 2, "continuous_actions": True}],
+    "simple_tag": [{**SHORT, "num_adversaries": 2, "num_good_agents": 2, "num_obstacles": 3}],
 }
 """Configurations before that without any parameters, by the registered name. Short episodes, so that many end."""
 STEPS = 50

@@ -23,6 +23,8 @@ SMALL: dict[str, dict[str, object]] = {
     "continuous_mountain_car": {},
     "mountain_car": {},
     "pendulum": {},
+    "simple_spread": {},
+    "simple_tag": {"continuous_actions": True},
     "tag_gridworld": {"num_taggers": 3, "grid_length": 4},
     "tag_continuous": {"num_taggers": 2, "num_runners": 2, "grid_length": 2.0, "tagging_distance": 0.3},
 }

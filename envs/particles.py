@@ -1,0 +1,80 @@
+"""The physics that the multi-agent particle environments share (Lowe et al. 2017; the package ``mpe2``).
+
+Discs move on a plane. In a step the forces on each are those of its agent's action and of its contacts, and
+
+    position += velocity * time_step
+    velocity = velocity * (1 - damping) + force / mass * time_step
+
+Two discs push each other apart with a force of ``contact_force * softplus(overlap / margin) * margin``, a smooth
+version of ``contact_force * max(overlap, 0)``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from gymnasium import spaces
+
+import warpdrive as wd
+
+ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+NEGLIGIBLE = np.float32(-20)
+"""An overlap of so many margins pushes with a force below 1e-8 of what a disc of one margin's overlap feels."""
+
+NUM_ACTIONS = 5
+"""Do nothing, left, right, down, up."""
+
+
+def action_space(continuous: bool) -> spaces.Discrete | spaces.Box:
+    """Return the space of one agent's actions: one of the five directions, or how much of each, from 0 to 1."""
+    return spaces.Box(0.0, 1.0, (NUM_ACTIONS,), np.float32) if continuous else spaces.Discrete(NUM_ACTIONS)
+
+
+@wd.device_function
+def discrete_push(actions, env, agent):
+    """Return the direction (x, y) of an action of ``actions`` (int32, ``[num_envs, num_agents]``)."""
+    action = actions[env, agent]
+    push_x = (ONE if action == 2 else ZERO) - (ONE if action == 1 else ZERO)
+    push_y = (ONE if action == 4 else ZERO) - (ONE if action == 3 else ZERO)
+    return push_x, push_y
+
+
+@wd.device_function
+def continuous_push(actions, env, agent):
+    """Return the direction (x, y) of an action of ``actions`` (float32, ``[num_envs, num_agents, 5]``)."""
+    left, right = within_0_and_1(actions[env, agent, 1]), within_0_and_1(actions[env, agent, 2])
+    down, up = within_0_and_1(actions[env, agent, 3]), within_0_and_1(actions[env, agent, 4])
+    return right - left, up - down
+
+
+@wd.device_function
+def within_0_and_1(x):
+    """Return the number from 0 to 1 that is closest to ``x``."""
+    return min(max(x, ZERO), ONE)
+
+
+@wd.device_function
+def contact(dx, dy, touching, contact_force, margin, inverse_margin):
+    """Return the force (x, y) on a disc that lies (dx, dy) from another, both touching at the distance ``touching``.
+
+    Most pairs are too far apart to feel each other, which their squared distance tells. Discs in one place, as a disc
+    is with itself, do not push each other: there is no direction to push in.
+    """
+    squared = dx * dx + dy * dy
+    reach = touching - NEGLIGIBLE * margin
+    force_x, force_y = ZERO, ZERO
+    if ZERO < squared < reach * reach:
+        distance = math.sqrt(squared)
+        overlap = (touching - distance) * inverse_margin
+        softplus = max(overlap, ZERO) + math.log1p(math.exp(-abs(overlap)))
+        scale = contact_force * margin * softplus / distance
+        force_x, force_y = dx * scale, dy * scale
+    return force_x, force_y
+
+
+@wd.device_function
+def random_place(rng, env, agent, largest):
+    """Return a place (x, y), each coordinate uniform in [-largest, largest)."""
+    u, v, _, _ = wd.random.four_uniforms(rng, env, agent)
+    return (TWO * u - ONE) * largest, (TWO * v - ONE) * largest

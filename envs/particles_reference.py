@@ -1,0 +1,50 @@
+"""The physics of the particle environments in plain NumPy and float64: what the kernels are tested against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+DIRECTIONS = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]], np.float64)
+
+
+def places(state: dict[str, Any], names: tuple[str, str]) -> Floats:
+    """Return two arrays of a state as points ``[n, 2]``."""
+    return np.stack([state[name] for name in names], axis=-1).astype(np.float64)
+
+
+def pushes(actions: npt.NDArray[Any]) -> Floats:
+    """Return the directions ``[n, 2]`` of actions ``[n]``, or of continuous ones ``[n, 5]``."""
+    return DIRECTIONS[actions] if actions.ndim == 1 else actions.clip(0, 1).astype(np.float64) @ DIRECTIONS
+
+
+def distances(points: Floats, others: Floats) -> Floats:
+    """Return the distances between points ``[n, 2]`` and others ``[m, 2]``: ``[n, m]``."""
+    return np.linalg.norm(points[:, None] - others, axis=-1)
+
+
+def contacts(env: Any, points: Floats, sizes: Floats, others: Floats, other_sizes: Floats) -> Floats:
+    """Return the sum of the forces ``[n, 2]`` of other discs on each of n; discs in one place leave each other be."""
+    apart = points[:, None] - others
+    distance = distances(points, others)
+    overlap = (sizes[:, None] + other_sizes - distance) / env.contact_margin
+    force = env.contact_force * env.contact_margin * np.logaddexp(0, overlap)
+    scale = np.divide(force, distance, out=np.zeros_like(distance), where=distance > 0)
+    total: Floats = (apart * scale[..., None]).sum(axis=1)
+    return total
+
+
+def moved(env: Any, state: dict[str, Any], forces: Floats) -> tuple[Floats, Floats]:
+    """Return the positions and velocities ``[n, 2]`` of the agents after a step with ``forces``."""
+    position, velocity = places(state, ("loc_x", "loc_y")), places(state, ("velocity_x", "velocity_y"))
+    return position + velocity * env.time_step, velocity * (1 - env.damping) + forces / env.mass * env.time_step
+
+
+def others_seen(points: Floats) -> Floats:
+    """Return for each point the way to all others in their order, ``[n, 2 * (n - 1)]``."""
+    n = len(points)
+    ways = points - points[:, None]
+    return ways[~np.eye(n, dtype=bool)].reshape(n, -1)

@@ -1,0 +1,118 @@
+"""The particle environments as ``mpe2``'s own classes do them, in float64: what the kernels are compared with."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpdrive.envs import particles_reference as physics
+
+if TYPE_CHECKING:
+    from warpdrive.envs.simple_spread import SimpleSpread
+    from warpdrive.envs.simple_tag import SimpleTag
+
+Step = Callable[[dict[str, Any], npt.NDArray[Any]], dict[str, Any]]
+
+
+def spread(env: SimpleSpread) -> Step:
+    """Return what ``mpe2`` does in a step, with the constants of ``env``."""
+    from mpe2.simple_spread.simple_spread import raw_env
+
+    other = raw_env(
+        N=env.num_agents, local_ratio=env.local_ratio, continuous_actions=env.continuous_actions, max_cycles=10**9
+    )
+    _resize(other.world.landmarks, env.num_landmarks)
+    for agent in other.world.agents:
+        agent.size, agent.accel = env.agent_size, env.acceleration
+    _share_physics(env, other.world)
+    other.reset()
+
+    def step(state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        after = _step(other, state, actions, ("landmark_x", "landmark_y"))
+        observations = np.stack([other.observe(agent.name) for agent in other.world.agents])
+        return {**after, "observations": observations}
+
+    return step
+
+
+def tag(env: SimpleTag) -> Step:
+    """Return what ``mpe2`` does in a step, with the constants of ``env``."""
+    from mpe2.simple_tag.simple_tag import raw_env
+
+    a = env.num_adversaries
+    other = raw_env(
+        num_good=env.num_good_agents,
+        num_adversaries=a,
+        num_obstacles=env.num_obstacles,
+        continuous_actions=env.continuous_actions,
+        max_cycles=10**9,
+    )
+    for i, agent in enumerate(other.world.agents):
+        is_good = i >= a
+        agent.size = env.good_agent_size if is_good else env.adversary_size
+        agent.accel = env.good_agent_acceleration if is_good else env.adversary_acceleration
+        agent.max_speed = env.good_agent_speed if is_good else env.adversary_speed
+    for obstacle in other.world.landmarks:
+        obstacle.size = env.obstacle_size
+    _share_physics(env, other.world)
+    other.reset()
+
+    def step(state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        after = _step(other, state, actions, ("obstacle_x", "obstacle_y"))
+        rows = [other.observe(agent.name) for agent in other.world.agents]
+        return {**after, "observations_adversary": np.stack(rows[:a]), "observations_good_agent": np.stack(rows[a:])}
+
+    return step
+
+
+def spread_margin(env: SimpleSpread, state: dict[str, Any]) -> float:
+    """Return how far two agents are, at least, from the boundary between touching and not."""
+    position = physics.places(state, ("loc_x", "loc_y"))
+    gaps = np.abs(physics.distances(position, position) - 2 * env.agent_size)
+    return float(gaps[~np.eye(env.num_agents, dtype=bool)].min(initial=np.inf))
+
+
+def tag_margin(env: SimpleTag, state: dict[str, Any]) -> float:
+    """Return how far an adversary and a good agent are, at least, from the boundary between touching and not."""
+    position, a = physics.places(state, ("loc_x", "loc_y")), env.num_adversaries
+    touching = env.size[a:, None].astype(np.float64) + env.size[:a]
+    return float(np.abs(physics.distances(position[a:], position[:a]) - touching).min())
+
+
+def _resize(landmarks: list[Any], number: int) -> None:
+    while len(landmarks) < number:
+        landmarks.append(copy.deepcopy(landmarks[0]))
+    del landmarks[number:]
+
+
+def _share_physics(env: Any, world: Any) -> None:
+    world.dt, world.damping = env.time_step, env.damping
+    world.contact_force, world.contact_margin = env.contact_force, env.contact_margin
+    for agent in world.agents:
+        agent.initial_mass = env.mass
+
+
+def _step(other: Any, state: dict[str, Any], actions: npt.NDArray[Any], fixed: tuple[str, str]) -> dict[str, Any]:
+    agents, landmarks = other.world.agents, other.world.landmarks
+    positions, velocities = (
+        physics.places(state, ("loc_x", "loc_y")),
+        physics.places(state, ("velocity_x", "velocity_y")),
+    )
+    for agent, position, velocity in zip(agents, positions, velocities, strict=True):
+        agent.state.p_pos, agent.state.p_vel, agent.state.c = position, velocity, np.zeros(2)
+    for landmark, position in zip(landmarks, physics.places(state, fixed), strict=True):
+        landmark.state.p_pos, landmark.state.p_vel = position, np.zeros(2)
+    other.current_actions = list(actions.clip(0, 1)) if other.continuous_actions else list(actions)
+    other._execute_world_step()
+    after = np.array([[*agent.state.p_pos, *agent.state.p_vel] for agent in agents])
+    return {
+        **state,
+        **dict(zip(("loc_x", "loc_y", "velocity_x", "velocity_y"), after.T, strict=True)),
+        "timestep": int(state["timestep"]) + 1,
+        "rewards": np.array([other.rewards[agent.name] for agent in agents]),
+        "terminated": False,
+    }

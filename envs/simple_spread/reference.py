@@ -1,0 +1,51 @@
+"""What one step of ``simple_spread`` does, in plain NumPy for one replica: what the kernels are tested against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpdrive.envs import particles_reference as physics
+
+if TYPE_CHECKING:
+    from warpdrive.envs.simple_spread.simple_spread import SimpleSpread
+
+
+def step(env: SimpleSpread, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return the state after ``actions``, with observations, rewards and ``terminated``."""
+    before = physics.places(state, ("loc_x", "loc_y"))
+    sizes = np.full(env.num_agents, env.agent_size)
+    forces = env.acceleration * physics.pushes(actions) + physics.contacts(env, before, sizes, before, sizes)
+    position, velocity = physics.moved(env, state, forces)
+    after = {
+        **state,
+        "loc_x": position[:, 0],
+        "loc_y": position[:, 1],
+        "velocity_x": velocity[:, 0],
+        "velocity_y": velocity[:, 1],
+        "timestep": int(state["timestep"]) + 1,
+    }
+    landmarks = physics.places(state, ("landmark_x", "landmark_y"))
+    shared = -physics.distances(landmarks, position).min(axis=1).sum()
+    touching = physics.distances(position, position) < 2 * env.agent_size
+    own = -env.collision_penalty * (touching.sum(axis=1) - 1)
+    after["rewards"] = ((1 - env.local_ratio) * shared + env.local_ratio * own).astype(np.float32)
+    after["observations"] = observe(env, after)
+    after["terminated"] = False
+    return after
+
+
+def observe(env: SimpleSpread, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+    """Return the observations ``[num_agents, 4 + 2 landmarks + 4 others]`` of ``state``."""
+    position = physics.places(state, ("loc_x", "loc_y"))
+    landmarks = physics.places(state, ("landmark_x", "landmark_y"))
+    parts = [
+        physics.places(state, ("velocity_x", "velocity_y")),
+        position,
+        (landmarks - position[:, None]).reshape(env.num_agents, -1),
+        physics.others_seen(position),
+        np.zeros((env.num_agents, 2 * (env.num_agents - 1))),
+    ]
+    return np.concatenate(parts, axis=1).astype(np.float32)

@@ -1,0 +1,225 @@
+"""Agents spread over landmarks without bumping into each other (``simple_spread`` of the package ``mpe2``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs import parameters, particles
+from warpdrive.envs.simple_spread import reference
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ZERO, ONE = np.float32(0), np.float32(1)
+INFINITY = np.float32(np.inf)
+
+
+@wd.kernel
+def reset(loc_x, loc_y, landmark_x, landmark_y, rng, num_agents, num_landmarks, start_range):
+    """Draw where the agents and the landmarks are."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    loc_x[env, agent], loc_y[env, agent] = particles.random_place(rng, env, agent, start_range)
+    for i in range(agent, num_landmarks, num_agents):
+        landmark_x[env, i], landmark_y[env, i] = particles.random_place(rng, env, agent, start_range)
+
+
+def _step(push):
+    """Return the kernel for actions of which ``push`` tells the direction."""
+
+    @wd.kernel
+    def step(
+        loc_x,
+        loc_y,
+        velocity_x,
+        velocity_y,
+        landmark_x,
+        landmark_y,
+        actions,
+        rewards,
+        num_agents,
+        num_landmarks,
+        time_step,
+        kept_velocity,
+        acceleration,
+        inverse_mass,
+        touching_distance,
+        contact_force,
+        contact_margin,
+        inverse_margin,
+        landmark_weight,
+        collision_weight,
+    ):
+        """Move all agents; then charge them for the distances of the landmarks, and each for its collisions."""
+        env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+        distances = cuda.shared.array(num_landmarks, np.float32)
+        x, y = loc_x[env, agent], loc_y[env, agent]
+        push_x, push_y = push(actions, env, agent)
+        force_x, force_y = acceleration * push_x, acceleration * push_y
+        for other in range(num_agents):
+            contact_x, contact_y = particles.contact(
+                x - loc_x[env, other],
+                y - loc_y[env, other],
+                touching_distance,
+                contact_force,
+                contact_margin,
+                inverse_margin,
+            )
+            force_x += contact_x
+            force_y += contact_y
+        cuda.syncthreads()
+
+        x += velocity_x[env, agent] * time_step
+        y += velocity_y[env, agent] * time_step
+        loc_x[env, agent], loc_y[env, agent] = x, y
+        velocity_x[env, agent] = velocity_x[env, agent] * kept_velocity + force_x * inverse_mass * time_step
+        velocity_y[env, agent] = velocity_y[env, agent] * kept_velocity + force_y * inverse_mass * time_step
+        cuda.syncthreads()
+
+        for i in range(agent, num_landmarks, num_agents):
+            nearest = INFINITY
+            for other in range(num_agents):
+                dx = loc_x[env, other] - landmark_x[env, i]
+                dy = loc_y[env, other] - landmark_y[env, i]
+                nearest = min(nearest, dx * dx + dy * dy)
+            distances[i] = math.sqrt(nearest)
+        collisions = -ONE  # an agent meets itself
+        for other in range(num_agents):
+            dx = loc_x[env, other] - loc_x[env, agent]
+            dy = loc_y[env, other] - loc_y[env, agent]
+            collisions += ONE if dx * dx + dy * dy < touching_distance * touching_distance else ZERO
+        cuda.syncthreads()
+
+        total = ZERO
+        for i in range(num_landmarks):
+            total += distances[i]
+        rewards[env, agent] = -(landmark_weight * total + collision_weight * collisions)
+
+    return step
+
+
+discrete_step, continuous_step = _step(particles.discrete_push), _step(particles.continuous_push)
+
+
+@wd.kernel
+def observe(loc_x, loc_y, velocity_x, velocity_y, landmark_x, landmark_y, observations, num_agents, num_landmarks):
+    """Write what an agent sees; the last ``2 * (num_agents - 1)`` numbers, what others say, stay 0: they are silent."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, y = loc_x[env, agent], loc_y[env, agent]
+    observations[env, agent, 0] = velocity_x[env, agent]
+    observations[env, agent, 1] = velocity_y[env, agent]
+    observations[env, agent, 2] = x
+    observations[env, agent, 3] = y
+    for i in range(num_landmarks):
+        observations[env, agent, 4 + 2 * i] = landmark_x[env, i] - x
+        observations[env, agent, 5 + 2 * i] = landmark_y[env, i] - y
+    first = 4 + 2 * num_landmarks
+    for i in range(num_agents - 1):
+        other = i + 1 if i >= agent else i
+        observations[env, agent, first + 2 * i] = loc_x[env, other] - x
+        observations[env, agent, first + 1 + 2 * i] = loc_y[env, other] - y
+
+
+class SimpleSpread(wd.Environment):
+    """Agents are paid together for being near the landmarks, and each is charged for touching another.
+
+    All constants are those of ``mpe2``'s ``simple_spread_v3``.
+
+    Args:
+        num_agents: number of agents, 1 or more.
+        num_landmarks: number of landmarks, 1 or more.
+        local_ratio: the part of an agent's own collisions in its reward, from 0 to 1; the rest is the part of the
+            landmarks, which all share.
+        continuous_actions: whether an action says how much an agent pushes in each direction, or is one direction.
+        collision_penalty: for each other agent that an agent touches, 0 or more.
+        agent_size: radius of an agent, greater than 0.
+        acceleration: force of an action, 0 or more.
+        mass: of an agent, greater than 0.
+        damping: the part of its velocity that an agent loses in a step, from 0 to 1.
+        contact_force: force between agents for each unit that they overlap, 0 or more.
+        contact_margin: how soft a contact is, greater than 0.
+        time_step: how much time a step takes, greater than 0.
+        start_range: agents and landmarks start anywhere up to this far from 0 in both coordinates, greater than 0.
+        episode_length: steps after which an episode is truncated, 1 or more.
+
+    Raises:
+        DefinitionError: a parameter has the wrong type, sign or range.
+    """
+
+    name = "simple_spread"
+    step, observe, reset = discrete_step, observe, reset
+
+    def __init__(
+        self,
+        num_agents: int = 3,
+        num_landmarks: int = 3,
+        local_ratio: float = 0.5,
+        continuous_actions: bool = False,
+        collision_penalty: float = 1.0,
+        agent_size: float = 0.15,
+        acceleration: float = 5.0,
+        mass: float = 1.0,
+        damping: float = 0.25,
+        contact_force: float = 100.0,
+        contact_margin: float = 0.001,
+        time_step: float = 0.1,
+        start_range: float = 1.0,
+        episode_length: int = 25,
+    ) -> None:
+        real = parameters.real
+        self.num_agents = parameters.whole("num_agents", num_agents, at_least=1)
+        self.num_landmarks = parameters.whole("num_landmarks", num_landmarks, at_least=1)
+        self.local_ratio = real("local_ratio", local_ratio, at_least=0, at_most=1)
+        self.continuous_actions = parameters.flag("continuous_actions", continuous_actions)
+        self.collision_penalty = real("collision_penalty", collision_penalty, at_least=0)
+        self.agent_size = real("agent_size", agent_size, above=0)
+        self.acceleration = real("acceleration", acceleration, at_least=0)
+        self.mass = real("mass", mass, above=0)
+        self.damping = real("damping", damping, at_least=0, at_most=1)
+        self.contact_force = real("contact_force", contact_force, at_least=0)
+        self.contact_margin = real("contact_margin", contact_margin, above=0)
+        self.time_step = real("time_step", time_step, above=0)
+        self.start_range = real("start_range", start_range, above=0)
+        self.episode_length = parameters.whole("episode_length", episode_length, at_least=1)
+
+        self.touching_distance = 2 * self.agent_size
+        self.kept_velocity = 1 - self.damping
+        self.inverse_mass, self.inverse_margin = 1 / self.mass, 1 / self.contact_margin
+        self.landmark_weight = 1 - self.local_ratio
+        self.collision_weight = self.local_ratio * self.collision_penalty
+
+        self.step = continuous_step if self.continuous_actions else discrete_step
+        self.policy_tags = {"agent": range(self.num_agents)}
+        self.action_space = particles.action_space(self.continuous_actions)
+        length = 4 + 2 * self.num_landmarks + 4 * (self.num_agents - 1)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (length,), np.float32)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return everyone at rest in the middle, float32: ``reset`` draws the places on the device.
+
+        Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per landmark: ``landmark_x``, ``landmark_y``.
+        """
+        agents, landmarks = np.zeros(self.num_agents, np.float32), np.zeros(self.num_landmarks, np.float32)
+        names = ("loc_x", "loc_y", "velocity_x", "velocity_y")
+        return {**dict.fromkeys(names, agents), **dict.fromkeys(("landmark_x", "landmark_y"), landmarks)}
+
+    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the state after ``actions`` (``[num_agents]`` or ``[num_agents, 5]``), in plain NumPy."""
+        return reference.step(self, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+        """Return the observations of ``state``, ``[num_agents, 4 + 2 landmarks + 4 others]``, in plain NumPy."""
+        return reference.observe(self, state)
+
+    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
+        """Return a picture of ``state``; ``trail`` holds the states before it, the latest last."""
+        from warpdrive.envs.simple_spread.render import draw
+
+        return draw(self, state, trail)

@@ -1,0 +1,329 @@
+"""Adversaries chase faster good agents around obstacles (``simple_tag`` of the package ``mpe2``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs import parameters, particles
+from warpdrive.envs.simple_tag import reference
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+MARGIN_BEGINS, MARGIN_SLOPE, MOST_FOR_LEAVING = np.float32(0.9), np.float32(10), np.float32(10)
+
+
+@wd.kernel
+def reset(
+    loc_x,
+    loc_y,
+    obstacle_x,
+    obstacle_y,
+    rng,
+    num_agents,
+    num_obstacles,
+    start_range,
+    obstacle_range,
+):
+    """Draw where the agents and the obstacles are."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    loc_x[env, agent], loc_y[env, agent] = particles.random_place(rng, env, agent, start_range)
+    for i in range(agent, num_obstacles, num_agents):
+        obstacle_x[env, i], obstacle_y[env, i] = particles.random_place(rng, env, agent, obstacle_range)
+
+
+@wd.device_function
+def charge_for_leaving(coordinate):
+    """Return what a good agent pays for one of its coordinates: nothing inside, more and more beyond 0.9."""
+    x = abs(coordinate)
+    near_the_edge = max(x - MARGIN_BEGINS, ZERO) * MARGIN_SLOPE
+    return near_the_edge if x < ONE else min(math.exp(TWO * x - TWO), MOST_FOR_LEAVING)
+
+
+def _step(push):
+    """Return the kernel for actions of which ``push`` tells the direction."""
+
+    @wd.kernel
+    def step(
+        loc_x,
+        loc_y,
+        velocity_x,
+        velocity_y,
+        obstacle_x,
+        obstacle_y,
+        actions,
+        rewards,
+        num_agents,
+        num_adversaries,
+        num_obstacles,
+        size,
+        acceleration,
+        largest_speed,
+        obstacle_size,
+        time_step,
+        kept_velocity,
+        inverse_mass,
+        contact_force,
+        contact_margin,
+        inverse_margin,
+        tag_reward,
+        tag_penalty,
+        leaving_penalty,
+    ):
+        """Move all agents; then see whom the adversaries touch, and which good agents leave the square."""
+        env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+        tags = cuda.shared.array(num_agents, np.float32)
+        x, y = loc_x[env, agent], loc_y[env, agent]
+        push_x, push_y = push(actions, env, agent)
+        force_x, force_y = acceleration[agent] * push_x, acceleration[agent] * push_y
+        for other in range(num_agents):
+            contact_x, contact_y = particles.contact(
+                x - loc_x[env, other],
+                y - loc_y[env, other],
+                size[agent] + size[other],
+                contact_force,
+                contact_margin,
+                inverse_margin,
+            )
+            force_x += contact_x
+            force_y += contact_y
+        for i in range(num_obstacles):
+            contact_x, contact_y = particles.contact(
+                x - obstacle_x[env, i],
+                y - obstacle_y[env, i],
+                size[agent] + obstacle_size,
+                contact_force,
+                contact_margin,
+                inverse_margin,
+            )
+            force_x += contact_x
+            force_y += contact_y
+        cuda.syncthreads()
+
+        x += velocity_x[env, agent] * time_step
+        y += velocity_y[env, agent] * time_step
+        new_velocity_x = velocity_x[env, agent] * kept_velocity + force_x * inverse_mass * time_step
+        new_velocity_y = velocity_y[env, agent] * kept_velocity + force_y * inverse_mass * time_step
+        squared_speed = new_velocity_x * new_velocity_x + new_velocity_y * new_velocity_y
+        if squared_speed > largest_speed[agent] * largest_speed[agent]:
+            scale = largest_speed[agent] / math.sqrt(squared_speed)
+            new_velocity_x *= scale
+            new_velocity_y *= scale
+        loc_x[env, agent], loc_y[env, agent] = x, y
+        velocity_x[env, agent], velocity_y[env, agent] = new_velocity_x, new_velocity_y
+        cuda.syncthreads()
+
+        if agent >= num_adversaries:
+            count = ZERO
+            for other in range(num_adversaries):
+                dx, dy = x - loc_x[env, other], y - loc_y[env, other]
+                touching = size[agent] + size[other]
+                count += ONE if dx * dx + dy * dy < touching * touching else ZERO
+            tags[agent] = count
+            leaving = charge_for_leaving(x) + charge_for_leaving(y)
+            rewards[env, agent] = -(tag_penalty * count + leaving_penalty * leaving)
+        cuda.syncthreads()
+
+        if agent < num_adversaries:
+            total = ZERO
+            for other in range(num_adversaries, num_agents):
+                total += tags[other]
+            rewards[env, agent] = tag_reward * total
+
+    return step
+
+
+discrete_step, continuous_step = _step(particles.discrete_push), _step(particles.continuous_push)
+
+
+@wd.device_function
+def observe_as(
+    observations, env, row, agent, loc_x, loc_y, velocity_x, velocity_y, obstacle_x, obstacle_y, num_agents,
+    num_adversaries, num_obstacles,
+):  # fmt: skip
+    """Write what an agent sees into a row of the observations of its side."""
+    x, y = loc_x[env, agent], loc_y[env, agent]
+    observations[env, row, 0] = velocity_x[env, agent]
+    observations[env, row, 1] = velocity_y[env, agent]
+    observations[env, row, 2] = x
+    observations[env, row, 3] = y
+    for i in range(num_obstacles):
+        observations[env, row, 4 + 2 * i] = obstacle_x[env, i] - x
+        observations[env, row, 5 + 2 * i] = obstacle_y[env, i] - y
+    first = 4 + 2 * num_obstacles
+    for i in range(num_agents - 1):
+        other = i + 1 if i >= agent else i
+        observations[env, row, first + 2 * i] = loc_x[env, other] - x
+        observations[env, row, first + 1 + 2 * i] = loc_y[env, other] - y
+    first += 2 * (num_agents - 1)
+    for other in range(num_adversaries, num_agents):
+        if other != agent:
+            observations[env, row, first] = velocity_x[env, other]
+            observations[env, row, first + 1] = velocity_y[env, other]
+            first += 2
+
+
+@wd.kernel
+def observe(
+    loc_x,
+    loc_y,
+    velocity_x,
+    velocity_y,
+    obstacle_x,
+    obstacle_y,
+    observations_adversary,
+    observations_good_agent,
+    num_agents,
+    num_adversaries,
+    num_obstacles,
+):
+    """Write what an agent sees: a good agent does not see its own velocity among those of the good agents."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if agent < num_adversaries:
+        observe_as(
+            observations_adversary, env, agent, agent, loc_x, loc_y, velocity_x, velocity_y, obstacle_x, obstacle_y,
+            num_agents, num_adversaries, num_obstacles,
+        )  # fmt: skip
+    else:
+        observe_as(
+            observations_good_agent, env, agent - num_adversaries, agent, loc_x, loc_y, velocity_x, velocity_y,
+            obstacle_x, obstacle_y, num_agents, num_adversaries, num_obstacles,
+        )  # fmt: skip
+
+
+class SimpleTag(wd.Environment):
+    """Adversaries are paid for touching good agents, who are faster, pay for it, and pay for leaving the square.
+
+    All constants are those of ``mpe2``'s ``simple_tag_v3``.
+
+    Args:
+        num_adversaries: number of adversaries, 1 or more: the agents from 0 on.
+        num_good_agents: number of good agents, 1 or more: the agents after them.
+        num_obstacles: number of obstacles, 1 or more.
+        continuous_actions: whether an action says how much an agent pushes in each direction, or is one direction.
+        tag_reward: of every adversary for each touch between an adversary and a good agent, 0 or more.
+        tag_penalty: of a good agent for each adversary that touches it, 0 or more.
+        leaving_penalty: factor on what a good agent pays outside of the square, 0 or more.
+        adversary_size: radius of an adversary, greater than 0.
+        good_agent_size: radius of a good agent, greater than 0.
+        obstacle_size: radius of an obstacle, greater than 0.
+        adversary_acceleration: force of an adversary's action, 0 or more.
+        good_agent_acceleration: force of a good agent's action, 0 or more.
+        adversary_speed: largest speed of an adversary, greater than 0.
+        good_agent_speed: largest speed of a good agent, greater than 0.
+        mass: of an agent, greater than 0.
+        damping: the part of its velocity that an agent loses in a step, from 0 to 1.
+        contact_force: force between discs for each unit that they overlap, 0 or more.
+        contact_margin: how soft a contact is, greater than 0.
+        time_step: how much time a step takes, greater than 0.
+        start_range: agents start anywhere up to this far from 0 in both coordinates, greater than 0.
+        obstacle_range: and obstacles lie up to this far, greater than 0.
+        episode_length: steps after which an episode is truncated, 1 or more.
+
+    Raises:
+        DefinitionError: a parameter has the wrong type, sign or range.
+    """
+
+    name = "simple_tag"
+    step, observe, reset = discrete_step, observe, reset
+
+    def __init__(
+        self,
+        num_adversaries: int = 3,
+        num_good_agents: int = 1,
+        num_obstacles: int = 2,
+        continuous_actions: bool = False,
+        tag_reward: float = 10.0,
+        tag_penalty: float = 10.0,
+        leaving_penalty: float = 1.0,
+        adversary_size: float = 0.075,
+        good_agent_size: float = 0.05,
+        obstacle_size: float = 0.2,
+        adversary_acceleration: float = 3.0,
+        good_agent_acceleration: float = 4.0,
+        adversary_speed: float = 1.0,
+        good_agent_speed: float = 1.3,
+        mass: float = 1.0,
+        damping: float = 0.25,
+        contact_force: float = 100.0,
+        contact_margin: float = 0.001,
+        time_step: float = 0.1,
+        start_range: float = 1.0,
+        obstacle_range: float = 0.9,
+        episode_length: int = 25,
+    ) -> None:
+        whole, real = parameters.whole, parameters.real
+        self.num_adversaries = whole("num_adversaries", num_adversaries, at_least=1)
+        self.num_good_agents = whole("num_good_agents", num_good_agents, at_least=1)
+        self.num_obstacles = whole("num_obstacles", num_obstacles, at_least=1)
+        self.continuous_actions = parameters.flag("continuous_actions", continuous_actions)
+        self.tag_reward = real("tag_reward", tag_reward, at_least=0)
+        self.tag_penalty = real("tag_penalty", tag_penalty, at_least=0)
+        self.leaving_penalty = real("leaving_penalty", leaving_penalty, at_least=0)
+        self.adversary_size = real("adversary_size", adversary_size, above=0)
+        self.good_agent_size = real("good_agent_size", good_agent_size, above=0)
+        self.obstacle_size = real("obstacle_size", obstacle_size, above=0)
+        self.adversary_acceleration = real("adversary_acceleration", adversary_acceleration, at_least=0)
+        self.good_agent_acceleration = real("good_agent_acceleration", good_agent_acceleration, at_least=0)
+        self.adversary_speed = real("adversary_speed", adversary_speed, above=0)
+        self.good_agent_speed = real("good_agent_speed", good_agent_speed, above=0)
+        self.mass = real("mass", mass, above=0)
+        self.damping = real("damping", damping, at_least=0, at_most=1)
+        self.contact_force = real("contact_force", contact_force, at_least=0)
+        self.contact_margin = real("contact_margin", contact_margin, above=0)
+        self.time_step = real("time_step", time_step, above=0)
+        self.start_range = real("start_range", start_range, above=0)
+        self.obstacle_range = real("obstacle_range", obstacle_range, above=0)
+        self.episode_length = whole("episode_length", episode_length, at_least=1)
+
+        self.num_agents = self.num_adversaries + self.num_good_agents
+        self.size = self._of_both(self.adversary_size, self.good_agent_size)
+        self.acceleration = self._of_both(self.adversary_acceleration, self.good_agent_acceleration)
+        self.largest_speed = self._of_both(self.adversary_speed, self.good_agent_speed)
+        self.kept_velocity = 1 - self.damping
+        self.inverse_mass, self.inverse_margin = 1 / self.mass, 1 / self.contact_margin
+
+        self.step = continuous_step if self.continuous_actions else discrete_step
+        self.policy_tags = {
+            "adversary": range(self.num_adversaries),
+            "good_agent": range(self.num_adversaries, self.num_agents),
+        }
+        self.action_space = particles.action_space(self.continuous_actions)
+        length = 4 + 2 * self.num_obstacles + 2 * (self.num_agents - 1) + 2 * self.num_good_agents
+        lengths = {"adversary": length, "good_agent": length - 2}
+        self.observation_space = {tag: spaces.Box(-np.inf, np.inf, (n,), np.float32) for tag, n in lengths.items()}
+
+    def _of_both(self, of_adversary: float, of_good_agent: float) -> npt.NDArray[np.float32]:
+        return np.repeat(np.float32([of_adversary, of_good_agent]), [self.num_adversaries, self.num_good_agents])
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return everyone at rest in the middle, float32: ``reset`` draws the places on the device.
+
+        Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per obstacle: ``obstacle_x``, ``obstacle_y``.
+        """
+        agents, obstacles = np.zeros(self.num_agents, np.float32), np.zeros(self.num_obstacles, np.float32)
+        names = ("loc_x", "loc_y", "velocity_x", "velocity_y")
+        return {**dict.fromkeys(names, agents), **dict.fromkeys(("obstacle_x", "obstacle_y"), obstacles)}
+
+    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the state after ``actions`` (``[num_agents]`` or ``[num_agents, 5]``), in plain NumPy."""
+        return reference.step(self, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> dict[str, npt.NDArray[np.float32]]:  # type: ignore[override]
+        """Return ``observations_adversary`` and ``observations_good_agent`` of ``state``, in plain NumPy."""
+        return reference.observe(self, state)
+
+    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
+        """Return a picture of ``state``; ``trail`` holds the states before it, the latest last."""
+        from warpdrive.envs.simple_tag.render import draw
+
+        return draw(self, state, trail)
