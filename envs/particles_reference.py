@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Sizes = npt.NDArray[np.floating[Any]]
 DIRECTIONS = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]], np.float64)
 
 
@@ -18,15 +19,17 @@ def places(state: dict[str, Any], names: tuple[str, str]) -> Floats:
 
 def pushes(actions: npt.NDArray[Any]) -> Floats:
     """Return the directions ``[n, 2]`` of actions ``[n]``, or of continuous ones ``[n, 5]``."""
-    return DIRECTIONS[actions] if actions.ndim == 1 else actions.clip(0, 1).astype(np.float64) @ DIRECTIONS
+    directions: Floats = DIRECTIONS[actions] if actions.ndim == 1 else actions.clip(0, 1).astype(float) @ DIRECTIONS
+    return directions
 
 
 def distances(points: Floats, others: Floats) -> Floats:
     """Return the distances between points ``[n, 2]`` and others ``[m, 2]``: ``[n, m]``."""
-    return np.linalg.norm(points[:, None] - others, axis=-1)
+    apart: Floats = np.linalg.norm(points[:, None] - others, axis=-1)
+    return apart
 
 
-def contacts(env: Any, points: Floats, sizes: Floats, others: Floats, other_sizes: Floats) -> Floats:
+def contacts(env: Any, points: Floats, sizes: Sizes, others: Floats, other_sizes: Sizes) -> Floats:
     """Return the sum of the forces ``[n, 2]`` of other discs on each of n; discs in one place leave each other be."""
     apart = points[:, None] - others
     distance = distances(points, others)

@@ -37,7 +37,9 @@ def draw(env: SimpleSpread, state: dict[str, Any], trail: Sequence[dict[str, Any
     axes.add_collection(LineCollection(list(ways), colors=drawing.INK, linewidths=1, linestyles=":", zorder=2.5))
     drawing.discs(axes, agents, env.agent_size, drawing.RUNNER_COLOUR + "cc")
     for colour, chosen in ((COVERED_COLOUR, covered), (drawing.INK, ~covered)):
-        axes.scatter(*landmarks[chosen].T, s=90, marker="X", c=colour, edgecolors="white", zorder=5)
+        axes.scatter(
+            landmarks[chosen, 0], landmarks[chosen, 1], s=90, marker="X", c=colour, edgecolors="white", zorder=5
+        )
     apart = np.linalg.norm(agents[:, None] - agents, axis=-1)
     one, other = np.nonzero(np.triu(apart < 2 * env.agent_size, k=1))
     shared.bursts(axes, (agents[one] + agents[other]) / 2)

@@ -31,7 +31,7 @@ def reset(loc_x, loc_y, landmark_x, landmark_y, rng, num_agents, num_landmarks, 
         landmark_x[env, i], landmark_y[env, i] = particles.random_place(rng, env, agent, start_range)
 
 
-def _step(push):
+def _step(push: Any) -> Any:
     """Return the kernel for actions of which ``push`` tells the direction."""
 
     @wd.kernel

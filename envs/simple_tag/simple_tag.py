@@ -49,7 +49,7 @@ def charge_for_leaving(coordinate):
     return near_the_edge if x < ONE else min(math.exp(TWO * x - TWO), MOST_FOR_LEAVING)
 
 
-def _step(push):
+def _step(push: Any) -> Any:
     """Return the kernel for actions of which ``push`` tells the direction."""
 
     @wd.kernel
@@ -303,7 +303,9 @@ class SimpleTag(wd.Environment):
         self.observation_space = {tag: spaces.Box(-np.inf, np.inf, (n,), np.float32) for tag, n in lengths.items()}
 
     def _of_both(self, of_adversary: float, of_good_agent: float) -> npt.NDArray[np.float32]:
-        return np.repeat(np.float32([of_adversary, of_good_agent]), [self.num_adversaries, self.num_good_agents])
+        return np.repeat(
+            np.array([of_adversary, of_good_agent], np.float32), [self.num_adversaries, self.num_good_agents]
+        )
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         """Return everyone at rest in the middle, float32: ``reset`` draws the places on the device.
