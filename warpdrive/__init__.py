@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.kernels.kernel import Kernel as Kernel
     from warpdrive.kernels.kernel import device_function as device_function
     from warpdrive.kernels.kernel import kernel as kernel
+    from warpdrive.per_replica import PerReplica as PerReplica
     from warpdrive.recording import Recording as Recording
     from warpdrive.registry import make as make
     from warpdrive.registry import register as register
@@ -49,6 +50,7 @@ _HOME_OF = {
     "DeviceContext": "warpdrive.device_context",
     "Environment": "warpdrive.environment",
     "EnvWrapper": "warpdrive.env_wrapper",
+    "PerReplica": "warpdrive.per_replica",
     "Rollout": "warpdrive.rollout",
     "no_host_transfers": "warpdrive.host_transfers",
     "HostTransferError": "warpdrive.host_transfers",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,21 @@ INT32 = np.iinfo(np.int32)
 class Binding:
     """Finds what each parameter of an environment's kernel functions stands for.
 
-    Looked up in this order: the arrays of the device context that kernel functions may name, then the attributes of
-    the environment (an ``int`` as int32, a ``float`` as float32, a ``bool`` as boolean, a NumPy array as a read-only
-    array).
+    Looked up in this order: the arrays of the device context that kernel functions may name (of which ``constants`` are
+    only read), then the attributes of the environment (an ``int`` as int32, a ``float`` as float32, a ``bool`` as
+    boolean, a NumPy array as a read-only array).
     """
 
     def __init__(
-        self, environment: Environment, functions: KernelFunctions, context: DeviceContext, arrays: Iterable[str]
+        self,
+        environment: Environment,
+        functions: KernelFunctions,
+        context: DeviceContext,
+        arrays: Iterable[str],
+        constants: Iterable[str],
     ) -> None:
         self.environment, self.functions = environment, functions
-        self.context, self.arrays = context, set(arrays)
+        self.context, self.arrays, self.constants = context, set(arrays), set(constants)
         self._constants: dict[str, Any] = {}
 
     def check(self, kernel: KernelFunction) -> None:
@@ -42,6 +47,9 @@ class Binding:
         constants = {name for name in kernel.parameters if self._is_constant(kernel, name)}
         if isinstance(kernel, CudaKernel):
             kernel.signature.check({name: self.value(name) for name in kernel.parameters})
+            for name in sorted(constants & self.constants):
+                if kernel.may_change(name):
+                    raise KernelError(f"{kernel.where}: '{name}' is a constant of the environment: make it const")
             return
         assigned = stored_names([kernel.source.tree]) | _changed_arrays(kernel)
         for name in sorted(constants & assigned):
@@ -49,6 +57,8 @@ class Binding:
                 f"{_first_change(kernel, name)}: kernel function '{kernel.source.name}' assigns to '{name}', a "
                 "constant of the environment; state that changes is returned by initial_state"
             )
+        for name in sorted(constants - self.constants):
+            self._check_rows(kernel, name)
 
     def value(self, name: str) -> Any:
         """Return the tensor, read-only array or number behind a parameter that :meth:`check` has found good."""
@@ -60,9 +70,20 @@ class Binding:
             self._constants[name] = _constant(name, getattr(self.environment, name))
         return self._constants[name]
 
+    def _check_rows(self, kernel: Kernel, name: str) -> None:
+        """Raise :class:`KernelError` where the replicas read rows of an array that has fewer."""
+        value, count = self.value(name), self.context.num_envs
+        if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) >= count:
+            return
+        for node in _elements_of_the_replica(kernel, name):
+            raise KernelError(
+                f"{place(node)}: kernel function '{kernel.source.name}' reads a row of '{name}' for each replica, but "
+                f"it has {len(value)} rows for {count} replicas: wd.PerReplica makes one for any number of replicas"
+            )
+
     def _is_constant(self, kernel: KernelFunction, name: str) -> bool:
         if name in self.arrays:
-            return False
+            return name in self.constants
         if name != "num_envs" and not _is_bindable(getattr(self.environment, name, None)):
             raise KernelError(
                 f"{kernel.where}: parameter '{name}' of kernel function '{_name(kernel)}' is bound to nothing: "
@@ -102,6 +123,29 @@ def _changed_arrays(kernel: Kernel) -> set[str]:
         for node in ast.walk(kernel.source.tree)
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
     }
+
+
+def _elements_of_the_replica(kernel: Kernel, name: str) -> Iterator[ast.Subscript]:
+    """Find where a kernel function indexes an array first by the number of its replica."""
+    nodes = list(ast.walk(kernel.source.tree))
+    pairs = [pair for node in nodes if isinstance(node, ast.Assign) for pair in _pairs(node.targets[0], node.value)]
+    replica = {target.id for target, value in pairs if isinstance(target, ast.Name) and _is_replica(value)}
+    for node in nodes:
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == name:
+            first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
+            if _is_replica(first) or (isinstance(first, ast.Name) and first.id in replica):
+                yield node
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Return what is assigned to what by ``a, b = x, y`` or ``a = x``."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return list(zip(target.elts, value.elts, strict=False))
+    return [(target, value)]
+
+
+def _is_replica(node: ast.expr) -> bool:
+    return ast.unparse(node).endswith("blockIdx.x")
 
 
 def may_change(kernel: KernelFunction, name: str) -> bool:

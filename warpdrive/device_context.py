@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -146,13 +146,28 @@ class DeviceContext:
         parts = [self._bytes_of(name) for name in self._declared]
         return torch.cat([part if rows is None else part[rows] for part in parts], dim=1)
 
-    def load_state(self, state: torch.Tensor, envs: torch.Tensor | Sequence[int] | None = None) -> None:
+    def load_state(
+        self,
+        state: torch.Tensor,
+        envs: torch.Tensor | Sequence[int] | None = None,
+        keep: Collection[str] = (),
+    ) -> None:
         """Put a state that :meth:`save_state` returned into some replicas (default: all).
 
-        A state with one row goes to all of them. Raises :class:`DefinitionError` if the state is of another layout.
+        Args:
+            state: a row for each of the replicas, from whatever device; or one row, which goes to all of them.
+            envs: the replicas, in any order.
+            keep: names of arrays that stay as they are in these replicas, such as those of
+                :attr:`warpdrive.EnvWrapper.own_arrays`.
+
+        Raises:
+            DefinitionError: the state is of another layout, or a replica or an array does not exist.
         """
         rows = self._rows(envs)
         count = self.num_envs if rows is None else len(rows)
+        for name in keep:
+            if name not in self._declared:
+                raise DefinitionError(f"keep: there is no state array '{name}'.{nearest(name, self._declared)}")
         if state.dtype != torch.uint8 or state.dim() != 2 or state.shape[1] != self.bytes_per_env:
             raise DefinitionError(
                 f"the state is {state.dtype} {tuple(state.shape)}: "
@@ -162,11 +177,12 @@ class DeviceContext:
             raise DefinitionError(f"the state holds {state.shape[0]} replicas: expected 1 or {count}")
         sizes = [declaration.bytes_per_env for declaration in self._declared.values()]
         for name, part in zip(self._declared, state.to(self.device).split(sizes, dim=1), strict=True):
-            self._bytes_of(name)[slice(None) if rows is None else rows] = part
+            if name not in keep:
+                self._bytes_of(name)[slice(None) if rows is None else rows] = part
 
-    def clone_env(self, source: int, targets: torch.Tensor | Sequence[int]) -> None:
-        """Copy the whole state of one replica over others."""
-        self.load_state(self.save_state([source]), targets)
+    def clone_env(self, source: int, targets: torch.Tensor | Sequence[int], keep: Collection[str] = ()) -> None:
+        """Copy the whole state of one replica over others, but for the arrays of ``keep``."""
+        self.load_state(self.save_state([source]), targets, keep)
 
     def memory_report(self) -> dict[str, int]:
         """Return the bytes of each array, per-replica state and others, in the order they were made."""

@@ -17,10 +17,14 @@ from warpdrive.episode_recorder import EpisodeRecorder, checked_replicas
 from warpdrive.errors import DefinitionError
 from warpdrive.fused_step import fuse_reset, fuse_step
 from warpdrive.observations import mapped
+from warpdrive.per_replica import per_replica_attributes
 from warpdrive.recording import Recording
 from warpdrive.replica_arrays import make_replica_arrays, make_uniform
 from warpdrive.rollout import Rollout, make_record, of_agents
 from warpdrive.spaces import SpaceArray, action_arrays, nested, observation_arrays
+
+_STATISTICS = {"episodes": "episodes", "terminated": "terminations", "length": "length_sum", "return": "return_sum"}
+"""What adds up over episodes that ended, and the arrays ``episode.<name>`` in which it does."""
 
 
 class EnvWrapper:
@@ -208,9 +212,8 @@ class EnvWrapper:
         ``episodes`` (how many), ``terminated`` (how many of them terminated), ``length`` (sum of steps), ``return``
         ``[num_agents]`` (sum of each agent's returns).
         """
-        names = {"episodes": "episodes", "terminated": "terminations", "length": "length_sum", "return": "return_sum"}
-        statistics = {name: self.ctx[f"episode.{array}"].sum(dim=0) for name, array in names.items()}
-        for array in names.values():
+        statistics = {name: self.ctx[f"episode.{array}"].sum(dim=0) for name, array in _STATISTICS.items()}
+        for array in _STATISTICS.values():
             self.ctx[f"episode.{array}"].zero_()
         return statistics
 
@@ -286,6 +289,17 @@ class EnvWrapper:
         return {
             name: self.ctx[name][env_index].cpu().numpy().copy() for name in self.ctx.state_names if "." not in name
         }
+
+    @property
+    def own_arrays(self) -> list[str]:
+        """The arrays that belong to a replica whatever state it is in.
+
+        These are its random streams, its constants (:class:`warpdrive.PerReplica`) and its part in the statistics.
+        ``ctx.load_state(state, envs, keep=env.own_arrays)`` puts replicas into states that others reached, from which
+        each goes on with draws of its own. Without ``keep`` it goes on exactly as the one that was saved.
+        """
+        streams = [name for name in ("rng", "sampler.rng", "reset.stream") if name in self.ctx]
+        return [*streams, *per_replica_attributes(self.env), *(f"episode.{name}" for name in _STATISTICS.values())]
 
     def close(self) -> None:
         """Free the device's memory."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +13,7 @@ from gymnasium import spaces
 
 from warpdrive.backends.pycuda.cuda_kernel import CudaKernel
 from warpdrive.errors import DefinitionError
+from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -96,6 +98,18 @@ def kernel_functions(environment: Environment, language: str) -> KernelFunctions
     Raises :class:`DefinitionError` where one is in the other language alone.
     """
     return KernelFunctions(*(_in_language(environment, role, language) for role in ("step", "observe", "reset")))
+
+
+def functions_in_every_language(environment: Environment) -> list[KernelFunction]:
+    """Return an environment's kernel functions and their twins, but for CUDA C that cannot be read."""
+    own = [environment.step, environment.observe, environment.reset]
+    found = [function for function in own if function is not None]
+    twins = [environment.cuda_twins.get(f.source.name) for f in found if not isinstance(f, CudaKernel)]
+    for twin in twins:
+        with suppress(KernelError):  # which the backend that runs it will raise
+            if twin is not None and twin.parameters:
+                found.append(twin)
+    return found
 
 
 def _in_language(environment: Environment, role: str, language: str) -> Any:

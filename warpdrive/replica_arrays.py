@@ -13,8 +13,9 @@ from gymnasium import spaces
 from warpdrive import random
 from warpdrive.binding import Binding, named_parameters
 from warpdrive.device_context import DeviceContext, torch_dtype
-from warpdrive.environment import Environment, KernelFunctions, State
+from warpdrive.environment import Environment, KernelFunctions, State, functions_in_every_language
 from warpdrive.errors import DefinitionError
+from warpdrive.per_replica import per_replica_attributes
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
 Shapes = dict[str, tuple[tuple[int, ...], npt.DTypeLike]]
@@ -37,17 +38,22 @@ def make_replica_arrays(
     kernel function that is bound to nothing.
     """
     starts = _draw_starts(environment, seed, pool_size)
-    reserved = _reserved(environment, functions, starts[0])
-    _check_starts(environment, starts, reserved)
+    constants = _constants(environment, seed, first_env, context.num_envs)
+    reserved = _reserved(environment, starts[0])
+    for name in constants.keys() & reserved.keys():
+        raise DefinitionError(f"attribute '{name}' of {type(environment).__name__} has the name of a reserved array")
+    _check_starts(environment, starts, reserved | _shapes(constants))
     for name in {"active", "action_mask"} & reserved.keys():  # every agent is there, and may do anything
         for start in starts:
             start.setdefault(name, np.ones(reserved[name][0], np.bool_))
-    arrays = {name: (value.shape, value.dtype) for name, value in starts[0].items()} | reserved
+    arrays = {name: (value.shape, value.dtype) for name, value in starts[0].items()} | reserved | _shapes(constants)
     for name, (shape, dtype) in (arrays | _own(environment)).items():
         context.declare(name, shape, dtype)
     context.allocate()
     _fill(environment, context, starts, seed, first_env)
-    binding = Binding(environment, functions, context, arrays)
+    for name, rows in constants.items():
+        _copy(context[name], rows)
+    binding = Binding(environment, functions, context, arrays, constants)
     for kernel in functions:
         binding.check(kernel)
     return binding
@@ -64,8 +70,23 @@ def _draw_starts(environment: Environment, seed: int, pool_size: int) -> list[St
     return starts
 
 
-def _reserved(environment: Environment, functions: KernelFunctions, start: State) -> Shapes:
-    """Return the reserved arrays of an environment; some exist only if a kernel function or the start names them."""
+def _constants(environment: Environment, seed: int, first_env: int, count: int) -> State:
+    """Return the constants that each replica has of its own, ``[count, *shape]`` by name."""
+    return {
+        name: constant.rows(name, seed, first_env, count)
+        for name, constant in per_replica_attributes(environment).items()
+    }
+
+
+def _shapes(constants: State) -> Shapes:
+    return {name: (rows.shape[1:], rows.dtype) for name, rows in constants.items()}
+
+
+def _reserved(environment: Environment, start: State) -> Shapes:
+    """Return the reserved arrays of an environment; some exist only if a kernel function or the start names them.
+
+    Functions that the backend does not run count, too: a state that one backend saves is loaded on another.
+    """
     agents = int(environment.num_agents)
     reserved: Shapes = {
         "rewards": ((agents,), np.float32),
@@ -86,7 +107,7 @@ def _reserved(environment: Environment, functions: KernelFunctions, start: State
         "action_mask": ((agents, choices), np.bool_),
         "rng": ((agents, 4), np.uint32),
     }
-    named = named_parameters(functions)
+    named = named_parameters(functions_in_every_language(environment))
     used = {name: kind for name, kind in optional.items() if name in named or name in start}
     if "action_mask" in used and not choices:
         raise DefinitionError(f"{type(environment).__name__} uses 'action_mask', but none of its actions is discrete")
@@ -167,8 +188,8 @@ def make_uniform(logits: torch.Tensor, space: spaces.Space[Any]) -> None:
         logits[..., logits.shape[-1] // 2 :] = torch.inf
 
 
-def _copy(tensor: torch.Tensor, words: npt.NDArray[Any]) -> None:
-    tensor.copy_(torch.from_numpy(words))
+def _copy(tensor: torch.Tensor, rows: npt.NDArray[Any]) -> None:
+    tensor.copy_(torch.from_numpy(rows))
 
 
 def _rows(agents: Iterable[int], num_agents: int) -> npt.NDArray[np.int32]:

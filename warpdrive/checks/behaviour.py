@@ -17,6 +17,7 @@ from warpdrive.checks import advice
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, State
+from warpdrive.per_replica import per_replica_attributes
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
 Array = npt.NDArray[Any]
@@ -211,7 +212,7 @@ class _Reference:
         self.env, self.report, self.tolerance = env, report, tolerance
         self.can_step = type(env).reference_step is not Environment.reference_step
         self.can_observe = type(env).reference_observe is not Environment.reference_observe
-        self.state_names = list(env.initial_state(np.random.default_rng(0)))
+        self.state_names = [*env.initial_state(np.random.default_rng(0)), *per_replica_attributes(env)]
         if not self.can_step:
             report.note("it has no reference_step to compare with")
 

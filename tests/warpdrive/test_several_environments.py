@@ -1,0 +1,58 @@
+"""Environments of several classes and sizes at once in one process: none disturbs another, on threads either."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+import warpdrive as wd
+
+STEPS = 20
+CASES: list[tuple[str, dict[str, Any], int]] = [
+    ("tag_gridworld", {"num_taggers": 2, "grid_length": 4, "episode_length": 9}, 30),
+    ("tag_gridworld", {"num_taggers": 6, "grid_length": 9, "episode_length": 7}, 11),
+    ("tag_continuous", {"num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "tagging_distance": 0.1}, 17),
+    ("cartpole", {"episode_length": 13}, 300),
+]
+
+
+def played(case: tuple[str, dict[str, Any], int], backend: str) -> Iterator[torch.Tensor]:
+    """Play an environment, a step at each ``next``, and at last give its whole state."""
+    name, config, replicas = case
+    env = wd.EnvWrapper(wd.make(name, **config), replicas, backend, seed=replicas)
+    rollout = env.allocate_rollout(STEPS)
+    for _ in range(STEPS):
+        env.step_rollout(rollout)
+        yield rollout.rewards
+    yield env.ctx.save_state()
+    env.close()
+
+
+def last(steps: Iterator[torch.Tensor]) -> torch.Tensor:
+    *_, state = steps
+    return state
+
+
+def test_steps_of_one_between_those_of_others(backend: str) -> None:
+    alone = [last(played(case, backend)) for case in CASES]
+    together = list(zip(*(played(case, backend) for case in CASES), strict=True))[-1]
+    for one, among_others in zip(alone, together, strict=True):
+        assert torch.equal(one, among_others)
+
+
+def test_each_on_a_thread_of_its_own(backend: str) -> None:
+    found: dict[int, torch.Tensor] = {}
+
+    def play(number: int) -> None:
+        found[number] = last(played(CASES[number], backend))
+
+    threads = [threading.Thread(target=play, args=(number,)) for number in range(len(CASES))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, case in enumerate(CASES):
+        assert torch.equal(found[number], last(played(case, backend)))
