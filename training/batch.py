@@ -9,10 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from warpdrive.backends.interface import Backend
+from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.observations import Observations, mapped
 from warpdrive.rollout import Rollout
 from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.sections import OnPolicyConfig
 
 _ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
 
@@ -54,6 +57,44 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.weight)
+
+
+class RolloutRows:
+    """Makes the batch of each new rollout.
+
+    Args:
+        tag: the policy tag.
+        model: estimates the values.
+        backend: where advantages are computed.
+        agent_ids: ``[agents of the tag]`` int32.
+        config: of the algorithm.
+    """
+
+    def __init__(
+        self, tag: str, model: ActorCritic, backend: Backend, agent_ids: Tensor, config: OnPolicyConfig
+    ) -> None:
+        self.tag, self.model, self.backend, self.agent_ids, self.config = tag, model, backend, agent_ids, config
+        self._estimator: tuple[Rollout, AdvantageEstimator] | None = None
+
+    def of(self, rollout: Rollout) -> Batch:
+        """The rows of a full rollout."""
+        return batch_of(rollout, self.tag, self.model, self._estimator_of(rollout))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: every update has rows of its own."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing is to be put back."""
+
+    def _estimator_of(self, rollout: Rollout) -> AdvantageEstimator:
+        """Return what estimates the advantages in a rollout: made once, as policies that only play need none."""
+        if self._estimator is None or self._estimator[0] is not rollout:
+            gamma, gae_lambda = self.config.gamma, self.config.gae_lambda
+            with host_transfers_allowed():
+                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, gamma, gae_lambda)
+            self._estimator = rollout, made
+        return self._estimator[1]
 
 
 @torch.no_grad()

@@ -3,7 +3,8 @@
 step_<n>/
     manifest.json            format, configuration, spaces, versions, sizes and checksums of the files below
     <tag>.safetensors        parameters of one policy
-    trainer.pt               optimizers, counters, random states, the simulation (torch.load(weights_only=True))
+    trainer.pt               optimizers, replay buffers, counters, random states, the simulation
+                             (torch.load(weights_only=True))
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from gymnasium import spaces
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails
 
 from warpdrive import registry
-from warpdrive.environment import Environment
+from warpdrive.environment import Environment, spaces_by_tag
 from warpdrive.errors import DefinitionError, WarpDriveError, nearest
 from warpdrive.training import sections
 
@@ -42,7 +43,7 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
         unknown = [key + "." for key, _ in tag_problems]
         section_problems = [p for p in section_problems if not (p[0] + ".").startswith(tuple(unknown))]
         if not section_problems and not tag_problems:
-            tag_problems = minibatch_problems(sections.RunConfig.model_validate(raw), env.policy_tags)
+            tag_problems = policy_problems(sections.RunConfig.model_validate(raw), env)
     return section_problems + env_problems + tag_problems
 
 
@@ -58,15 +59,33 @@ def _without_consequences(problems: list[Problem]) -> list[Problem]:
     return [problem for problem in problems if not is_consequence(*problem)]
 
 
-def minibatch_problems(run: sections.RunConfig, tags: Mapping[str, typing.Sized]) -> list[Problem]:
-    """Policies that ask for more minibatches than there are samples in an update."""
+def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
+    """What of the policies does not go with the environment, or with the samples of an update."""
     found = []
+    action_spaces = spaces_by_tag(env, env.action_space)
     for tag, settings in run.policy.items():
-        samples = run.trainer.train_batch_size * len(tags[tag])
+        samples = run.trainer.train_batch_size * len(env.policy_tags[tag])
         if isinstance(settings, sections.PPOConfig) and settings.minibatches > samples:
             text = f"found {settings.minibatches}, expected at most {samples}, the samples of one update"
             found.append((f"policy.{tag}.minibatches", text))
+        if isinstance(settings, sections.OffPolicyConfig) and settings.buffer_size < samples:
+            text = f"found {settings.buffer_size}, expected at least {samples}, the samples of one update"
+            found.append((f"policy.{tag}.buffer_size", text))
+        if not _is_for(settings, action_spaces[tag]):
+            known = [name for name, other in sections.POLICY_CONFIGS.items() if _is_for(other, action_spaces[tag])]
+            text = f"found '{settings.algorithm}', expected an algorithm for actions in {action_spaces[tag]}: "
+            found.append((f"policy.{tag}.algorithm", text + ", ".join(known)))
     return found
+
+
+def _is_for(settings: object, space: spaces.Space[Any]) -> bool:
+    """Whether a policy's section is of an algorithm for the actions of a space."""
+    wanted = getattr(settings, "actions", "any")
+    if wanted == "Discrete":
+        return isinstance(space, spaces.Discrete)
+    if wanted == "bounded Box":
+        return isinstance(space, spaces.Box) and space.is_bounded()
+    return True
 
 
 def _show(value: object) -> str:

@@ -9,7 +9,7 @@ import torch
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.step_graph import StepGraphs
-from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.base import Actor
 from warpdrive.training.rollout_loop import RolloutLoop
 
 MAX_REPLICAS = 1000
@@ -38,7 +38,7 @@ class EvaluationResult:
 @torch.no_grad()
 def evaluate(
     env: EnvWrapper,
-    models: Mapping[str, ActorCritic],
+    models: Mapping[str, Actor],
     num_episodes: int,
     deterministic: bool = False,
     graphs: StepGraphs | None = None,

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import torch
 
+from warpdrive.training.run_folder import write_whole
+
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 
 class MetricsLog:
-    """Appends one row per logged update. The columns are those of the first row; rows are flushed at once.
+    """Appends one row per logged update; rows are flushed at once.
+
+    Names that come later, as those of algorithms that first wait for experience, get columns behind the others: the
+    file is then written again, with empty cells in the rows before.
 
     Args:
         path: of the CSV file.
@@ -26,23 +32,33 @@ class MetricsLog:
     """
 
     def __init__(self, path: Path, tensorboard: Path | None) -> None:
+        self._path = path
         self._file = path.open("w", newline="", encoding="utf-8")
-        self._rows = csv.writer(self._file)
         self._columns: list[str] = []
         self._events = _event_writer(tensorboard) if tensorboard else None
 
     def write(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Log ``metrics`` at ``env_steps``; NaN stands for "nothing to report" and becomes an empty cell."""
-        if not self._columns:
-            self._columns = list(metrics)
-            self._rows.writerow(["env_steps", *self._columns])
-        cells = ["" if math.isnan(metrics[name]) else repr(metrics[name]) for name in self._columns]
-        self._rows.writerow([env_steps, *cells])
+        if not metrics.keys() <= set(self._columns):
+            self._widen([name for name in metrics if name not in self._columns])
+        row = {name: repr(value) for name, value in metrics.items() if not math.isnan(value)}
+        csv.writer(self._file).writerow([env_steps, *(row.get(name, "") for name in self._columns)])
         self._file.flush()
         if self._events:
             for name, value in metrics.items():
                 if not math.isnan(value):
                     self._events.add_scalar(name, value, env_steps)
+
+    def _widen(self, names: Sequence[str]) -> None:
+        self._columns += names
+        header = ["env_steps", *self._columns]
+        with self._path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))[1:]
+        whole = io.StringIO(newline="")
+        csv.writer(whole).writerows([header, *(row + [""] * (len(header) - len(row)) for row in rows)])
+        self._file.close()
+        write_whole(self._path, whole.getvalue())
+        self._file = self._path.open("a", newline="", encoding="utf-8")
 
     def __enter__(self) -> MetricsLog:
         return self

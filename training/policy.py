@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,18 +10,14 @@ from gymnasium import Space
 from torch import Tensor
 
 from warpdrive.backends.interface import Backend
-from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.rollout import Rollout
-from warpdrive.training.advantages import AdvantageEstimator
-from warpdrive.training.algorithms import build_algorithm
-from warpdrive.training.batch import batch_of
-from warpdrive.training.models import build_model
-from warpdrive.training.models.distributions import distribution_of
+from warpdrive.training.algorithms import Task, build_algorithm
+from warpdrive.training.models.base import Actor
 from warpdrive.training.sections import PolicyConfig, RandomConfig
 
 
 class Policy:
-    """A model that acts for the agents of a tag, and its optimizer and algorithm.
+    """A model that acts for the agents of a tag, the algorithm that trains it, and what that learns from.
 
     Args:
         tag: the policy tag.
@@ -30,7 +26,7 @@ class Policy:
         observation_space: of one agent.
         action_space: of one agent.
         backend: on whose device the model lives.
-        seed: of the initial parameters and of the order of minibatches.
+        seed: of the initial parameters and of the order in which experience is used.
     """
 
     def __init__(
@@ -44,28 +40,47 @@ class Policy:
         seed: int,
     ) -> None:
         assert not isinstance(config, RandomConfig), "agents that act at random need no policy"
-        self.tag, self.config, self.backend = tag, config, backend
+        self.tag, self.config = tag, config
         device = backend.device
         self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)
-        distribution = distribution_of(action_space)
-        self.model = build_model(config.model, observation_space, distribution, seed).to(device)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.lr, eps=1e-5, fused=True)
-        self.algorithm = build_algorithm(config, self.model, distribution, self.optimizer)
+        task = Task(tag, self.agent_ids, observation_space, action_space, backend, seed)
+        self.algorithm, self.experience = build_algorithm(config, task)
         self.generator = torch.Generator(device).manual_seed(seed)
-        self._estimator: tuple[Rollout, AdvantageEstimator] | None = None
+
+    @property
+    def model(self) -> Actor:
+        """What acts when the policy is evaluated."""
+        return self.algorithm.model
+
+    @property
+    def actor(self) -> Actor:
+        """What acts in rollouts: the model, and what makes it explore while it is trained."""
+        return self.algorithm.actor if self.config.to_train else self.model
+
+    def begin(self, env_steps: int) -> None:
+        """Prepare for the rollout and the update that begin at ``env_steps``."""
+        self.algorithm.begin(env_steps)
 
     def update(self, rollout: Rollout) -> dict[str, Tensor]:
         """Train on a full rollout, unless the configuration says otherwise. Returns scalars on the device."""
         if not self.config.to_train:
             return {}
-        batch = batch_of(rollout, self.tag, self.model, self.estimator(rollout))
-        return self.algorithm.update(batch, self.generator)
+        return self.algorithm.update(self.experience.of(rollout), self.generator)
 
-    def estimator(self, rollout: Rollout) -> AdvantageEstimator:
-        """Return what estimates the advantages in a rollout: made once, as policies that only play need none."""
-        if self._estimator is None or self._estimator[0] is not rollout:
-            config = self.config
-            with host_transfers_allowed():
-                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, config.gamma, config.gae_lambda)
-            self._estimator = rollout, made
-        return self._estimator[1]
+    def state_dict(self) -> dict[str, Any]:
+        """What else than the model's parameters it takes to go on training: tensors, numbers, and dictionaries."""
+        parts = {name: part.state_dict() for name, part in self.algorithm.parts().items()}
+        return {
+            "algorithm": parts,
+            "experience": self.experience.state_dict(),
+            "device": self.generator.device.type,
+            "generator": self.generator.get_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on as another policy would, whose state this was."""
+        for name, part in self.algorithm.parts().items():
+            part.load_state_dict(state["algorithm"][name])
+        self.experience.load_state_dict(state["experience"])
+        if state["device"] == self.generator.device.type:  # each kind of device has a generator of its own
+            self.generator.set_state(state["generator"])

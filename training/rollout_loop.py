@@ -9,16 +9,16 @@ import torch
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.rollout import Rollout
 from warpdrive.step_graph import Step, StepGraphs
-from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.base import Actor
 
 
-def act(env: EnvWrapper, models: Mapping[str, ActorCritic]) -> None:
+def act(env: EnvWrapper, actors: Mapping[str, Actor]) -> None:
     """Put what the policies make of what their agents see now where the next step samples from.
 
-    The logits of tags without a model stay as they are: uniformly random in a new EnvWrapper.
+    The logits of tags without an actor stay as they are: uniformly random in a new EnvWrapper.
     """
-    for tag, model in models.items():
-        env.logits(tag).copy_(model.logits(env.observations(tag)))
+    for tag, actor in actors.items():
+        actor.act(env, tag)
 
 
 class RolloutLoop:
@@ -39,42 +39,45 @@ class RolloutLoop:
         self._step: Step
 
     @torch.no_grad()
-    def prepare(self, models: Mapping[str, ActorCritic]) -> None:
-        """Capture the step, unless that is done for these models with their parameters where they are.
+    def prepare(self, actors: Mapping[str, Actor]) -> None:
+        """Capture the step, unless that is done for these actors with their parameters where they are.
 
         The environment stays as it is; ``after_step`` may be called a few times.
         """
-        wanted = {tag: (model, model.training, _addresses(model)) for tag, model in models.items()}
+        wanted = {tag: (actor, actor.training, _addresses(actor)) for tag, actor in actors.items()}
         if wanted == self._prepared_for:
             return
 
         def step() -> None:
-            act(self.env, models)
+            act(self.env, actors)
             self.env.step_rollout(self.rollout)
             if self.after_step is not None:
                 self.after_step()
 
-        self._step = self.graphs.repeatable(step, self._save)
+        self._step = self.graphs.repeatable(step, lambda: self._save(actors))
         self._prepared_for = wanted
 
     @torch.no_grad()
-    def fill(self, models: Mapping[str, ActorCritic]) -> None:
+    def fill(self, actors: Mapping[str, Actor]) -> None:
         """Fill the whole rollout. Parameters that are changed in place since the last time count."""
-        self.prepare(models)
+        self.prepare(actors)
         self.rollout.begin()
         for _ in range(self.rollout.num_steps):
             self._step()
         self.rollout.steps_recorded = self.rollout.num_steps  # which a replayed step does not count
 
-    def _save(self) -> Callable[[], None]:
+    def _save(self, actors: Mapping[str, Actor]) -> Callable[[], None]:
         state = self.env.ctx.save_state()
+        kept = [(buffer, buffer.clone()) for actor in actors.values() for buffer in actor.buffers()]
 
         def restore() -> None:
             self.env.ctx.load_state(state)
+            for buffer, former in kept:
+                buffer.copy_(former)
             self.rollout.begin()
 
         return restore
 
 
-def _addresses(model: ActorCritic) -> tuple[int, ...]:
-    return tuple(tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers()))
+def _addresses(actor: Actor) -> tuple[int, ...]:
+    return tuple(tensor.data_ptr() for tensor in (*actor.parameters(), *actor.buffers()))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationInfo, field_validator
 
 from warpdrive.step_graph import UseCudaGraph
 
@@ -18,10 +19,24 @@ def _switch(value: object) -> object:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
+def _fraction_schedule(value: object) -> object:
+    """Check a ``schedule.Schedule`` of values from 0 to 1."""
+    pairs: list[Any] = value if isinstance(value, list) and value else [[0, value]]
+    for pair in pairs:
+        if not (isinstance(pair, list) and len(pair) == 2 and all(type(number) in (int, float) for number in pair)):
+            raise ValueError("a number, or a list of pairs [environment steps, value]")
+        if not 0.0 <= pair[1] <= 1.0:
+            raise ValueError("numbers from 0 to 1")
+    if not all(one[0] < other[0] for one, other in pairwise(pairs)):
+        raise ValueError("environment steps that grow from pair to pair")
+    return value
+
+
 Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
+FractionSchedule = Annotated[float | list[list[float]], PlainValidator(_fraction_schedule)]
 
 
 class Section(BaseModel):
@@ -99,27 +114,65 @@ class FullyConnectedConfig(Section):
     """Whether what the observation space bounds is scaled to [-1, 1] first."""
 
 
-class LearnerConfig(Section):
+class LearningConfig(Section):
     """What all learning algorithms share."""
+
+    actions: ClassVar[Literal["any", "Discrete", "bounded Box"]] = "any"
+    """Which action spaces the algorithm is for."""
 
     to_train: bool = True
     lr: Positive = 3e-4
     gamma: Fraction = 0.99
+    model: FullyConnectedConfig = FullyConnectedConfig()
+
+
+class OnPolicyConfig(LearningConfig):
+    """What the algorithms share that learn from each rollout once."""
+
     gae_lambda: Fraction = 0.95
     entropy_coef: NonNegative = 0.01
     value_coef: NonNegative = 0.5
     max_grad_norm: Positive = 0.5
     normalize_advantage: bool = True
-    model: FullyConnectedConfig = FullyConnectedConfig()
 
 
-class A2CConfig(LearnerConfig):
+class OffPolicyConfig(LearningConfig):
+    """What the algorithms share that learn from old experience, kept in a replay buffer."""
+
+    buffer_size: Count = 100_000
+    """How many steps of single agents are kept."""
+    learning_starts: Annotated[int, BeforeValidator(_whole_number), Field(ge=0)] = 1000
+    """Environment steps before the first gradient step."""
+    batch_size: Count = 128
+    gradient_steps: Count = 1
+    """Gradient steps per update, that is per rollout of ``trainer.train_batch_size`` environment steps."""
+    max_grad_norm: Positive = 10.0
+
+
+class DQNConfig(OffPolicyConfig):
+    """Deep Q-learning, for one choice among a few."""
+
+    actions = "Discrete"
+    algorithm: Literal["dqn"]
+    epsilon: FractionSchedule = [[0, 1.0], [10_000, 0.05]]
+    """Probability of a random choice, by environment steps."""
+    repeat: Fraction = 0.0
+    """Probability that a random choice is the one before again, so that exploration keeps its direction for a while."""
+    double: bool = True
+    """Whether the model chooses what the target network then judges."""
+    tau: Fraction = 1.0
+    """How far the target moves towards the model each time: 1 is all the way."""
+    target_update_every: Count = 500
+    """Gradient steps between two moves of the target."""
+
+
+class A2CConfig(OnPolicyConfig):
     """Advantage actor-critic: one gradient step per rollout."""
 
     algorithm: Literal["a2c"]
 
 
-class PPOConfig(LearnerConfig):
+class PPOConfig(OnPolicyConfig):
     """Proximal policy optimisation: several epochs of minibatches per rollout."""
 
     algorithm: Literal["ppo"]
@@ -134,9 +187,14 @@ class RandomConfig(Section):
     algorithm: Literal["random"]
 
 
-PolicyConfig = Annotated[A2CConfig | PPOConfig | RandomConfig, Field(discriminator="algorithm")]
+PolicyConfig = Annotated[A2CConfig | PPOConfig | DQNConfig | RandomConfig, Field(discriminator="algorithm")]
 
-POLICY_CONFIGS: dict[str, type[Section]] = {"a2c": A2CConfig, "ppo": PPOConfig, "random": RandomConfig}
+POLICY_CONFIGS: dict[str, type[Section]] = {
+    "a2c": A2CConfig,
+    "ppo": PPOConfig,
+    "dqn": DQNConfig,
+    "random": RandomConfig,
+}
 
 
 class SavingConfig(Section):

@@ -16,7 +16,7 @@ from warpdrive.errors import ActionError, CheckpointError, nearest
 from warpdrive.observations import Observations, tensors
 from warpdrive.training.checkpoint import find_checkpoint, read_models
 from warpdrive.training.models import build_model
-from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.base import Actor
 from warpdrive.training.models.distributions import distribution_of
 from warpdrive.training.sections import RandomConfig, RunConfig
 from warpdrive.training.space_description import space_of
@@ -36,7 +36,7 @@ class TrainedPolicy:
     def __init__(
         self,
         tag: str,
-        model: ActorCritic,
+        model: Actor,
         observation_space: Space[Any],
         action_space: Space[Any],
         seed: int | None = None,
@@ -162,7 +162,7 @@ def load_policy(
     settings = config.policy[tag]
     assert not isinstance(settings, RandomConfig)
     observation_space, action_space = (space_of(checkpoint.spaces[tag][kind]) for kind in ("observation", "action"))
-    model = build_model(settings.model, observation_space, distribution_of(action_space), seed=0)
+    model = build_model(settings, observation_space, action_space, seed=0)
     model.load_state_dict(dict(checkpoint.models[tag]))
     return TrainedPolicy(tag, model.to(device), observation_space, action_space, seed)
 

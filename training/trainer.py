@@ -14,7 +14,7 @@ from warpdrive.step_graph import StepGraphs
 from warpdrive.training.checkpoint import Checkpoint, find_checkpoint, read_checkpoint, write_checkpoint
 from warpdrive.training.config import RunConfig, load_config, plain
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, evaluate
-from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.base import Actor
 from warpdrive.training.policy import Policy
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.rollout_loop import RolloutLoop
@@ -101,7 +101,9 @@ class Trainer:
         Raises:
             GraphError: ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
         """
-        self._loop.fill(self.acting_models())
+        for policy in self.policies.values():
+            policy.begin(self.env_steps)
+        self._loop.fill({tag: policy.actor for tag, policy in self.policies.items()})
         self.env_steps += self.config.trainer.train_batch_size
 
     def update(self) -> dict[str, Tensor]:
@@ -143,7 +145,7 @@ class Trainer:
         with torch_threads(self.config.trainer.torch_threads):
             return evaluate(env, models, num_episodes, deterministic, self.graphs)
 
-    def acting_models(self, random: Collection[str] = ()) -> dict[str, ActorCritic]:
+    def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
         """The model of every policy tag that has one, but for the tags of ``random``.
 
         Raises:
@@ -173,9 +175,7 @@ class Trainer:
             state={
                 "updates": self.updates,
                 "env_steps": self.env_steps,
-                "device": self.env.device.type,
-                "optimizers": {tag: policy.optimizer.state_dict() for tag, policy in self.policies.items()},
-                "generators": {tag: policy.generator.get_state() for tag, policy in self.policies.items()},
+                "policies": {tag: policy.state_dict() for tag, policy in self.policies.items()},
                 "simulation": self.env.ctx.save_state(),
             },
         )
@@ -224,9 +224,7 @@ class Trainer:
         self.updates, self.env_steps = state["updates"], state["env_steps"]
         for tag, policy in self.policies.items():
             policy.model.load_state_dict(checkpoint.models[tag])
-            policy.optimizer.load_state_dict(state["optimizers"][tag])
-            if state["device"] == self.env.device.type:  # each kind of device has a generator of its own
-                policy.generator.set_state(state["generators"][tag])
+            policy.load_state_dict(state["policies"][tag])
         self.env.ctx.load_state(state["simulation"].to(self.env.device))
 
 

@@ -133,6 +133,24 @@ class EnvWrapper:
             return seen[tag]
         return mapped(lambda tensor: of_agents(tensor, self._agents[tag], dim=1), seen)
 
+    def action_mask(self, tag: str) -> torch.Tensor | None:
+        """Return what the agents of a tag may do now, ``[num_envs, agents of the tag, choices]`` bool; None: anything.
+
+        It is an alias or a copy, as :meth:`observations`.
+        """
+        if "action_mask" not in self.ctx:
+            return None
+        choices = self.logits(tag).shape[-1]  # other tags may have more
+        return of_agents(self.ctx["action_mask"], self._agents[tag], dim=1)[..., :choices]
+
+    def actions(self, tag: str) -> torch.Tensor:
+        """Return what the agents of a tag did last, as the environment got it: ``[num_envs, agents of the tag(, n)]``.
+
+        It is an alias or a copy, as :meth:`observations`.
+        """
+        done = self._nested(self._action_arrays, "")
+        return done[tag] if isinstance(done, dict) else of_agents(done, self._agents[tag], dim=1)
+
     def logits(self, tag: str) -> torch.Tensor:
         """Return where a policy puts its outputs before a sampled step: ``[num_envs, agents of the tag, n]``, float32.
 
@@ -180,6 +198,7 @@ class EnvWrapper:
             active=record.get("active"),
             still_active=record.get("still_active"),
             action_mask=record.get("action_mask"),
+            final_action_mask=record.get("final_action_mask"),
             final_slot=record["final_slot"],
             final_count=record["final_count"],
             step=record["step"],

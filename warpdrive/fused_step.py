@@ -124,7 +124,9 @@ def fuse_step(environment: Environment, binding: Binding, *, sampled: bool, auto
             fused.call(resetter.choose_start, choice="reset.choice", stream="reset.stream", pool_size="reset.pool_size")
             fused.barrier()
             for array in observations:
-                _keep_final_observations(fused, array, sampled)
+                _keep_final(fused, array.name, sampled)
+            if sampled and "action_mask" in context:
+                _keep_final(fused, "action_mask", sampled)
             fused.barrier()
             _restart(fused, binding)
     if sampled:
@@ -203,18 +205,18 @@ def _end_episode(fused: FusedKernel) -> None:
     fused.call(episode_log.log_episode, **{name: f"episode.{name}" for name in names})
 
 
-def _keep_final_observations(fused: FusedKernel, array: SpaceArray, recorded: bool) -> None:
-    source = fused.rows(array.name)
+def _keep_final(fused: FusedKernel, name: str, recorded: bool) -> None:
+    source = fused.rows(name)
     if recorded:
         fused.call(
             recorder.record_final_row,
             source=source,
-            record=fused.rows(f"rollout.final_{array.name}"),
+            record=fused.rows(f"rollout.final_{name}"),
             final_slot="rollout.final_slot",
             slot="rollout.step",
         )
     else:
-        fused.call(recorder.copy_row, source=source, target=fused.rows(f"final_{array.name}"))
+        fused.call(recorder.copy_row, source=source, target=fused.rows(f"final_{name}"))
 
 
 def _restart(fused: FusedKernel, binding: Binding) -> None:

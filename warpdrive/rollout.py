@@ -35,6 +35,8 @@ class Rollout:
         still_active: likewise: the agent was still in the episode after the step, before any reset.
         action_mask: ``[num_steps, num_envs, num_agents, num_actions]`` bool: what the agent could do; None if anything.
         final_observations: ``[slots, num_envs, num_agents, *shape]``: the last observations of truncated episodes.
+        final_action_mask: ``[slots, num_envs, num_agents, num_actions]`` bool: what they could have done then; None if
+            anything.
         final_slot: ``[num_steps, num_envs]`` int32: where in them those of an episode truncated in this step are; -1
             where none was, also where the episode terminated in the same step.
         step: ``[1]`` int32: the step that is recorded next.
@@ -53,6 +55,7 @@ class Rollout:
     still_active: torch.Tensor | None
     action_mask: torch.Tensor | None
     final_observations: Observations
+    final_action_mask: torch.Tensor | None
     final_slot: torch.Tensor
     step: torch.Tensor
     final_count: torch.Tensor
@@ -120,12 +123,14 @@ def make_record(binding: Binding, num_steps: int) -> dict[str, torch.Tensor]:
     for name, source in _OPTIONAL.items():
         if source in context:
             shapes[name] = ((num_steps, *context[source].shape), torch.bool)
+    slots = _most_truncations(binding, num_steps)
+    if "action_mask" in context:
+        shapes["final_action_mask"] = ((slots, *context["action_mask"].shape), torch.bool)
     for array in action_arrays(environment):
         shapes[array.name] = ((*per_env, *array.shape), context[array.name].dtype)
     for array in observation_arrays(environment):
         dtype = context[array.name].dtype
         shapes[array.name] = ((num_steps + 1, context.num_envs, *array.shape), dtype)
-        slots = _most_truncations(binding, num_steps)
         shapes[f"final_{array.name}"] = ((slots, context.num_envs, *array.shape), dtype)
     return {name: context.zeros(f"rollout.{name}", shape, dtype) for name, (shape, dtype) in shapes.items()}
 

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from warpdrive.training.algorithms import build_algorithm
+from warpdrive.training.algorithms.a2c import A2C
 from warpdrive.training.algorithms.common import explained_variance, normalised
+from warpdrive.training.algorithms.ppo import PPO
 from warpdrive.training.batch import Batch
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Categorical
@@ -52,9 +53,10 @@ def three_states() -> Table:
 
 
 def algorithm(model: ActorCritic, sizes: tuple[int, ...] = (2,), name: str = "ppo", **settings: Any) -> Any:
-    kind = {"ppo": PPOConfig, "a2c": A2CConfig}[name]
-    config = kind(algorithm=name, **{"normalize_advantage": False, **settings})  # type: ignore[arg-type]
-    return build_algorithm(config, model, Categorical(sizes), torch.optim.SGD(model.parameters(), lr=config.lr))
+    kind, configured = {"ppo": (PPO, PPOConfig), "a2c": (A2C, A2CConfig)}[name]
+    config = configured(algorithm=name, **{"normalize_advantage": False, **settings})  # type: ignore[arg-type]
+    optimizer = torch.optim.SGD(model.parameters(), lr=config.lr)
+    return kind(config, model, Categorical(sizes), optimizer)  # type: ignore[arg-type]
 
 
 def test_the_clipped_loss_by_hand() -> None:

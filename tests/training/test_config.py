@@ -9,6 +9,7 @@ import pytest
 
 from warpdrive.errors import ConfigError
 from warpdrive.training.config import load_config, save_config, shipped_configs
+from warpdrive.training.schedule import Schedule, value_at
 from warpdrive.training.sections import A2CConfig, PPOConfig, RandomConfig
 
 MINIMAL = """\
@@ -93,6 +94,21 @@ def test_changing_the_algorithm_drops_settings_it_does_not_have(run_yaml: Path) 
     )
 
 
+def test_algorithms_are_for_some_actions_only() -> None:
+    told = r"policy.agent.algorithm: found 'dqn', expected an algorithm for actions in Box\(.*\): a2c, ppo, .*random"
+    with pytest.raises(ConfigError, match=told):
+        load_config("pendulum", ["policy.agent={algorithm: dqn}"])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "env_steps", "value"),
+    [(0.5, 10, 0.5), ([[10, 1.0], [20, 0.5], [40, 0.1]], 0, 1.0), ([[10, 1.0], [20, 0.5], [40, 0.1]], 15, 0.75)]
+    + [([[10, 1.0], [20, 0.5], [40, 0.1]], steps, value) for steps, value in ((20, 0.5), (30, 0.3), (99, 0.1))],
+)
+def test_schedules_by_hand(schedule: Schedule, env_steps: int, value: float) -> None:
+    assert value_at(schedule, env_steps) == pytest.approx(value)
+
+
 def test_the_given_dictionary_is_not_changed() -> None:
     given = sections()
     load_config(given, ["trainer.num_envs=10", "policy.tagger.clip=0.3"])
@@ -110,7 +126,7 @@ MISTAKES = [
     ("policy.runner.lr=1e-3", "policy.runner.lr: unknown key for the algorithm 'random'", "belongs to a2c, ppo"),
     ("policy.runner={algorithm: a2c, clip: 0.1}", "policy.runner.clip: unknown key for the algorithm 'a2c'", "ppo"),
     ("policy.tagger.algorithm=pppo", "policy.tagger.algorithm: found 'pppo'", "Did you mean 'ppo'?"),
-    ("policy.tagger={}", "policy.tagger.algorithm: missing", "one of a2c, ppo, random"),
+    ("policy.tagger={}", "policy.tagger.algorithm: missing", "one of a2c, ppo, "),
     ("policy.taggr={algorithm: ppo}", "policy.taggr: unknown policy tag", "'tagger', 'runner'. Did you mean 'tagger'?"),
     ("policy={tagger: {algorithm: ppo}}", "policy.runner: missing", "'tagger', 'runner'"),
     ("trainer.num_envs=true", "trainer.num_envs: found True (a boolean)", "expected an integer"),
@@ -129,6 +145,10 @@ MISTAKES = [
     ("policy.tagger.gamma=.nan", "policy.tagger.gamma: found nan", "finite"),
     ("policy.tagger.model.hidden=[8, x]", "policy.tagger.model.hidden.1: found 'x'", "expected an integer"),
     ("policy.tagger.minibatches=4001", "policy.tagger.minibatches: found 4001", "at most 4000"),
+    ("policy.runner={algorithm: dqn, buffer_size: 999}", "policy.runner.buffer_size: found 999", "at least 1000"),
+    ("policy.runner={algorithm: dqn, epsilon: 2}", "policy.runner.epsilon: found 2", "numbers from 0 to 1"),
+    ("policy.runner={algorithm: dqn, epsilon: [1, 2]}", "policy.runner.epsilon: found [1, 2]", "pairs [environment"),
+    ("policy.runner={algorithm: dqn, epsilon: [[9, 1], [3, 0]]}", "policy.runner.epsilon: found [[9, 1]", "that grow"),
     ("saving.tensorboard=maybe", "saving.tensorboard: found 'maybe'", "expected a boolean"),
     ("saving.keep_last=0", "saving.keep_last: found 0", "greater than or equal to 1"),
     ("trainer=5", "trainer: found 5", "expected a section"),

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from gymnasium import spaces
 
 from warpdrive.training.models import build_model
-from warpdrive.training.models.distributions import Categorical, Gaussian
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.sections import FullyConnectedConfig
+from warpdrive.training.sections import FullyConnectedConfig, PPOConfig
 
 
 def box(*shape: int) -> spaces.Box:
     return spaces.Box(-np.inf, np.inf, shape, np.float32)
 
 
+def built(model: FullyConnectedConfig, observations: spaces.Space[Any], actions: spaces.Space[Any], seed: int) -> Any:
+    return build_model(PPOConfig(algorithm="ppo", model=model), observations, actions, seed)
+
+
 def test_shapes_over_any_leading_axes_and_dtypes() -> None:
-    model = build_model(FullyConnectedConfig(hidden=[8, 4]), box(3, 2), Categorical([5]), seed=0)
+    model = built(FullyConnectedConfig(hidden=[8, 4]), box(3, 2), spaces.Discrete(5), seed=0)
     for leading in [(), (7,), (6, 7)]:
         logits, values = model(torch.ones(*leading, 3, 2, dtype=torch.int32))
         assert logits.shape == (*leading, 5) and values.shape == leading
@@ -37,18 +42,18 @@ def test_what_keys_hold_is_flattened_and_put_side_by_side() -> None:
     parts = {"picture": [-1.0, -0.5, 0.0, 1.0], "number": [0.0, 0.0, 1.0], "pair": [3.0, 5.0]}
     expected = [*parts["number"], *parts["pair"], *parts["picture"]]  # in whatever order the space was made
     assert flatten(observations).tolist() == [expected] and flatten.size == 9
-    model = build_model(FullyConnectedConfig(hidden=[8]), space, Categorical([5]), seed=0)
+    model = built(FullyConnectedConfig(hidden=[8]), space, spaces.Discrete(5), seed=0)
     logits, values = model({key: tensor.expand(4, 3, *tensor.shape[1:]) for key, tensor in observations.items()})
     assert logits.shape == (4, 3, 5) and values.shape == (4, 3)
 
 
 def test_no_hidden_layers_is_a_linear_model() -> None:
-    model = build_model(FullyConnectedConfig(hidden=[]), box(3), Categorical([2]), seed=0)
+    model = built(FullyConnectedConfig(hidden=[]), box(3), spaces.Discrete(2), seed=0)
     assert sum(p.numel() for p in model.parameters()) == (3 * 2 + 2) + (3 + 1)
 
 
 def test_initial_weights_are_orthogonal_and_the_policy_nearly_uniform() -> None:
-    model = build_model(FullyConnectedConfig(hidden=[16, 16]), box(16), Categorical([5]), seed=0)
+    model = built(FullyConnectedConfig(hidden=[16, 16]), box(16), spaces.Discrete(5), seed=0)
     weights = [p for name, p in model.named_parameters() if name.endswith("weight")]
     for weight, gain in zip(weights, [2**0.5, 2**0.5, 0.01, 2**0.5, 2**0.5, 1.0], strict=True):
         torch.testing.assert_close(weight @ weight.T, gain**2 * torch.eye(len(weight)), atol=1e-5, rtol=0)
@@ -59,7 +64,7 @@ def test_initial_weights_are_orthogonal_and_the_policy_nearly_uniform() -> None:
 def test_the_seed_decides_and_the_global_random_state_is_left_alone() -> None:
     before = torch.random.get_rng_state()
     one, same, other = (
-        build_model(FullyConnectedConfig(), box(4), Categorical([2]), seed).state_dict() for seed in (3, 3, 4)
+        built(FullyConnectedConfig(), box(4), spaces.Discrete(2), seed).state_dict() for seed in (3, 3, 4)
     )
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(torch.equal(one[name], same[name]) for name in one)
@@ -68,7 +73,7 @@ def test_the_seed_decides_and_the_global_random_state_is_left_alone() -> None:
 
 def test_policy_and_value_share_no_parameters() -> None:
     """Known mistake: an actor loss that leaves gradients on the critic."""
-    model = build_model(FullyConnectedConfig(), box(4), Categorical([3]), seed=0)
+    model = built(FullyConnectedConfig(), box(4), spaces.Discrete(3), seed=0)
     model.logits(torch.rand(5, 4)).sum().backward()
     assert all(p.grad is None for p in model.value.parameters())  # type: ignore[union-attr]
     model.zero_grad()
@@ -77,7 +82,7 @@ def test_policy_and_value_share_no_parameters() -> None:
 
 
 def test_standard_deviations_do_not_depend_on_the_observation_and_begin_at_1() -> None:
-    model = build_model(FullyConnectedConfig(hidden=[8]), box(3), Gaussian(2), seed=0)
+    model = built(FullyConnectedConfig(hidden=[8]), box(3), box(2), seed=0)
     logits = model.logits(torch.rand(6, 7, 3))
     assert logits.shape == (6, 7, 4)
     assert (logits[..., 2:] == 0).all() and (logits[..., :2] != logits[:1, :1, :2]).any()
@@ -88,7 +93,7 @@ def test_standard_deviations_do_not_depend_on_the_observation_and_begin_at_1() -
 def test_bounded_observations_are_scaled_where_that_is_asked_for() -> None:
     space = spaces.Box(np.array([-1, 0, -np.inf], np.float32), np.array([3, 0.5, 7], np.float32))
     plain, scaled = (
-        build_model(FullyConnectedConfig(scale_observations=scale), space, Categorical([2]), seed=0)
+        built(FullyConnectedConfig(scale_observations=scale), space, spaces.Discrete(2), seed=0)
         for scale in (False, True)
     )
     seen, wanted = (

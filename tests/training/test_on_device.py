@@ -49,6 +49,20 @@ def test_training_stays_on_the_device(
     assert trainer.env_steps == 400 and trainer.rollout.steps_recorded == trainer.rollout.num_steps
 
 
+@pytest.mark.parametrize("game", ["Echo", "Fuse"])
+def test_learning_from_old_experience_stays_on_the_device(
+    sections: Sections, trainer_of: TrainerOf, python_backend: str, game: str
+) -> None:
+    dqn = "{algorithm: dqn, buffer_size: 1000, learning_starts: 0, gradient_steps: 3, target_update_every: 2}"
+    overrides = [f"policy.{tag}={dqn}" for tag in TAGS[game]]
+    trainer = trainer_of(sections(game, TAGS[game], env_backend=python_backend), *overrides)
+    for _ in range(6):  # around the end of the buffer
+        with wd.no_host_transfers(trainer.env.device):
+            trainer.collect()
+            losses = trainer.update()
+    assert len(losses) == 6 and all(value.device == trainer.env.device for value in losses.values())
+
+
 def test_random_and_untrained_policies_stay_on_the_device_too(sections: Sections, trainer_of: TrainerOf) -> None:
     trainer = trainer_of(sections(), "policy.odd={algorithm: random}", "policy.even.to_train=false")
     with wd.no_host_transfers(trainer.env.device):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from warpdrive.training.algorithms.base import Algorithm, Stateful
 from warpdrive.training.algorithms.common import explained_variance, normalised
 from warpdrive.training.batch import Batch
 from warpdrive.training.models.base import ActorCritic
@@ -12,7 +13,7 @@ from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.sections import A2CConfig
 
 
-class A2C:
+class A2C(Algorithm[Batch]):
     """Trains one model.
 
     Args:
@@ -26,6 +27,11 @@ class A2C:
         self, config: A2CConfig, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
     ) -> None:
         self.config, self.model, self.distribution, self.optimizer = config, model, distribution, optimizer
+        self.actor = model
+
+    def parts(self) -> dict[str, Stateful]:
+        """See ``Algorithm``."""
+        return {"optimizer": self.optimizer}
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train on the whole batch at once. Returns scalars on the device; ``generator`` is not used."""

@@ -1,8 +1,11 @@
-"""What the actor-critic algorithms share."""
+"""What several algorithms share."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
 
 from warpdrive.training.batch import Batch
 
@@ -19,3 +22,15 @@ def explained_variance(batch: Batch) -> Tensor:
     spread = batch.returns - batch.mean(batch.returns)
     residue = unexplained - batch.mean(unexplained)
     return 1.0 - batch.mean(residue.square()) / batch.mean(spread.square()).clamp(min=1e-8)
+
+
+def means(history: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Means of metrics over gradient steps, by name; of none there are none."""
+    return {name: torch.stack([metrics[name] for metrics in history]).mean() for name in history[0]} if history else {}
+
+
+@torch.no_grad()
+def follow(target: nn.Module, source: nn.Module, tau: float) -> None:
+    """Move the parameters of ``target`` towards those of ``source``: all the way with ``tau`` = 1."""
+    for parameter, wanted in zip(target.parameters(), source.parameters(), strict=True):
+        parameter.lerp_(wanted, tau)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from warpdrive.training.algorithms.common import explained_variance, normalised
+from warpdrive.training.algorithms.base import Algorithm, Stateful
+from warpdrive.training.algorithms.common import explained_variance, means, normalised
 from warpdrive.training.batch import Batch
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.sections import PPOConfig
 
 
-class PPO:
+class PPO(Algorithm[Batch]):
     """Trains one model.
 
     Args:
@@ -26,6 +27,11 @@ class PPO:
         self, config: PPOConfig, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
     ) -> None:
         self.config, self.model, self.distribution, self.optimizer = config, model, distribution, optimizer
+        self.actor = model
+
+    def parts(self) -> dict[str, Stateful]:
+        """See ``Algorithm``."""
+        return {"optimizer": self.optimizer}
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train for several epochs of minibatches drawn with ``generator``; each row is used once per epoch.
@@ -46,9 +52,7 @@ class PPO:
                 )
                 self.optimizer.step()
                 history.append(metrics)
-        means = {name: torch.stack([metrics[name] for metrics in history]).mean() for name in history[0]}
-        means["explained_variance"] = explained_variance(batch)
-        return means
+        return {**means(history), "explained_variance": explained_variance(batch)}
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""

@@ -1,4 +1,4 @@
-"""Models by the ``type`` that a run configuration gives them."""
+"""Models by the ``type`` that a run configuration gives them, and by what an algorithm asks of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from gymnasium import Space
+from gymnasium import Space, spaces
 
-from warpdrive.training.models.base import ActorCritic
-from warpdrive.training.models.distributions import Distribution
+from warpdrive.training.models.action_values import ActionValues
+from warpdrive.training.models.base import Actor, ActorCritic
+from warpdrive.training.models.distributions import Distribution, distribution_of
 from warpdrive.training.models.fully_connected import FullyConnected
-from warpdrive.training.sections import FullyConnectedConfig
+from warpdrive.training.sections import A2CConfig, DQNConfig, FullyConnectedConfig, LearningConfig, PPOConfig
 
 
 def _fully_connected(
@@ -32,10 +33,30 @@ MODELS: dict[str, Callable[[FullyConnectedConfig, Space[Any], Distribution], Act
 }
 
 
-def build_model(
-    config: FullyConnectedConfig, observation_space: Space[Any], distribution: Distribution, seed: int
-) -> ActorCritic:
-    """A model on the CPU, initialised from ``seed`` without touching PyTorch's global random state."""
+def _actor_critic(config: A2CConfig | PPOConfig, observation_space: Space[Any], action_space: Space[Any]) -> Actor:
+    return MODELS[config.model.type](config.model, observation_space, distribution_of(action_space))
+
+
+def _action_values(config: DQNConfig, observation_space: Space[Any], action_space: Space[Any]) -> Actor:
+    assert isinstance(action_space, spaces.Discrete), "the configuration is checked for this"
+    model = config.model
+    return ActionValues(
+        observation_space, int(action_space.n), model.hidden, model.activation, model.scale_observations
+    )
+
+
+_ACTORS: dict[type[LearningConfig], Callable[[Any, Space[Any], Space[Any]], Actor]] = {
+    A2CConfig: _actor_critic,
+    PPOConfig: _actor_critic,
+    DQNConfig: _action_values,
+}
+
+
+def build_model(config: LearningConfig, observation_space: Space[Any], action_space: Space[Any], seed: int) -> Any:
+    """What an algorithm trains to act, on the CPU.
+
+    It is initialised from ``seed`` without touching PyTorch's global random state.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return MODELS[config.type](config, observation_space, distribution)
+        return _ACTORS[type(config)](config, observation_space, action_space)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 
+if TYPE_CHECKING:  # a policy that was loaded acts without kernels
+    from warpdrive.env_wrapper import EnvWrapper
 
-class ActorCritic(nn.Module, ABC):
-    """A policy and a value estimate over the same observations."""
+
+class Actor(nn.Module, ABC):
+    """What acts for the agents of a policy tag."""
 
     @abstractmethod
     def logits(self, observations: Observations) -> Tensor:
@@ -18,6 +22,18 @@ class ActorCritic(nn.Module, ABC):
 
         Observations of a Dict space are a dict of such tensors by key.
         """
+
+    def act(self, env: EnvWrapper, tag: str) -> None:
+        """Put what it makes of what the agents of ``tag`` see now where the next step samples from.
+
+        It is called before each step, and works at fixed addresses of the device; what it keeps between steps is in
+        its buffers.
+        """
+        env.logits(tag).copy_(self.logits(env.observations(tag)))
+
+
+class ActorCritic(Actor):
+    """A policy and a value estimate over the same observations."""
 
     @abstractmethod
     def values(self, observations: Observations) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -13,15 +12,13 @@ from torch import Tensor, nn
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.flatten import Flatten
-
-_ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
+from warpdrive.training.models.perceptron import perceptron
 
 
 class FullyConnected(ActorCritic):
     """Policy and value as separate perceptrons, so that neither loss moves the other's parameters.
 
-    Initialised orthogonally (Saxe et al. 2014, arXiv:1312.6120) with gain sqrt(2) in the hidden layers, 0.01 in the
-    last layer of the policy, which starts nearly uniform, and 1 in the last layer of the value.
+    The gain of the last layer is 0.01 for the policy, which starts nearly uniform, and 1 for the value.
 
     Args:
         observation_space: of one agent; observations are flattened, and what keys of a Dict hold put side by side.
@@ -43,8 +40,8 @@ class FullyConnected(ActorCritic):
     ) -> None:
         super().__init__()
         self.flatten = Flatten(observation_space, scale_observations)
-        self.policy = _perceptron([self.flatten.size, *hidden, num_outputs], activation, last_gain=0.01)
-        self.value = _perceptron([self.flatten.size, *hidden, 1], activation, last_gain=1.0)
+        self.policy = perceptron([self.flatten.size, *hidden, num_outputs], activation, last_gain=0.01)
+        self.value = perceptron([self.flatten.size, *hidden, 1], activation, last_gain=1.0)
         self.log_std = nn.Parameter(torch.zeros(num_log_stds)) if num_log_stds else None
 
     def logits(self, observations: Observations) -> Tensor:
@@ -58,14 +55,3 @@ class FullyConnected(ActorCritic):
         """See ``ActorCritic``."""
         outputs: Tensor = self.value(self.flatten(observations))
         return outputs.squeeze(-1)
-
-
-def _perceptron(sizes: Sequence[int], activation: str, last_gain: float) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for depth, (inputs, outputs) in enumerate(pairwise(sizes)):
-        is_last = depth == len(sizes) - 2
-        linear = nn.Linear(inputs, outputs)
-        nn.init.orthogonal_(linear.weight, last_gain if is_last else 2**0.5)
-        nn.init.zeros_(linear.bias)
-        layers += [linear] if is_last else [linear, _ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers)

@@ -1,0 +1,84 @@
+"""Deep Q-learning (Mnih et al. 2015, doi:10.1038/nature14236), with double estimates (van Hasselt et al. 2016,
+arXiv:1509.06461): one model that estimates the value of every choice, trained on old experience.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from warpdrive.training.algorithms.base import Algorithm, Every, Stateful
+from warpdrive.training.algorithms.common import follow, means
+from warpdrive.training.exploration import EpsilonGreedy
+from warpdrive.training.models.action_values import ActionValues
+from warpdrive.training.replay_buffer import ReplayBuffer, Transitions
+from warpdrive.training.schedule import value_at
+from warpdrive.training.sections import DQNConfig
+
+
+class DQN(Algorithm[ReplayBuffer]):
+    """Trains one model.
+
+    Args:
+        config: the policy's section of the run configuration.
+        model: what is trained; estimates the value of each choice.
+        optimizer: holds the model's parameters.
+    """
+
+    actor: EpsilonGreedy
+    model: ActionValues
+
+    def __init__(self, config: DQNConfig, model: ActionValues, optimizer: torch.optim.Optimizer) -> None:
+        self.config, self.model, self.optimizer = config, model, optimizer
+        self.target = copy.deepcopy(model).requires_grad_(False)
+        self.actor = EpsilonGreedy(model, config.repeat).to(next(model.parameters()).device)
+        self._target_is_due = Every(config.target_update_every)
+
+    def parts(self) -> dict[str, Stateful]:
+        """See ``Algorithm``."""
+        return {"optimizer": self.optimizer, "target": self.target, "target_is_due": self._target_is_due}
+
+    def begin(self, env_steps: int) -> None:
+        """See ``Algorithm``."""
+        self.actor.epsilon.fill_(value_at(self.config.epsilon, env_steps))
+
+    def update(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
+        """Take gradient steps on transitions drawn with ``generator``, once there are enough.
+
+        Returns scalars on the device: means over the gradient steps.
+        """
+        if experience.env_steps < self.config.learning_starts:
+            return {}
+        history = []
+        for _ in range(self.config.gradient_steps):
+            loss, metrics = self.loss(experience.sample(self.config.batch_size, generator))
+            self.optimizer.zero_grad()
+            loss.backward()
+            metrics["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+            self.optimizer.step()
+            history.append(metrics)
+            if self._target_is_due():
+                follow(self.target, self.model, self.config.tau)
+        return means(history)
+
+    def loss(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss to minimise, Huber's of the temporal differences, and its terms without gradient."""
+        value = self.model(batch.observations).gather(-1, batch.actions.long().unsqueeze(-1)).squeeze(-1)
+        loss = batch.mean(functional.smooth_l1_loss(value, self.targets(batch), reduction="none"))
+        return loss, {"td_loss": loss.detach(), "q_values": batch.mean(value.detach())}
+
+    @torch.no_grad()
+    def targets(self, batch: Transitions) -> Tensor:
+        """``[rows]``: the reward and, unless the episode terminated, what the best choice is worth afterwards.
+
+        The model says which choice that is if ``double``, else the target; the target says what it is worth.
+        """
+        later = self.target(batch.next_observations)
+        judged = self.model(batch.next_observations) if self.config.double else later
+        if batch.next_action_mask is not None:
+            judged = judged.masked_fill(~batch.next_action_mask[..., : judged.shape[-1]], -torch.inf)
+        best: Tensor = later.gather(-1, judged.argmax(-1, keepdim=True)).squeeze(-1)
+        return batch.rewards + self.config.gamma * best * ~batch.terminal

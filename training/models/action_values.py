@@ -1,0 +1,49 @@
+"""A model of how much each of a few choices is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gymnasium import Space
+from torch import Tensor
+
+from warpdrive.observations import Observations
+from warpdrive.training.models.base import Actor
+from warpdrive.training.models.flatten import Flatten
+from warpdrive.training.models.perceptron import perceptron
+
+_GREED = 1e6
+
+
+class ActionValues(Actor):
+    """A perceptron that estimates the value of every choice. As an actor it takes the best one.
+
+    Args:
+        observation_space: of one agent; observations are flattened.
+        choices: how many there are.
+        hidden: width of each hidden layer.
+        activation: ``"tanh"`` or ``"relu"``.
+        scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
+    """
+
+    def __init__(
+        self,
+        observation_space: Space[Any],
+        choices: int,
+        hidden: Sequence[int],
+        activation: str,
+        scale_observations: bool = False,
+    ) -> None:
+        super().__init__()
+        self.flatten = Flatten(observation_space, scale_observations)
+        self.value = perceptron([self.flatten.size, *hidden, choices], activation, last_gain=1.0)
+
+    def forward(self, observations: Observations) -> Tensor:
+        """``[..., *observation_shape]`` of any dtype -> ``[..., choices]`` float32, the value of each choice."""
+        outputs: Tensor = self.value(self.flatten(observations))
+        return outputs
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``: values so much larger than life that sampling takes the best choice of those allowed."""
+        return self.forward(observations) * _GREED
