@@ -17,6 +17,9 @@ setup(
         for package in [name, *(f"{name}.{sub}" for sub in find_packages(folder))]
     ],
     package_data={
-        "": ["py.typed", "**/*.yaml", "**/*.cu", "**/*.cuh", "**/*.h", "nvrtc/*", "templates/**/*.py", "**/*.md"],
+        "": [
+            *("py.typed", "**/*.yaml", "**/*.html", "**/*.cu", "**/*.cuh", "**/*.h", "nvrtc/*"),
+            *("templates/**/*.py", "**/*.md"),
+        ],
     },
 )

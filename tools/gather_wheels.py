@@ -32,8 +32,8 @@ PRESENT = {
     *("sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"),
 }
 """What the machine is taken to have, besides everything whose name begins with ``cuda-`` or ``nvidia-``."""
-NEEDED_FOR_NOTEBOOKS = ("nbclient", "nbformat", "ipykernel", "build")
-"""What of the extra `test` is left at home, with all that it needs: notebooks are not run there, nor packages built."""
+LEFT_AT_HOME = ("nbclient", "nbformat", "ipykernel", "build", "imageio-ffmpeg")
+"""What of the extra `test` is not needed there: notebooks are not run, packages not built, films not written."""
 NEEDED_BY_PYCUDA = ("pytools", "platformdirs", "mako", "siphash24")
 MOST_MEGABYTES = 60
 PYCUDA = "pycuda"
@@ -69,7 +69,7 @@ def _gather(folder: Path, python: str, present: set[str]) -> None:
     """Download the wheels of all that WarpDrive and its tests need and the machine lacks, level by level."""
     described = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     wanted = [*described["dependencies"], *described["optional-dependencies"]["test"], *NEEDED_BY_PYCUDA]
-    known = present | set(NEEDED_FOR_NOTEBOOKS)
+    known = present | set(LEFT_AT_HOME)
     while wanted := [text for text in wanted if _is_lacking(text, known, python)]:
         known |= {_plain(Requirement(text).name) for text in wanted}
         before = set(folder.glob("*.whl"))

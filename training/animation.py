@@ -1,16 +1,20 @@
-"""Pictures one after the other: written as a GIF or MP4, and shown in notebooks."""
+"""Pictures one after the other: written as GIF, MP4 or HTML, and shown in notebooks."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from html import escape
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from warpdrive.errors import WarpDriveError
+from warpdrive.errors import WarpDriveError, nearest
+from warpdrive.training.player import player_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,17 +22,19 @@ if TYPE_CHECKING:
 Frame = npt.NDArray[np.uint8]
 """One picture, ``[height, width, 3]``."""
 
-FORMATS = (".gif", ".mp4")
+FORMATS = (".gif", ".mp4", ".html")
+COLOURS = 128
 
 
 class Animation:
-    """Frames and how fast they follow each other.
+    """Frames and how fast they follow each other. In a notebook it shows itself, as the result of a cell.
 
     Args:
         frames: pictures of the same size, ``[height, width, 3]`` uint8.
         frames_per_second: how fast they are shown.
         ends: which of them end an episode and stay for longer; the last one does in any case.
         seconds_at_an_end: how long those stay.
+        title: what they show, for the page of :meth:`html`.
     """
 
     def __init__(
@@ -37,6 +43,7 @@ class Animation:
         frames_per_second: float = 10.0,
         ends: Iterable[int] = (),
         seconds_at_an_end: float = 1.5,
+        title: str = "replay",
     ) -> None:
         if not frames:
             raise ValueError("an animation needs at least one frame")
@@ -44,78 +51,141 @@ class Animation:
         self.frames_per_second = frames_per_second
         self.ends = {*ends, len(self.frames) - 1}
         self.seconds_at_an_end = seconds_at_an_end
+        self.title = title
         self.path: Path | None = None
         """Where ``save`` wrote it last."""
 
     def save(self, path: str | Path) -> Path:
-        """Write the animation; the name says the format: ``.gif`` or ``.mp4``."""
+        """Write the animation; the name says the format: ``.gif``, ``.mp4``, or ``.html`` for a page that plays it.
+
+        Raises:
+            WarpDriveError: another format, or MP4 without ffmpeg.
+        """
         path = Path(path)
         check_output(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        (self._save_gif if path.suffix.lower() == ".gif" else self._save_mp4)(path)
+        write = {".gif": self._save_gif, ".mp4": self._save_mp4, ".html": self._save_html}
+        write[path.suffix.lower()](path)
         self.path = path
         return path
 
-    def _save_gif(self, target: Any) -> None:
+    def html(self) -> str:
+        """Return a page that plays the animation: one text that needs nothing else, no network either."""
+        height, width = self.frames[0].shape[:2]
+        return player_page([_png(picture) for picture in self._few_colours], (width, height), self._times, self.title)
+
+    def player(self) -> Player:
+        """Return the same to look at in a notebook, with buttons and a slider.
+
+        The animation itself, as the result of a cell, is a GIF, which is seen wherever a notebook can be read. The
+        player runs scripts, which some of these places do not allow.
+        """
+        return Player(self)
+
+    @property
+    def _times(self) -> list[float]:
+        """How many milliseconds each frame stays."""
+        usual, at_an_end = 1000.0 / self.frames_per_second, 1000.0 * self.seconds_at_an_end
+        return [at_an_end if index in self.ends else usual for index in range(len(self.frames))]
+
+    @cached_property
+    def _few_colours(self) -> list[Any]:
+        """The frames as pictures of Pillow with one palette for all.
+
+        A palette per frame flickers and makes files several times as large. The colours of the first, middle and last
+        frame are those of the whole.
+        """
         from PIL import Image
 
-        # One palette for all: a palette per frame flickers and makes the file several times as large. The colours of
-        # the first, middle and last frame are those of the whole.
         sample = np.concatenate([self.frames[index] for index in {0, len(self.frames) // 2, -1}])
-        palette = Image.fromarray(sample).quantize(colors=128, dither=Image.Dither.NONE)
-        pictures = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
-        durations = [
-            1000.0 * (self.seconds_at_an_end if index in self.ends else 1.0 / self.frames_per_second)
-            for index in range(len(pictures))
-        ]
-        first, *others = pictures
-        first.save(target, format="gif", save_all=True, append_images=others, duration=durations, loop=0)
+        palette = Image.fromarray(sample).quantize(colors=COLOURS, dither=Image.Dither.NONE)
+        return [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
+
+    def _save_gif(self, target: Any) -> None:
+        first, *others = self._few_colours
+        first.save(target, format="gif", save_all=True, append_images=others, duration=self._times, loop=0)
 
     def _save_mp4(self, path: Path) -> None:
-        import imageio.v2 as imageio
+        import imageio_ffmpeg
 
         repeats = round(self.frames_per_second * self.seconds_at_an_end)
-        writer: Any  # what is returned has more than the type it is declared with
-        with imageio.get_writer(path, fps=self.frames_per_second, macro_block_size=2) as writer:
+        height, width = self.frames[0].shape[:2]
+        film = imageio_ffmpeg.write_frames(
+            str(path), (width, height), fps=self.frames_per_second, macro_block_size=2, quality=8
+        )
+        film.send(None)
+        try:
             for index, frame in enumerate(self.frames):
                 for _ in range(repeats if index in self.ends else 1):
-                    writer.append_data(frame)
+                    film.send(np.ascontiguousarray(frame))
+        finally:
+            film.close()
+
+    def _save_html(self, path: Path) -> None:
+        path.write_text(self.html(), encoding="utf-8")
 
     def _repr_html_(self) -> str:
         """Return the picture itself for a notebook, so that it shows wherever the notebook is read."""
-        from io import BytesIO
-
         gif = BytesIO()
         self._save_gif(gif)
         data = base64.b64encode(gif.getvalue()).decode("ascii")
-        return f'<img alt="replay of an episode" src="data:image/gif;base64,{data}">'
+        return f'<img alt="{escape(self.title)}" src="data:image/gif;base64,{data}">'
 
     def __repr__(self) -> str:
         """Return the number of frames and where they were written."""
         return f"Animation({len(self.frames)} frames{f', {self.path}' if self.path else ''})"
 
 
+class Player:
+    """An animation that a notebook shows with buttons and a slider."""
+
+    def __init__(self, animation: Animation) -> None:
+        self.animation = animation
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame of its own, where its names and styles meet no others."""
+        height, width = self.animation.frames[0].shape[:2]
+        style = f"width: 100%; max-width: {width + 32}px; height: {height + 130}px; border: 0"
+        page, title = escape(self.animation.html()), escape(self.animation.title)
+        return f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}" style="{style}"></iframe>'
+
+
 def check_output(path: Path) -> None:
     """Raise WarpDriveError, before anything is rendered, if ``path`` cannot be written as an animation."""
-    if path.suffix.lower() not in FORMATS:
-        raise WarpDriveError(f"{path}: an animation's name ends in {' or '.join(FORMATS)}")
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        hint = nearest(suffix, FORMATS) if suffix else ""
+        raise WarpDriveError(
+            f"{path}: the name of an animation ends in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.{hint}"
+        )
     if path.is_dir():
         raise WarpDriveError(f"{path}: is a folder; name a file in it")
-    if path.suffix.lower() == ".mp4":
+    if suffix == ".mp4":
         try:
-            import imageio_ffmpeg  # noqa: F401
-        except ImportError:
+            import imageio_ffmpeg
+
+            imageio_ffmpeg.get_ffmpeg_exe()
+        except (ImportError, RuntimeError):  # not installed, or without an ffmpeg for this machine
             raise WarpDriveError(
-                f"{path}: writing MP4 needs ffmpeg: pip install 'warpdrive[video]', or write a .gif"
+                f"{path}: writing MP4 needs ffmpeg, which pip install 'warpdrive[video]' brings; "
+                ".gif and .html need nothing"
             ) from None
 
 
-def frame_of(figure: Figure) -> Frame:
-    """Return a Matplotlib figure as pixels, and free it."""
+def frame_of(figure: Figure, scale: float = 1.0) -> Frame:
+    """Return a Matplotlib figure as pixels, ``scale`` times as many each way as it has, and free it.
+
+    Raises:
+        WarpDriveError: it is no figure.
+    """
     import sys
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
+    if not isinstance(figure, Figure):
+        raise WarpDriveError(f"render returned {type(figure).__name__}, expected a matplotlib Figure")
+    figure.set_dpi(scale * figure.dpi)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     pixels: Frame = np.array(canvas.buffer_rgba())[..., :3]
@@ -123,3 +193,9 @@ def frame_of(figure: Figure) -> Frame:
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close(figure)
     return pixels
+
+
+def _png(picture: Any) -> bytes:
+    png = BytesIO()
+    picture.save(png, format="png", compress_level=9)
+    return png.getvalue()

@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import CheckpointError, ConfigError, nearest
+from warpdrive.recording import Recording
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.checkpoint import Checkpoint, find_checkpoint, read_checkpoint, write_checkpoint
 from warpdrive.training.config import RunConfig, load_config, plain
@@ -17,7 +19,7 @@ from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, evalua
 from warpdrive.training.models.base import Actor
 from warpdrive.training.policy import Policy
 from warpdrive.training.report import TrainingSummary, UpdateReport
-from warpdrive.training.rollout_loop import RolloutLoop
+from warpdrive.training.rollout_loop import RolloutLoop, act
 from warpdrive.training.sections import RandomConfig
 from warpdrive.training.space_description import describe_space
 from warpdrive.training.torch_threads import torch_threads
@@ -144,6 +146,56 @@ class Trainer:
         )
         with torch_threads(self.config.trainer.torch_threads):
             return evaluate(env, models, num_episodes, deterministic, self.graphs)
+
+    @torch.no_grad()
+    def fetch_episode(
+        self,
+        replicas: int | Sequence[int] = 1,
+        *,
+        seed: int | None = None,
+        random: Collection[str] = (),
+        deterministic: bool = False,
+        observations: bool = False,
+        logits: bool = False,
+        max_steps: int | None = None,
+    ) -> Recording:
+        """Let the policies play an episode in replicas of its own and return it as arrays; training is not disturbed.
+
+        Args:
+            replicas: how many, or the numbers of those to record.
+            seed: of the start states and the sampling; None: the run's seed.
+            random: policy tags whose agents act uniformly at random instead.
+            deterministic: take the most probable action instead of sampling.
+            observations: whether observations are recorded, too.
+            logits: whether the outputs of the policies are recorded, too.
+            max_steps: the recording ends after so many steps in any case.
+
+        Returns:
+            states, actions, rewards and probabilities of every step: :class:`warpdrive.Recording` has the shapes.
+
+        Raises:
+            ConfigError: ``random`` names a tag that the environment does not have.
+            DefinitionError: ``replicas`` are none.
+        """
+        models = self.acting_models(random)
+        chosen = list(replicas) if isinstance(replicas, Sequence) else list(range(replicas))
+        pool = self.config.trainer.reset_pool_size
+        env = EnvWrapper(
+            self.env.env,
+            num_envs=max(chosen, default=0) + 1,
+            env_backend=self.env.backend,  # of the device where the models are
+            seed=self.config.trainer.seed if seed is None else seed,
+            reset_pool_size=min(pool, max(chosen, default=0) + 1),
+        )
+        env.env_name, env.env_config = self.env.env_name, self.env.env_config
+        env.greedy = deterministic
+        return env.record(
+            chosen,
+            lambda replicas: act(replicas, models),
+            observations=observations,
+            logits=logits,
+            max_steps=max_steps,
+        )
 
     def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
         """The model of every policy tag that has one, but for the tags of ``random``.

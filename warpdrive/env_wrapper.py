@@ -66,6 +66,7 @@ class EnvWrapper:
         if (env is None) == (env_name is None):
             raise DefinitionError("give EnvWrapper either an environment or env_name, not both and not neither")
         self.env = env if env is not None else registry.make(str(env_name), **(env_config or {}))
+        self.env_name = env_name or self.env.name
         self.env_config = None if env_name is None else dict(env_config or {})
         check_environment(self.env)
         _check_counts(num_envs=num_envs, reset_pool_size=reset_pool_size)
@@ -280,7 +281,7 @@ class EnvWrapper:
         try:
             if reset:
                 self.reset()
-            start = self.ctx.save_state([0])
+            start, own = self.ctx.save_state([0]), self.own_arrays
             recorder = EpisodeRecorder(self, chosen, observations, logits)
             recorder.read_state()
             while not recorder.ended.all() and recorder.num_steps != max_steps:
@@ -294,7 +295,7 @@ class EnvWrapper:
                 recorder.read_step()
                 # No replica goes on after its end, which its kernels may not be made for.
                 ended = (self.ctx["terminated"] | self.ctx["truncated"]).nonzero().flatten()
-                self.ctx.load_state(start, ended)
+                self.ctx.load_state(start, ended, keep=own)
             return recorder.result()
         finally:
             self.ctx.load_state(before)

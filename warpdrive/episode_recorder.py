@@ -90,7 +90,7 @@ class EpisodeRecorder:
         before = {name: np.stack(rows) for name, rows in self.before.items()}
         done = {name: np.stack(rows) for name, rows in self.done.items()}
         return Recording(
-            env_name=env.env.name,
+            env_name=env.env_name,
             env_config=env.env_config,
             policy_tags=env.policy_tags,
             by_tag=[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,8 @@ class Recording:
     :meth:`episode` cuts one out.
 
     Attributes:
-        env_name: the environment's name.
-        env_config: the constructor parameters it was made with by name; None where it was handed over as an object.
+        env_name: the environment's name; the registered one (or path and class) if it was made by name.
+        env_config: the constructor parameters it was then made with; None where it was handed over as an object.
         policy_tags: the agents of each policy tag.
         by_tag: which of ``actions`` and ``observations`` are dicts by tag, as tags have spaces of their own.
         replicas: ``[k]`` int64: which replicas these are.
@@ -137,20 +137,27 @@ class Recording:
 
     def episode(self, index: int) -> Recording:
         """Return the episode of one of the recorded replicas alone, cut at its end: k is 1, T its length."""
-        if not 0 <= index < self.num_replicas:
-            raise WarpDriveError(
-                f"the recording has {self.num_replicas} replicas, 0 to {self.num_replicas - 1}: no {index}"
-            )
-        length, one = int(self.lengths[index]), slice(index, index + 1)
+        return self.of_replicas([index])
 
-        def cut(names: Iterable[str], *where: slice) -> dict[str, Any]:
-            return {name: _mapped(lambda array: array[where], getattr(self, name)) for name in names}
+    def of_replicas(self, indices: Sequence[int]) -> Recording:
+        """Return some of the recorded replicas, counted from 0, cut at the end of the longest of their episodes.
+
+        Raises :class:`WarpDriveError` for one that there is not.
+        """
+        for index in indices:
+            if not 0 <= index < self.num_replicas:
+                last = self.num_replicas - 1
+                raise WarpDriveError(f"the recording has {self.num_replicas} replicas, 0 to {last}: no {index}")
+        rows, length = list(indices), int(self.lengths[list(indices)].max())
+
+        def cut(names: Iterable[str], end: int) -> dict[str, Any]:
+            return {name: _mapped(lambda array: array[:end, rows], getattr(self, name)) for name in names}
 
         return replace(
             self,
-            **cut(("states", "observations"), slice(length + 1), one),
-            **cut(("actions", "rewards", "log_probabilities", "logits"), slice(length), one),
-            **cut(("replicas", "lengths", "terminated", "truncated"), one),
+            **cut(("states", "observations"), length + 1),
+            **cut(("actions", "rewards", "log_probabilities", "logits"), length),
+            **{name: getattr(self, name)[rows] for name in ("replicas", "lengths", "terminated", "truncated")},
         )
 
     def save(self, path: str | Path) -> Path:

@@ -154,6 +154,32 @@ def test_replay_without_output_goes_into_the_run_folder(run, capsys):
     assert (run / "replay.gif").is_file()
 
 
+def test_an_episode_is_written_as_arrays_and_pages_and_drawn_again(trained, tmp_path, capsys):
+    arrays, page, again = (tmp_path / name for name in ("tag.npz", "tag.html", "again.html"))
+    assert main(["replay", str(trained[0]), "-o", str(arrays), "-o", str(page), "--replicas", "2", "--fps", "5"]) == 0
+    printed = capsys.readouterr().out
+    recording = warpdrive.Recording.load(arrays)
+    assert recording.num_replicas == 2
+    assert f"{arrays}  ({recording.num_steps} steps)" in printed
+    assert f"{page}  ({recording.num_steps + 1} frames)" in printed
+    assert main(["replay", str(arrays), "-o", str(again), "--fps", "5"]) == 0
+    assert again.read_bytes() == page.read_bytes()
+    assert main(["replay", str(arrays), "--replicas", "1", "--width", "200"]) == 0
+    with Image.open(tmp_path / "tag.gif") as gif:
+        assert gif.n_frames == recording.lengths[0] + 1
+        assert gif.width == 200
+
+
+def test_what_a_recording_cannot_do_is_told_before_anything_is_written(trained, tmp_path, capsys):
+    arrays = tmp_path / "tag.npz"
+    assert "--episodes 2" in mistake(capsys, "replay", trained[0], "-o", arrays, "--episodes", "2")
+    assert not arrays.exists()
+    assert main(["replay", str(trained[0]), "-o", str(arrays)]) == 0
+    assert "for a Trainer or a run" in mistake(capsys, "replay", arrays, "--seed", "3")
+    assert "has 1: [0]" in mistake(capsys, "replay", arrays, "--replicas", "3")
+    assert "no such recording" in mistake(capsys, "replay", tmp_path / "nowhere.npz")
+
+
 def test_envs_lists_every_registered_environment(capsys):
     assert main(["envs"]) == 0
     printed = capsys.readouterr().out
@@ -195,7 +221,7 @@ def test_version(capsys):
         (["evaluate", "nowhere"], ["nowhere"]),
         (["evaluate", "nowhere", "--episodes", "0"], ["--episodes", "'0'"]),
         (["replay", "nowhere"], ["nowhere"]),
-        (["replay", "nowhere", "-o", "tag.png"], ["tag.png", ".gif"]),
+        (["replay", "nowhere", "-o", "tag.png"], ["tag.png", ".gif", ".html", ".npz"]),
         (["envs", "tag_gridwrld"], ["tag_gridwrld", "'tag_gridworld'"]),
         (["envs", "nowhere.py:Game"], ["nowhere.py"]),
     ],

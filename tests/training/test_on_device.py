@@ -16,7 +16,6 @@ from warpdrive.backends.pycuda import ON_HOST_VARIABLE
 from warpdrive.errors import TrainingError
 from warpdrive.training.config import load_config
 from warpdrive.training.host_copy import HostCopy
-from warpdrive.training.replay import record_episode
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
@@ -190,5 +189,5 @@ def test_evaluations_and_replays_run_where_the_policies_are(sections: Sections) 
     trainer.evaluate(num_episodes=3)
     assert backend.bound > before
     before = backend.bound
-    record_episode(trainer)
+    trainer.fetch_episode()
     assert backend.bound > before

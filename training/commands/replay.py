@@ -1,37 +1,65 @@
-"""``warpdrive replay``: episodes of a run as an animation."""
+"""``warpdrive replay``: episodes of a run, or a recorded one, as animations or as arrays."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from warpdrive.errors import WarpDriveError
+from warpdrive.recording import FORMATS as ARRAYS
+from warpdrive.recording import Recording, check_recording_path
+from warpdrive.training.animation import FORMATS as PICTURES
 from warpdrive.training.animation import check_output
 from warpdrive.training.checkpoint import find_checkpoint
 from warpdrive.training.commands.printing import console_for_people
-from warpdrive.training.replay import replay
-from warpdrive.training.trainer import Trainer
+from warpdrive.training.replay import draw_recordings, environment_of, is_recording, loaded, record_episodes
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the animation and say where."""
+    """Write what was asked for and say where."""
     console = console_for_people()
-    output = Path(options.output) if options.output else _beside_the_checkpoints(options.run)
-    check_output(output)
-    trainer = Trainer.load(options.run)
-    animation = replay(
-        trainer,
-        output,
-        episodes=options.episodes,
-        seed=options.seed,
-        random=tuple(options.random),
-        deterministic=options.deterministic,
-        console=console,
+    outputs = [Path(name) for name in options.output] or [_usual_output(options.run)]
+    arrays = [path for path in outputs if path.suffix.lower() in ARRAYS]
+    pictures = [path for path in outputs if path not in arrays]
+    for path in outputs:
+        _check(path, options.episodes)
+    source = loaded(options.run)
+    if isinstance(source, Recording) and pictures:
+        environment_of(source)  # if it cannot be made, nothing is written
+    recordings = record_episodes(
+        source, options.replicas, options.episodes, options.seed, tuple(options.random), options.deterministic
     )
-    console.print(f"{animation.path}  ({len(animation.frames)} frames)", highlight=False, soft_wrap=True)
+    for path in arrays:
+        recordings[0].save(path)
+        console.print(f"{path}  ({recordings[0].num_steps} steps)", highlight=False, soft_wrap=True)
+    if pictures:
+        env = environment_of(source)
+        animation = draw_recordings(env, recordings, fps=options.fps, width=options.width, console=console)
+        for path in pictures:
+            with console.status(f"writing {path.name}"):
+                animation.save(path)
+            console.print(f"{path}  ({len(animation.frames)} frames)", highlight=False, soft_wrap=True)
     return 0
 
 
-def _beside_the_checkpoints(run: str) -> Path:
+def _check(path: Path, episodes: int) -> None:
+    """Raise :class:`WarpDriveError`, before anything is played, for a file that cannot be written."""
+    if path.suffix.lower() in ARRAYS:
+        check_recording_path(path)
+        if episodes > 1:
+            raise WarpDriveError(f"{path}: holds one episode of each replica, found --episodes {episodes}")
+    elif path.suffix.lower() in PICTURES:
+        check_output(path)
+    else:
+        raise WarpDriveError(
+            f"{path}: expected a name that ends in {', '.join(PICTURES)} (to look at), {' or '.join(ARRAYS)} (arrays)"
+        )
+
+
+def _usual_output(run: str) -> Path:
+    """Return where an animation goes if nobody says: into the run's folder, or beside the recording."""
+    if is_recording(run):
+        return Path(run).with_suffix(".gif")
     checkpoint = find_checkpoint(run)
     inside_a_run = checkpoint.parent.name == "checkpoints"
     return (checkpoint.parent.parent if inside_a_run else Path(".")) / "replay.gif"

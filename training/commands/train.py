@@ -14,11 +14,12 @@ from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_
 from warpdrive.training.comparison import Measurement, as_plain_data, comparison_table, line_ups
 from warpdrive.training.config import load_config
 from warpdrive.training.progress import TrainingProgress, clock, short
-from warpdrive.training.replay import MAX_FRAMES, can_render, replay
+from warpdrive.training.replay import can_render, replay
 from warpdrive.training.report import TrainingSummary
 from warpdrive.training.trainer import Trainer, make_env
 
 _MOST_EPISODES_SHOWN = 3
+_MOST_FRAMES = 300  # of what nobody asked for
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,9 +75,9 @@ def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
     if not can_render(trainer.env.env):
         console.print(f"no replay.gif: the environment '{trainer.env.env.name}' has no render method")
         return
-    episodes = max(1, min(_MOST_EPISODES_SHOWN, MAX_FRAMES // trainer.env.env.episode_length))
+    episodes = max(1, min(_MOST_EPISODES_SHOWN, _MOST_FRAMES // trainer.env.env.episode_length))
     try:
-        replay(trainer, run_folder / "replay.gif", episodes=episodes, console=console)
+        replay(trainer, run_folder / "replay.gif", episodes=episodes, max_frames=_MOST_FRAMES, console=console)
     except WarpDriveError as error:  # a picture that fails does not make the training fail
         console.print(f"no replay.gif: {error}", style="yellow")
 

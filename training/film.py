@@ -1,0 +1,73 @@
+"""The frames of one recording: its replicas side by side, with what has come of them so far."""
+
+from __future__ import annotations
+
+from warpdrive.environment import Environment
+from warpdrive.recording import Recording
+from warpdrive.training.animation import Frame, frame_of
+from warpdrive.training.panels import Panel, columns_for, side_by_side
+
+WIDTH = 1120
+"""How many pixels wide a picture of several replicas is at most, unless somebody says otherwise."""
+
+
+class Film:
+    """Draws a recording with the ``render`` of its environment.
+
+    Args:
+        env: whose ``render`` draws.
+        recording: what is drawn.
+        title: what stands first below each picture; "" for nothing.
+        width: of a frame in pixels; None: what ``render`` gives, several side by side at most :data:`WIDTH`.
+    """
+
+    def __init__(self, env: Environment, recording: Recording, title: str = "", width: int | None = None) -> None:
+        self.env, self.recording, self.title = env, recording, title
+        self.returns = recording.returns
+        self.lengths = recording.lengths.tolist()
+        self.states = [
+            [recording.state(index, step) for step in range(length + 1)] for index, length in enumerate(self.lengths)
+        ]
+        self._drawn: dict[int, tuple[int, Frame]] = {}  # what each replica was drawn as last, and at which step
+        self.scale = 1.0
+        natural_height, natural_width = self._picture(0, 0).shape[:2]
+        self._drawn.clear()
+        self.columns = columns_for(len(self.lengths), natural_width, natural_height)
+        if width is not None:
+            self.scale = width / (self.columns * natural_width)
+        elif len(self.lengths) > 1:
+            self.scale = min(1.0, WIDTH / (self.columns * natural_width))
+
+    def frame(self, step: int) -> Frame:
+        """Return the frame after ``step`` steps; whose episode has ended by then stays as it was."""
+        panels = [Panel(self._picture(index, step), self._lines(index, step)) for index in range(len(self.lengths))]
+        return side_by_side(panels, self.columns)
+
+    def _picture(self, index: int, step: int) -> Frame:
+        step = min(step, self.lengths[index])
+        if self._drawn.get(index, (-1,))[0] != step:
+            states = self.states[index]
+            self._drawn[index] = step, frame_of(self.env.render(states[step], states[:step]), self.scale)
+        return self._drawn[index][1]
+
+    def _lines(self, index: int, step: int) -> list[str]:
+        step = min(step, self.lengths[index])
+        words = [self.title] if self.title else []
+        if len(self.lengths) > 1:
+            words.append(f"replica {self.recording.replicas[index]}")
+        words.append(f"step {step}{self._ending(index, step)}")
+        returns = [f"{tag} {in_short(float(values[step, index]))}" for tag, values in self.returns.items()]
+        return ["   ".join(words), "   ".join(["return", *returns])]
+
+    def _ending(self, index: int, step: int) -> str:
+        if step < self.lengths[index]:
+            return ""
+        if self.recording.terminated[index]:
+            return f": {self.env.termination_meaning}"
+        return ": the time is up" if self.recording.truncated[index] else ""
+
+
+def in_short(number: float) -> str:
+    """Return a number with a few digits, and a minus sign that is as wide as a digit."""
+    decimals = 2 if abs(number) < 100 else 1 if abs(number) < 1000 else 0
+    return f"{number:.{decimals}f}".replace("-", "\N{MINUS SIGN}")

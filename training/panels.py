@@ -1,0 +1,110 @@
+"""Pictures of several replicas side by side, each with words below it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpdrive.training.animation import Frame
+
+ASPECT = 1.6
+"""How wide a whole picture is at best, as a multiple of its height."""
+LINE = 22
+FONT_SIZE = 15
+SMALLEST_FONT = 8
+MARGIN = 0.045
+"""Of the width of a picture, to the left and right of its words."""
+DARK, LIGHT = (47, 46, 42), (240, 238, 230)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One replica's picture.
+
+    Attributes:
+        picture: ``[height, width, 3]`` uint8.
+        lines: what is written below it, the first line in bold type.
+    """
+
+    picture: Frame
+    lines: Sequence[str]
+
+
+def columns_for(count: int, width: int, height: int) -> int:
+    """Return in how many columns ``count`` pictures of a size lie best: the whole neither long nor with many gaps."""
+
+    def badness(columns: int) -> float:
+        rows = -(-count // columns)
+        gaps = rows * columns - count
+        return abs(math.log(columns * width / (rows * height) / ASPECT)) + 1.5 * gaps / count
+
+    return min(range(1, count + 1), key=badness)
+
+
+def side_by_side(panels: Sequence[Panel], columns: int) -> Frame:
+    """Return one picture of all, row by row, with an even number of pixels each way, as films want it.
+
+    Pictures that are smaller than the others have their own colour around them.
+    """
+    lines = max(len(panel.lines) for panel in panels)
+    height = max(panel.picture.shape[0] for panel in panels)
+    width = max(panel.picture.shape[1] for panel in panels)
+    words = lines * LINE + LINE // 2 if lines else 0
+    cells = [_cell(panel, width, height, words) for panel in panels]
+    rows = -(-len(cells) // columns)
+    background = _background(panels[0].picture)
+    whole = np.empty((rows * (height + words), columns * width, 3), np.uint8)
+    whole[:] = background
+    for index, cell in enumerate(cells):
+        row, column = divmod(index, columns)
+        whole[row * (height + words) :, column * width :][: len(cell), :width] = cell
+    odd = [(0, whole.shape[axis] % 2) for axis in (0, 1)]
+    return np.pad(whole, [*odd, (0, 0)], mode="edge")
+
+
+def _cell(panel: Panel, width: int, height: int, words: int) -> Frame:
+    from PIL import Image, ImageDraw
+
+    background = _background(panel.picture)
+    cell = np.empty((height + words, width, 3), np.uint8)
+    cell[:] = background
+    cell[: panel.picture.shape[0], : panel.picture.shape[1]] = panel.picture
+    if not words:
+        return cell
+    image = Image.fromarray(cell)
+    pen = ImageDraw.Draw(image)
+    margin = round(MARGIN * width)
+    ink = DARK if sum(background) > 3 * 128 else LIGHT
+    for number, line in enumerate(panel.lines):
+        font = _fitting_font(line, width - 2 * margin, bold=number == 0)
+        pen.text((margin, height + number * LINE + LINE // 2), line, fill=ink, font=font, anchor="lm")
+    return np.asarray(image)
+
+
+def _background(picture: Frame) -> tuple[int, int, int]:
+    red, green, blue = picture[-1, 0].tolist()
+    return red, green, blue
+
+
+def _fitting_font(line: str, width: int, bold: bool) -> Any:
+    """Return the font in which a line is no longer than ``width``, if it is not smaller than what can be read."""
+    for size in range(FONT_SIZE, SMALLEST_FONT, -1):
+        font = _font(size, bold)
+        if font.getlength(line) <= width:
+            return font
+    return _font(SMALLEST_FONT, bold)
+
+
+@cache
+def _font(size: int, bold: bool) -> Any:
+    import matplotlib
+    from PIL import ImageFont
+
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"  # the font of the pictures themselves
+    return ImageFont.truetype(str(folder / ("DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf")), size)

@@ -1,0 +1,37 @@
+"""A page that plays pictures: one HTML file that needs no network, with buttons, a slider and keys."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+TEMPLATE = Path(__file__).with_name("player.html")
+
+
+def player_page(
+    pictures: Sequence[bytes], size: tuple[int, int], milliseconds: Sequence[float], title: str = "replay"
+) -> str:
+    """Return the page.
+
+    Args:
+        pictures: PNG files.
+        size: their width and height in pixels.
+        milliseconds: how long each of them is shown.
+        title: of the page, and what is read out in place of the pictures.
+    """
+    sources = [f"data:image/png;base64,{base64.b64encode(picture).decode('ascii')}" for picture in pictures]
+    page = TEMPLATE.read_text(encoding="utf-8")
+    values = {
+        "title": escape(title),
+        "width": str(size[0]),
+        "height": str(size[1]),
+        "milliseconds": json.dumps([round(duration) for duration in milliseconds]),
+        "first": sources[0],
+        "frames": json.dumps(sources, separators=(",\n", ":")),
+    }
+    for name, value in values.items():
+        page = page.replace("{{" + name + "}}", value)
+    return page
