@@ -1,4 +1,4 @@
-"""The examples of the README and of docs/kernels.md run as they stand, and the links lead somewhere."""
+"""The examples of the README and of some pages of docs/ run as they stand, and the links lead somewhere."""
 
 from __future__ import annotations
 
@@ -41,6 +41,16 @@ def test_the_example_of_a_trained_policy_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = run_example(README, tmp_path, number=1)
     assert names["env"].observation_space.contains(names["observation"])
+
+
+def test_the_examples_of_recording_and_replaying_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "environments.md").read_text()
+    playing, recording = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = run_example(f"```python\n{playing}{recording}```", tmp_path)
+    assert names["episode"].states["loc_x"].shape == (names["episode"].num_steps + 1, 2, 11)
+    for name in ("tag.html", "tag.npz", "tag.gif"):
+        assert (tmp_path / name).stat().st_size > 1000
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))))
