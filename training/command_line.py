@@ -86,6 +86,8 @@ Then some steps are played, to see what the environment does:
   resets         episodes that begin with the observations of the one before
   determinism    what differs when it is played again, or with more replicas
   reference      what differs from reference_step and reference_observe, if it has them
+Then the backends that this machine can run are compared, and the interpreter:
+  backends       what differs from one to another
 Each is told once, with the times it was seen, the lines, and what to do. Exit code 1 if anything was found."""
 
 ENVS_EPILOG = """\

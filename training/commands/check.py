@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from warpdrive import registry
+from warpdrive.backends.interface import Backend
+from warpdrive.checks.backends import comparable_backends, is_written_for
 from warpdrive.checks.complete import check_environment
 from warpdrive.checks.findings import OF_BEHAVIOUR, OF_KERNELS, Finding, Report
 from warpdrive.environment import Environment
@@ -34,6 +36,7 @@ def run(options: argparse.Namespace) -> int:
     """Check an environment, print what was found, and return 1 if that is anything."""
     console = console_for_people()
     env = _environment(options.source, options.overrides)
+    backends = comparable_backends(env)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(f"checking '{env.name}'", total=options.steps + PLAYED_STEPS)
         report = check_environment(
@@ -43,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
             options.replicas,
             options.seed,
             options.nan,
+            backends,
             on_step=lambda: progress.advance(task),
         )
     if options.json:
@@ -51,15 +55,25 @@ def run(options: argparse.Namespace) -> int:
         print_report(console, report)
         count = sum(1 for _ in report)
         told = "clean" if report.clean else f"{count} finding{'s' * (count > 1)}"
-        kernels = ", ".join(kind for kind in OF_KERNELS if kind != "nan" or options.nan)
-        behaviour = ", ".join(kind for kind in OF_BEHAVIOUR if kind != "backends")
-        agents = f"{env.num_agents} agent{'s' * (env.num_agents > 1)}"
-        console.print(
-            f"{env.name}: {told}. Ran {options.steps} steps of {options.replicas} replicas of {agents} access by "
-            f"access ({kernels}), and played {PLAYED_STEPS} steps ({behaviour}).",
-            highlight=False,
-        )
+        console.print(f"{env.name}: {told}. {_done(options, env, backends, report)}", highlight=False)
     return 0 if report.clean else FOUND
+
+
+def _done(options: argparse.Namespace, env: Environment, backends: Sequence[Backend], report: Report) -> str:
+    """Say what was done to find what was found."""
+    done = []
+    if is_written_for(env, "Python"):
+        kernels = ", ".join(kind for kind in OF_KERNELS if kind != "nan" or options.nan)
+        agents = f"{env.num_agents} agent{'s' * (env.num_agents > 1)}"
+        done.append(
+            f"ran {options.steps} steps of {options.replicas} replicas of {agents} access by access ({kernels})"
+        )
+    if not report.bounds:
+        behaviour = ", ".join(kind for kind in OF_BEHAVIOUR if kind != "backends")
+        done.append(f"played {PLAYED_STEPS} steps ({behaviour})")
+        done.append(f"compared backends ({', '.join(backend.name for backend in backends)})")
+    told = ", ".join(done)
+    return f"{told[0].upper()}{told[1:]}."
 
 
 def print_report(console: Console, report: Report) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Protocol
 
@@ -78,6 +79,19 @@ def usable_backends() -> list[str]:
         return True
 
     return [name for name in _LOADERS if is_usable(name)]
+
+
+def backends_at_hand() -> list[Backend]:
+    """Return the backends that this machine can run, among them CUDA C: on the host, where no GPU can be used."""
+    found = [load_backend(name) for name in usable_backends()]
+    if all(backend.language != "CUDA C" for backend in found):
+        from warpdrive.backends.pycuda import PyCudaBackend
+        from warpdrive.backends.pycuda.host import host_compiler
+
+        with suppress(BackendError):
+            host_compiler()
+            found.append(PyCudaBackend(on_host=True))
+    return found
 
 
 @cache

@@ -66,6 +66,26 @@ class Setting:
         return self.first_env + self.num_envs
 
 
+@dataclass(frozen=True)
+class Difference:
+    """What differs in one replica after one step.
+
+    Attributes:
+        replica: its global index.
+        step: the number of the step, from 1 on.
+        arrays: the arrays that differ, the author's own first.
+        values: an element of the first of them, in words.
+    """
+
+    replica: int
+    step: int
+    arrays: tuple[str, ...]
+    values: str
+
+    def __str__(self) -> str:
+        return f"replica {self.replica}, step {self.step}: {', '.join(self.arrays)} ({self.values})"
+
+
 @dataclass
 class Agreement:
     """What came out of a comparison.
@@ -74,16 +94,16 @@ class Agreement:
         steps: how many steps of a replica were compared.
         episodes: how many episodes ended in them; ``terminated`` of them not by the time limit.
         largest: the largest difference of a float that was within the tolerance, measured as the tolerance is.
-        doubtful: decisions that fell otherwise within the tolerance, in words.
-        wrong: all other differences, in words.
+        doubtful: decisions that fell otherwise within the tolerance.
+        wrong: all other differences.
     """
 
     steps: int = 0
     episodes: int = 0
     terminated: int = 0
     largest: float = 0.0
-    doubtful: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    doubtful: list[Difference] = field(default_factory=list)
+    wrong: list[Difference] = field(default_factory=list)
 
 
 def compare(
@@ -130,8 +150,10 @@ def compare(
             given = {name: array[shared[place]] for name, array in inputs.items()}
             is_decision = max(gap[place] for gap in gaps.values()) > JUMP * tolerance
             is_doubtful = tolerance > 0 and is_decision and trials.lead_to(outcome, before[place], given, tolerance)
-            names = ", ".join(name for name, gap in gaps.items() if gap[place] > tolerance)
-            told = f"replica {shared[place]}, step {number + 1}: {names}"
+            names = sorted((name for name, gap in gaps.items() if gap[place] > tolerance), key=lambda name: "." in name)
+            of_first = [arrays[names[0]][place] for arrays in outcomes]
+            values = _told(names[0], of_first[0], of_first[1], tolerance)
+            told = Difference(shared[place], number + 1, tuple(names), values)
             (found.doubtful if is_doubtful else found.wrong).append(told)
         same = [place for place in range(len(shared)) if place not in differs]
         found.largest = max([found.largest, *(float(gap[same].max(initial=0)) for gap in gaps.values())])
@@ -162,7 +184,13 @@ class _Side:
         if self.rollout is not None:
             shapes = {tag: self.wrapper.logits(tag).shape[1:] for tag in self.wrapper.policy_tags}
             return {tag: rng.normal(size=(count, *shape)).astype(np.float32) for tag, shape in shapes.items()}
-        return {array.name: _random_actions(array, count, rng) for array in action_arrays(self.env)}
+        given = {array.name: _random_actions(array, count, rng) for array in action_arrays(self.env)}
+        if "action_mask" in self.wrapper.ctx:
+            allowed = np.ones((count, *self.wrapper.ctx["action_mask"].shape[1:]), np.bool_)
+            own = slice(self.first_env, self.first_env + self.wrapper.num_envs)
+            allowed[own] = _host(self.wrapper.ctx["action_mask"])
+            given |= {a.name: allowed_actions(a, allowed, rng) for a in action_arrays(self.env) if a.choices}
+        return given
 
     def step(self, inputs: Mapping[str, Array]) -> Arrays:
         """Do a step with the inputs of the global indices from 0 on; return everything there is afterwards."""
@@ -258,6 +286,24 @@ def _gaps(first: Array, second: Array) -> Array:
         gaps = np.where(same, 0.0, np.abs(wide - other) / np.maximum(1.0, np.abs(wide)))
     largest: Array = np.nan_to_num(gaps, nan=np.inf).reshape(rows).max(axis=1, initial=0.0)
     return largest
+
+
+def _told(name: str, ours: Array, theirs: Array, tolerance: float) -> str:
+    """Say what an element is on both sides that differs by more than the tolerance."""
+    pairs = ours.reshape(-1, 1), theirs.reshape(-1, 1)
+    flat = int(np.flatnonzero(_gaps(*pairs) > tolerance)[0])
+    element = ", ".join(str(i) for i in np.unravel_index(flat, ours.shape)) if ours.ndim else ""
+    first, second = (pair[flat, 0] for pair in pairs)
+    return f"{name}{f'[{element}]' if element else ''} is {first:g} and {second:g}"
+
+
+def allowed_actions(array: SpaceArray, masks: Array, rng: np.random.Generator) -> Array:
+    """Return random choices that the masks ``[replicas, num_agents, choices]`` allow, ``[replicas, *array.shape]``."""
+    keys = rng.random((len(masks), len(array.agents), sum(array.choices)))
+    keys -= ~masks[:, list(array.agents), : keys.shape[2]]  # below all that are allowed
+    components = np.split(keys, np.cumsum(array.choices)[:-1], axis=2)
+    chosen = np.stack([component.argmax(axis=2) for component in components], axis=2)
+    return chosen.astype(np.int32).reshape(len(masks), *array.shape)
 
 
 def _random_actions(array: SpaceArray, count: int, rng: np.random.Generator) -> Array:

@@ -1,4 +1,4 @@
-"""Check what an environment does, seen from outside: spaces, resets, determinism, its reference, other backends."""
+"""Check what an environment does, seen from outside: spaces, resets, determinism, its reference."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gymnasium import spaces
 
 from warpdrive.backends.interface import Backend
 from warpdrive.checks import advice
+from warpdrive.checks.agreement import allowed_actions
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, State
@@ -31,7 +32,7 @@ def check_environment_behaviour(
     steps: int = 50,
     replicas: int = 4,
     seed: int = 0,
-    backends: Sequence[str | Backend] = ("auto",),
+    backend: str | Backend = "auto",
     tolerance: float = TOLERANCE,
     on_step: Callable[[], None] = lambda: None,
 ) -> Report:
@@ -40,16 +41,15 @@ def check_environment_behaviour(
     - keeps to its observation space, with finite observations and rewards (``spaces``),
     - starts each episode with observations of its start (``resets``),
     - does the same again with the same seed, whatever the number of replicas (``determinism``),
-    - does what ``reference_step`` and ``reference_observe`` do, if it has them (``reference``),
-    - does the same on all ``backends`` (``backends``).
+    - does what ``reference_step`` and ``reference_observe`` do, if it has them (``reference``).
 
     Args:
         env: the environment.
         steps: how many steps of each replica.
         replicas: how many replicas.
         seed: for the start states and actions.
-        backends: where it runs; the first is what the others are compared with.
-        tolerance: how far floats may differ from the reference's and another backend's, absolutely and relatively.
+        backend: where it runs.
+        tolerance: how far floats may differ from the reference's, absolutely and relatively.
         on_step: is called after each step.
 
     Raises:
@@ -57,7 +57,7 @@ def check_environment_behaviour(
         KernelError: a kernel that cannot be compiled.
     """
     report = Report()
-    play = _Play(env, backends[0], steps, replicas, seed)
+    play = _Play(env, backend, steps, replicas, seed)
     reference = _Reference(env, report, tolerance)
     reference.check_start(play.first)
     recorded = []
@@ -68,10 +68,8 @@ def check_environment_behaviour(
         recorded.append(step)
         on_step()
     for count in (replicas, 2 * replicas + 1):
-        again = _Play(env, backends[0], steps, count, seed)
-        _check_same("determinism", play.first, recorded, again, 0.0 if again.is_exact else tolerance, report)
-    for backend in backends[1:]:
-        _check_same("backends", play.first, recorded, _Play(env, backend, steps, replicas, seed), tolerance, report)
+        again = _Play(env, backend, steps, count, seed)
+        _check_same(play.first, recorded, again, 0.0 if again.is_exact else tolerance, report)
     return report
 
 
@@ -138,21 +136,18 @@ class _Play:
 
     def _random(self, array: SpaceArray, state: State, rng: np.random.Generator) -> Array:
         """Return random actions, drawn replica by replica: those of the first do not depend on how many there are."""
-        masks = state.get("action_mask", [None] * self.wrapper.num_envs)
+        everything = np.ones((self.wrapper.num_envs, self.wrapper.num_agents, sum(array.choices)), np.bool_)
+        masks = state.get("action_mask", everything)
         return np.stack([_random_actions(array, mask, rng) for mask in masks])
 
 
-def _random_actions(array: SpaceArray, mask: Array | None, rng: np.random.Generator) -> Array:
+def _random_actions(array: SpaceArray, mask: Array, rng: np.random.Generator) -> Array:
     """Return random actions of one replica, of those that the mask ``[num_agents, choices]`` allows."""
     if isinstance(array.space, spaces.Box):
         low, high = (np.nan_to_num(bound, posinf=1.0, neginf=-1.0) for bound in (array.space.low, array.space.high))
         return rng.uniform(low, high, array.shape).astype(np.float32)
-    keys = rng.random((len(array.agents), sum(array.choices)))
-    if mask is not None:
-        keys -= ~mask[list(array.agents), : keys.shape[1]]  # below all that are allowed
-    components = np.split(keys, np.cumsum(array.choices)[:-1], axis=1)
-    chosen = np.stack([component.argmax(axis=1) for component in components], axis=1)
-    return chosen.astype(np.int32).reshape(array.shape)
+    chosen: Array = allowed_actions(array, mask[None], rng)[0]
+    return chosen
 
 
 def _check_spaces(env: Environment, step: _Step, report: Report) -> None:
@@ -284,15 +279,10 @@ class _Reference:
         self.report.add(finding)
 
 
-def _check_same(
-    kind: str, first: State, recorded: Sequence[_Step], other: _Play, tolerance: float, report: Report
-) -> None:
+def _check_same(first: State, recorded: Sequence[_Step], other: _Play, tolerance: float, report: Report) -> None:
     """Compare a play with another, which may have more replicas; what differs first is told."""
     count = len(first["timestep"])
     others = other.wrapper.num_envs
-    with_what = (
-        f"on {other.wrapper.backend.name}" if kind == "backends" else f"with {others} replicas and the same seed"
-    )
     pairs = [(0, first, other.first)]
     pairs += [
         (ours.number, ours.after | _renamed(ours.final), theirs.after | _renamed(theirs.final))
@@ -303,9 +293,9 @@ def _check_same(
         for name in (name for name, differs in wrong.items() if differs.any()):
             element = _first(wrong[name])
             message = f"{name}[{', '.join(map(str, element))}] is {ours[name][element]:g} after step {number}, and "
-            message += f"{theirs[name][element]:g} {with_what}"
-            told = advice.NOT_DETERMINISTIC if kind == "determinism" else advice.BACKENDS
-            report.add(_finding(kind, other.env.step, name, element[0], element[1:], message, told))
+            message += f"{theirs[name][element]:g} with {others} replicas and the same seed"
+            told = advice.NOT_DETERMINISTIC
+            report.add(_finding("determinism", other.env.step, name, element[0], element[1:], message, told))
             return
 
 

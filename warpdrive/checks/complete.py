@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from warpdrive.backends.interface import Backend
+from warpdrive.checks.backends import check_backends, comparable_backends, is_written_for
 from warpdrive.checks.behaviour import TOLERANCE, check_environment_behaviour
 from warpdrive.checks.environment import check_environment_kernels
 from warpdrive.checks.findings import Report
 from warpdrive.environment import Environment
+from warpdrive.environment import check_environment as check_definition
 
 
 def check_environment(
@@ -18,23 +20,33 @@ def check_environment(
     replicas: int = 2,
     seed: int = 0,
     nan: bool = False,
-    backends: Sequence[str | Backend] = ("auto",),
+    backends: Sequence[str | Backend] | None = None,
     tolerance: float = TOLERANCE,
     on_step: Callable[[], None] = lambda: None,
 ) -> Report:
-    """Run the kernels of an environment access by access, then play it and look at what it does.
+    """Run the kernels of an environment access by access, then play it, look at what it does, and compare backends.
 
     The parameters are those of :func:`~warpdrive.checks.environment.check_environment_kernels`, which runs for
-    ``kernel_steps``, and of :func:`~warpdrive.checks.behaviour.check_environment_behaviour`, which runs for ``steps``.
-    What reaches outside of arrays is not played, as it would destroy other memory.
+    ``kernel_steps`` (if the kernels are Python), of :func:`~warpdrive.checks.behaviour.check_environment_behaviour`,
+    which runs for ``steps`` on the first of the ``backends``, and of
+    :func:`~warpdrive.checks.backends.check_backends`, which compares it with the others. By default these are all that
+    this machine can run, see :func:`~warpdrive.checks.backends.comparable_backends`. What reaches outside of arrays is
+    not played, as it would destroy other memory.
 
     Raises:
         DefinitionError: an environment that cannot work.
         KernelError: a kernel that cannot run.
     """
-    report = check_environment_kernels(env, kernel_steps, replicas, seed, nan, on_step)
+    check_definition(env)
+    report = Report()
+    if is_written_for(env, "Python"):
+        report.join(check_environment_kernels(env, kernel_steps, replicas, seed, nan, on_step))
+    else:
+        report.note("its kernels are CUDA C: they were not run access by access")
     if report.bounds:
         report.note("it was not played, as its kernels reach outside of arrays")
-    else:
-        report.join(check_environment_behaviour(env, steps, 2 * replicas, seed, backends, tolerance, on_step))
+        return report
+    backends = backends or comparable_backends(env) or ["auto"]
+    report.join(check_environment_behaviour(env, steps, 2 * replicas, seed, backends[0], tolerance, on_step))
+    report.join(check_backends(env, backends, steps, 2 * replicas, seed, tolerance, on_step))
     return report

@@ -23,7 +23,7 @@ from warpdrive.kernels.fusion import Fusion
 class CheckingBackend:
     """A backend that interprets kernels and reports what is wrong with them."""
 
-    name = "check"
+    name = "interpreter"
     device = torch.device("cpu")
     language = "Python"
 

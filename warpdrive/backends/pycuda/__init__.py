@@ -18,6 +18,7 @@ class PyCudaBackend:
 
     Args:
         process_id: which of several processes on this machine this is: they take turns at its GPUs.
+        on_host: whether to run on the host; None: what the variable says.
 
     Raises:
         BackendError: there is no GPU that can be used, or PyCUDA is not installed.
@@ -26,10 +27,10 @@ class PyCudaBackend:
     name = "pycuda"
     language = "CUDA C"
 
-    def __init__(self, process_id: int = 0) -> None:
+    def __init__(self, process_id: int = 0, on_host: bool | None = None) -> None:
         import torch
 
-        self.on_host = os.environ.get(ON_HOST_VARIABLE, "") not in ("", "0")
+        self.on_host = os.environ.get(ON_HOST_VARIABLE, "") not in ("", "0") if on_host is None else on_host
         if self.on_host:
             self.device = torch.device("cpu")
         else:

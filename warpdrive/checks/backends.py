@@ -1,0 +1,99 @@
+"""Compare what an environment does on all backends that this machine can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from warpdrive.backends.interface import Backend, backends_at_hand, load_backend
+from warpdrive.checks import advice
+from warpdrive.checks.agreement import Difference, Setting, compare
+from warpdrive.checks.behaviour import TOLERANCE
+from warpdrive.checks.environment import CheckingBackend
+from warpdrive.checks.findings import Finding, Report
+from warpdrive.environment import Environment, check_environment, kernel_functions
+from warpdrive.errors import DefinitionError
+
+INTERPRETED_STEPS = 3
+"""How many steps are compared with the interpreter, which is slow."""
+
+
+def is_written_for(env: Environment, language: str) -> bool:
+    """Whether an environment has its kernel functions in ``"Python"`` or ``"CUDA C"``."""
+    try:
+        kernel_functions(env, language)
+    except DefinitionError:
+        return False
+    return True
+
+
+def comparable_backends(env: Environment) -> list[Backend]:
+    """Return the backends of this machine that run an environment.
+
+    CUDA C is compiled for the host where no GPU can be used. The last is the interpreter of the checks, for kernel
+    functions in Python. Raises :class:`DefinitionError` for an environment that cannot work.
+    """
+    check_environment(env)
+    found = [*backends_at_hand(), CheckingBackend(Report())]
+    return [backend for backend in found if is_written_for(env, backend.language)]
+
+
+def check_backends(
+    env: Environment,
+    backends: Sequence[str | Backend],
+    steps: int = 50,
+    replicas: int = 4,
+    seed: int = 0,
+    tolerance: float = TOLERANCE,
+    on_step: Callable[[], None] = lambda: None,
+) -> Report:
+    """Compare the first backend with each of the others, step by step from the same states with the same actions.
+
+    Integers, flags and random numbers must be the same bit for bit. What a float decides may differ where it lies
+    within the tolerance of the decision: then a note says so.
+
+    Args:
+        env: the environment.
+        backends: where it runs.
+        steps: how many steps of each replica; of the interpreter only a few.
+        replicas: how many replicas.
+        seed: for the start states and actions.
+        tolerance: how far floats may differ, absolutely and relatively.
+        on_step: is called after each step.
+
+    Raises:
+        DefinitionError: an environment that cannot work.
+        KernelError: a kernel that cannot be compiled.
+    """
+    report = Report()
+    loaded = [load_backend(backend) if isinstance(backend, str) else backend for backend in backends]
+    for other in loaded[1:]:
+        count = min(steps, INTERPRETED_STEPS) if isinstance(other, CheckingBackend) else steps
+        settings = Setting(loaded[0], replicas), Setting(other, replicas)
+        found = compare(lambda: env, *settings, tolerance, count, sampled=False, same_states=True, seed=seed)
+        for difference in found.wrong:
+            report.add(_finding(env, difference, loaded[0], other))
+        if found.doubtful:
+            report.note(
+                f"{len(found.doubtful)} of {found.steps} steps went otherwise on '{other.name}' where a float decided, "
+                f"within the tolerance of {tolerance:g}; the first: {found.doubtful[0]}"
+            )
+        on_step()
+    return report
+
+
+def _finding(env: Environment, difference: Difference, ours: Backend, theirs: Backend) -> Finding:
+    others = ", ".join(name for name in difference.arrays[1:] if "." not in name)
+    message = (
+        f"after step {difference.step} {difference.values}, on '{ours.name}' and on '{theirs.name}'"
+        f"{f'; so differ {others}' if others else ''}"
+    )
+    return Finding(
+        "backends",
+        difference.arrays[0],
+        (),
+        (),
+        (difference.replica,),
+        (env.step.where,),
+        message,
+        advice.BACKENDS,
+    )
