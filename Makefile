@@ -30,8 +30,8 @@ help:  ## show this list
 train: install  ## train the taggers of tag_gridworld, evaluate them, write an animation
 	@$(BIN)/warpdrive train $(ARGS)
 
-test: install-test  ## run the whole test suite
-	@$(BIN)/python -m pytest
+test: install-test  ## run the whole test suite, on all cores
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 gpu-wheels: install-test  ## gather in wheels/ what a GPU machine without a network lacks (OPTIONS="--help")
 	@$(BIN)/python tools/gather_wheels.py --folder "$(WHEELS)" $(OPTIONS)
