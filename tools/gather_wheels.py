@@ -32,8 +32,9 @@ PRESENT = {
     *("sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"),
 }
 """What the machine is taken to have, besides everything whose name begins with ``cuda-`` or ``nvidia-``."""
-LEFT_AT_HOME = ("nbclient", "nbformat", "ipykernel", "build", "imageio-ffmpeg")
-"""What of the extra `test` is not needed there: notebooks are not run, packages not built, films not written."""
+LEFT_AT_HOME = ("nbclient", "nbformat", "ipykernel", "build", "imageio-ffmpeg", "pytest-xdist", "mpe2")
+"""What of the extra `test` is not needed there: notebooks are not run, packages not built, films not written;
+one process has the GPU; comparisons with `mpe2`, which brings all of pygame, are made elsewhere."""
 NEEDED_BY_PYCUDA = ("pytools", "platformdirs", "mako", "siphash24")
 MOST_MEGABYTES = 60
 PYCUDA = "pycuda"
