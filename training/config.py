@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence, Set
 from importlib import resources
 from pathlib import Path
@@ -34,8 +35,8 @@ def load_config(
     """Read and check a run configuration.
 
     Args:
-        source: the path of a YAML file, the name of a shipped configuration (each built-in environment has one), or
-            the sections as a dictionary.
+        source: the path of a YAML file, the name of a shipped configuration, the registered name of an environment
+            that has ``<name>.yaml`` beside its module, or the sections as a dictionary.
         overrides: ``"trainer.num_envs=2000"``: a dotted key and a YAML value. One that changes
             ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has.
             An environment given as ``path/to/file.py:Class`` is looked for beside the YAML file that names it, then
@@ -108,8 +109,12 @@ def _file_of(source: str | Path) -> Path:
     if str(source) in shipped:
         return shipped[str(source)]
     if str(source) in registry.registered_names():
+        beside = Path(inspect.getfile(registry.environment_class(str(source)))).with_name(f"{source}.yaml")
+        if beside.is_file():
+            return beside
         raise ConfigError(
-            f"{source}: no run configuration is shipped for this environment; give the path of a YAML file"
+            f"{source}: this environment brings no run configuration, which would be {beside}: "
+            "give the path of a YAML file"
         )
     known = ", ".join(shipped)
     raise ConfigError(
