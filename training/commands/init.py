@@ -6,7 +6,10 @@ import argparse
 import keyword
 import re
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
+
+from rich.console import Console
 
 from warpdrive.errors import ConfigError
 from warpdrive.training.commands.printing import console_for_people
@@ -31,18 +34,33 @@ def run(options: argparse.Namespace) -> int:
             folder.joinpath(_named(template.name, name)).write_text(text, encoding="utf-8")
     console = console_for_people()
     console.print(f"{folder}/ has a small environment that works, to be changed into your own:", highlight=False)
+    _print_rows(
+        console,
+        (f"{name}.py", "the kernels and the class"),
+        (f"test_{name}.py", "its tests"),
+        (f"{name}.yaml", "how it is trained"),
+    )
+    console.print("\nTry it as it is (half a minute each, less the second time, as compiled code is kept):")
+    missing = [] if find_spec("pytest") else [("pip install pytest", "which the tests need")]
+    _print_rows(
+        console,
+        (f"cd {name}", ""),
+        (f"warpdrive check {name}.py:{_class_name(name)}", "looks for mistakes in the kernels, and in what they do"),
+        *missing,
+        ("python -m pytest", "runs the tests"),
+        (f"warpdrive train {name}.yaml", "trains, measures, and writes an animation"),
+    )
     console.print(
-        f"  {name}.py         the kernels and the class\n"
-        f"  test_{name}.py    its tests\n"
-        f"  {name}.yaml       how it is trained\n"
-        "Next:\n"
-        f"  cd {name}\n"
-        f"  warpdrive check {name}.py:{_class_name(name)}\n"
-        "  pytest\n"
-        f"  warpdrive train {name}.yaml",
+        f"\nThen change {name}.py a piece at a time, and check after each. Its comments say what a kernel can use.",
         highlight=False,
     )
     return 0
+
+
+def _print_rows(console: Console, *rows: tuple[str, str]) -> None:
+    width = max(len(first) for first, _ in rows)
+    for first, second in rows:
+        console.print(f"  {first:<{width}}  {second}".rstrip(), highlight=False)
 
 
 def _named(text: str, name: str) -> str:

@@ -1,7 +1,7 @@
 """MyEnv: hunters on a ring close in on a runner. Change it into your own environment, a piece at a time.
 
 warpdrive check my_env.py:MyEnv      finds races and other mistakes in the kernels, and plays some steps
-pytest                               runs test_my_env.py
+python -m pytest                     runs test_my_env.py
 warpdrive train my_env.yaml          trains the hunters, and writes an animation
 """
 
@@ -14,9 +14,21 @@ from numba import cuda
 
 import warpdrive as wd
 
-# Kernel functions are run by every agent of every replica: the block is the replica, the thread is the agent.
-# Their parameters are found by name: arrays of initial_state, what the library keeps for every environment (actions,
-# observations, rewards, terminated, timestep ...), and the numbers and arrays that __init__ stores in self.
+# Kernel functions are run by every agent of every replica: the block is the replica, the thread is the agent. What one
+# agent writes, another may read after the next cuda.syncthreads(). Their parameters are found by name:
+#
+#   position ...                         the arrays of initial_state, here [replica, agent]
+#   ring_length ...                      numbers and arrays that __init__ stores in self
+#   num_agents, num_envs                 how many agents and replicas there are
+#   actions[env, agent]                  of MultiDiscrete and Box spaces [env, agent, component]
+#   observations[env, agent, ...]        shaped as the observation space; of a Dict space observations_<key>
+#   rewards[env, agent]                  0 before each step
+#   terminated[env], truncated[env]      False before each step; at episode_length truncated is set by itself
+#   timestep[env]                        1 in the first step, 0 in the start state
+#   active[env, agent]                   if you name it: False for agents that have left the episode, or are yet to come
+#   action_mask[env, agent, choice]      if you name it: False for what may not be chosen next
+#   rng                                  for wd.random.uniform(rng, env, agent), normal and integer(rng, env, agent, n)
+#
 # Write np.float32(0.1), not 0.1, or they compute in float64, which GPUs do slowly.
 
 ONE, SMALL = np.float32(1.0), np.float32(0.01)

@@ -1,4 +1,4 @@
-"""Run with `pytest`."""
+"""Run with `python -m pytest`."""
 
 from __future__ import annotations
 
