@@ -17,6 +17,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ from torch import Tensor
 
 from warpdrive import __version__
 from warpdrive.errors import CheckpointError
-from warpdrive.training.run_folder import find_run, write_whole
+from warpdrive.training.files import write_whole
+from warpdrive.training.run_folder import find_run
 
 _FORMAT = 2
 _LATEST = "latest"
@@ -52,14 +54,14 @@ class Checkpoint:
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint beside ``folder`` and rename it into place.
+    """Write a checkpoint beside ``folder`` and rename it into place, with all of it on the disk by then.
 
     Raises:
         CheckpointError: ``folder`` exists and is not a checkpoint, or cannot be written.
     """
     if folder.exists() and not (folder / "manifest.json").is_file():
         raise CheckpointError(f"{folder}: exists and is not a checkpoint; choose another folder")
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    beside = _beside(folder)
     try:
         beside.mkdir(parents=True)
         for tag, parameters in checkpoint.models.items():
@@ -76,9 +78,11 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             "files": {path.name: _fingerprint(path) for path in sorted(beside.iterdir())},
         }
         (beside / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        if folder.exists():
-            shutil.rmtree(folder)
+        for path in (*beside.iterdir(), beside):
+            _sync(path)
+        _remove(folder)
         os.rename(beside, folder)
+        _sync(folder.parent)
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be written: {error.strerror}") from error
     finally:
@@ -119,7 +123,7 @@ def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep_
     write_checkpoint(folder, checkpoint)
     write_whole(checkpoints / _LATEST, folder.name + "\n")
     for old in _by_age(checkpoints)[:-keep_last]:
-        shutil.rmtree(old)
+        _remove(old)
     return folder
 
 
@@ -133,13 +137,48 @@ def find_checkpoint(path: str | Path) -> Path:
     if (path / "manifest.json").exists() or path.parent.name == "checkpoints":
         return path
     run = find_run(path)
-    latest = run.checkpoints / _LATEST
-    if latest.is_file():
-        return run.checkpoints / latest.read_text(encoding="utf-8").strip()
-    checkpoints = _by_age(run.checkpoints)  # one is there before ``latest`` names it
+    checkpoints = _by_age(run.checkpoints)  # not what ``latest`` says: a run may be killed before that is written
     if not checkpoints:
         raise CheckpointError(f"{run.path}: the run has no checkpoint; it ended before its first one")
     return checkpoints[-1]
+
+
+def last_whole(checkpoints: Path) -> tuple[Path, Checkpoint] | None:
+    """The last checkpoint of a run that is not damaged, or None if there is no checkpoint.
+
+    Raises:
+        CheckpointError: there are checkpoints, and all of them are damaged.
+    """
+    damage: CheckpointError | None = None
+    for folder in reversed(_by_age(checkpoints)):
+        try:
+            return folder, read_checkpoint(folder)
+        except CheckpointError as error:
+            damage = damage or error
+    if damage:
+        raise damage
+    return None
+
+
+def prepare_to_go_on(checkpoints: Path, env_steps: int) -> None:
+    """Remove what a killed process left half written, and damaged checkpoints from later than ``env_steps``.
+
+    Raises:
+        CheckpointError: there is a later checkpoint that is whole: somebody has gone on with the run since.
+    """
+    for half in checkpoints.glob(".*.part"):
+        shutil.rmtree(half)
+    for folder in _by_age(checkpoints):
+        if _env_steps(folder) > env_steps:
+            try:
+                read_checkpoint(folder)
+            except CheckpointError:
+                _remove(folder)
+            else:
+                raise CheckpointError(
+                    f"{folder}: the run has gone on to here, and cannot go on from step {env_steps} again; "
+                    "to go on from there all the same, move its later checkpoints elsewhere"
+                )
 
 
 def _model_file(tag: str) -> str:
@@ -147,7 +186,33 @@ def _model_file(tag: str) -> str:
 
 
 def _by_age(checkpoints: Path) -> list[Path]:
-    return sorted(checkpoints.glob("step_*"), key=lambda path: int(path.name.removeprefix("step_")))
+    return sorted(checkpoints.glob("step_*"), key=_env_steps)
+
+
+def _env_steps(folder: Path) -> int:
+    return int(folder.name.removeprefix("step_"))
+
+
+def _beside(folder: Path) -> Path:
+    """Where a checkpoint is while it is not whole."""
+    return folder.with_name(f".{folder.name}.{os.getpid()}.part")
+
+
+def _remove(folder: Path) -> None:
+    """Remove a checkpoint, if it is there: at no moment is there half of it in its place."""
+    if folder.exists():
+        aside = _beside(folder).with_suffix(".old.part")
+        os.rename(folder, aside)
+        shutil.rmtree(aside)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or what a folder lists, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _advice(folder: Path) -> str:
@@ -190,6 +255,7 @@ def _versions() -> dict[str, str]:
     return {"warpdrive": __version__, "python": platform.python_version(), **packages}
 
 
+@cache
 def _git_hash() -> str | None:
     try:
         done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False)

@@ -41,6 +41,8 @@ examples:
   warpdrive train tag_gridworld
   warpdrive train tag_gridworld trainer.num_envs=500 policy.tagger.lr=1e-3
   warpdrive train my_run.yaml env.num_taggers=8 saving.folder=/data/runs
+  warpdrive train --resume runs/tag_gridworld                       a run that was stopped, or killed
+  warpdrive train --resume runs/tag_gridworld trainer.total_steps=2e7
 
 Any key of the run configuration can be overridden; config.yaml in a run folder lists them all and can be
 trained from again. Ctrl-C stops the training and leaves a checkpoint and a readable run folder."""
@@ -156,7 +158,18 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error(f"unknown argument '{unknown[0]}'")
     if overrides:
         options.overrides += overrides
+    if options.command == "train":
+        _choose_source(options, parser)
     return options
+
+
+def _choose_source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Tell the first override of a run that is resumed from a source, which it stands in the place of."""
+    if options.resume and options.source and "=" in options.source:
+        options.overrides.insert(0, options.source)
+        options.source = None
+    if bool(options.resume) == bool(options.source):
+        parser.error("give `warpdrive train` either an environment or YAML file, or --resume <run>")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -188,10 +201,13 @@ def _add(commands: _Commands, name: str, what: str, epilog: str) -> argparse.Arg
 
 def _add_train(commands: _Commands) -> None:
     parser = _add(commands, "train", "train, evaluate what came out, and animate episodes of it", TRAIN_EPILOG)
-    parser.add_argument("source", metavar="<env or yaml>", help="a name from `warpdrive envs`, or a YAML file")
+    parser.add_argument(
+        "source", metavar="<env or yaml>", nargs="?", help="a name from `warpdrive envs`, or a YAML file"
+    )
     parser.add_argument(
         "overrides", metavar="key=value", nargs="*", default=[], help="replaces a value of the run configuration"
     )
+    parser.add_argument("--resume", metavar="<run>", help="go on with a run, in its folder, as if it had never stopped")
     parser.add_argument("--no-replay", action="store_true", help="do not write replay.gif")
 
 

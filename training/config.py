@@ -14,10 +14,11 @@ from warpdrive import registry
 from warpdrive.environment import Environment
 from warpdrive.errors import ConfigError, nearest
 from warpdrive.training.config_check import Problem, problems_of
+from warpdrive.training.files import write_whole
 from warpdrive.training.sections import POLICY_CONFIGS, RunConfig
 from warpdrive.training.yaml_source import parse_override, read_yaml
 
-__all__ = ["RunConfig", "load_config", "plain", "save_config", "shipped_configs"]
+__all__ = ["RunConfig", "check_goes_on", "load_config", "plain", "save_config", "shipped_configs"]
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -70,9 +71,26 @@ def load_config(
 
 
 def save_config(config: RunConfig, path: Path) -> None:
-    """Write a complete configuration that ``load_config`` reads back to an equal one."""
-    text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-    path.write_text(text, encoding="utf-8")
+    """Write a complete configuration that ``load_config`` reads back to an equal one: whole, or not at all."""
+    write_whole(path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+
+
+_DECIDED = ("env", "trainer.num_envs", "trainer.train_batch_size", "trainer.seed", "trainer.reset_pool_size")
+_DECIDED_OF_POLICIES = ("algorithm", "model")
+
+
+def check_goes_on(before: Mapping[str, Any], config: RunConfig) -> None:
+    """Check that a run whose configuration was ``before`` can go on with ``config``.
+
+    Raises:
+        ConfigError: a value differs that has decided about what is there: the first such.
+    """
+    now = config.model_dump(mode="json")
+    of_policies = [f"policy.{tag}.{key}" for tag in now["policy"] for key in _DECIDED_OF_POLICIES]
+    for key in (*_DECIDED, *of_policies):
+        former, wanted = (_value_of(values, key.split(".")) for values in (before, now))
+        if former != wanted:
+            raise ConfigError(f"{key}: found {wanted}, but the run that is to go on has {former}, which cannot change")
 
 
 def plain(value: Any) -> Any:
@@ -123,14 +141,22 @@ def _file_of(source: str | Path) -> Path:
     )
 
 
+_NOTHING = object()
+
+
 def _holds(raw: Mapping[str, Any], key: Sequence[str]) -> bool:
     """Whether there is anything under a key."""
+    return _value_of(raw, key) is not _NOTHING
+
+
+def _value_of(raw: Mapping[str, Any], key: Sequence[str]) -> Any:
+    """What is under a key, or ``_NOTHING``."""
     value: Any = raw
     for part in key:
         if not isinstance(value, Mapping) or part not in value:
-            return False
+            return _NOTHING
         value = value[part]
-    return True
+    return value
 
 
 def _put(raw: dict[str, Any], key: tuple[str, ...], value: Any) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from warpdrive.training.run_folder import write_whole
+from warpdrive.training.files import write_whole
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -29,13 +29,14 @@ class MetricsLog:
     Args:
         path: of the CSV file.
         tensorboard: a folder for TensorBoard events, or None.
+        go_on_after: environment steps: of what is there already, rows from later than this are removed.
     """
 
-    def __init__(self, path: Path, tensorboard: Path | None) -> None:
+    def __init__(self, path: Path, tensorboard: Path | None, go_on_after: int = 0) -> None:
         self._path = path
-        self._file = path.open("w", newline="", encoding="utf-8")
-        self._columns: list[str] = []
-        self._events = _event_writer(tensorboard) if tensorboard else None
+        self._columns = _keep_rows(path, go_on_after)
+        self._file = path.open("a", newline="", encoding="utf-8")
+        self._events = _event_writer(tensorboard, go_on_after) if tensorboard else None
 
     def write(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Log ``metrics`` at ``env_steps``; NaN stands for "nothing to report" and becomes an empty cell."""
@@ -79,7 +80,23 @@ def memory_gib(device: torch.device) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
 
 
-def _event_writer(folder: Path) -> SummaryWriter:
+def _keep_rows(path: Path, env_steps: int) -> list[str]:
+    """Remove what was logged later than ``env_steps``, and what is not a whole row. Return the names of the columns."""
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        header, *rows = list(csv.reader(file)) or [[]]
+    kept = [row for row in rows if len(row) == len(header) and int(row[0]) <= env_steps]
+    if not kept:
+        path.unlink()
+        return []
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([header, *kept])
+    write_whole(path, text.getvalue())
+    return header[1:]
+
+
+def _event_writer(folder: Path, go_on_after: int) -> SummaryWriter:
     from torch.utils.tensorboard import SummaryWriter  # takes a second to import
 
-    return SummaryWriter(str(folder))
+    return SummaryWriter(str(folder), purge_step=go_on_after + 1 if go_on_after else None)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
 from warpdrive.errors import CheckpointError, nearest
 from warpdrive.training.config import RunConfig, save_config
+from warpdrive.training.files import write_whole
 from warpdrive.training.report import TrainingSummary
 
 
@@ -35,21 +39,30 @@ class RunFolder:
             except FileExistsError:
                 continue
             run = cls(path)
-            save_config(config, run.config)
+            save_config(config, run.config)  # with it the folder becomes a run
             return run
         raise FileExistsError(f"{parent}: a thousand runs were started in one second")
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Within the block no other process can write into the run. A process that is killed gives it free.
+
+        Raises:
+            CheckpointError: another process is writing into it.
+        """
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise CheckpointError(f"{self.path}: another process is training in this run") from None
+        finally:
+            os.close(handle)
 
     def write_summary(self, summary: TrainingSummary) -> None:
         """Write ``summary.json`` (whole or not at all)."""
         values = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(summary).items()}
         write_whole(self.summary, json.dumps(values, indent=2) + "\n")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a small text file beside its place and move it there, so that nobody ever reads half of it."""
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
 
 
 def find_run(run: str | Path, folder: str | Path = "runs") -> RunFolder:

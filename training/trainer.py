@@ -13,13 +13,14 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import CheckpointError, ConfigError, nearest
 from warpdrive.recording import Recording
 from warpdrive.step_graph import StepGraphs
-from warpdrive.training.checkpoint import Checkpoint, find_checkpoint, read_checkpoint, write_checkpoint
-from warpdrive.training.config import RunConfig, load_config, plain
+from warpdrive.training.checkpoint import Checkpoint, find_checkpoint, last_whole, read_checkpoint, write_checkpoint
+from warpdrive.training.config import RunConfig, check_goes_on, load_config, plain
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, evaluate
 from warpdrive.training.models.base import Actor
 from warpdrive.training.policy import Policy
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.rollout_loop import RolloutLoop, act
+from warpdrive.training.run_folder import RunFolder, find_run
 from warpdrive.training.sections import RandomConfig
 from warpdrive.training.space_description import describe_space
 from warpdrive.training.torch_threads import torch_threads
@@ -47,6 +48,7 @@ class Trainer:
         policies: per policy tag, what acts and learns; tags whose agents act at random have no entry.
         updates: updates done so far.
         env_steps: environment steps done so far.
+        returns: per policy tag, the mean return that was logged last, if there is one.
 
     Raises:
         ConfigError: the configuration is wrong in itself, or does not fit the environment.
@@ -80,13 +82,15 @@ class Trainer:
         }
         self.updates = 0
         self.env_steps = 0
+        self.returns: dict[str, float | None] = {}
+        self._resumed: RunFolder | None = None
         self.graphs = StepGraphs(env.device, self.config.trainer.use_cuda_graph)
         self.rollout = env.allocate_rollout(self.config.trainer.rollout_length)
         self._loop = RolloutLoop(env, self.rollout, self.graphs)
         self._forget_the_past()
 
     def train(self, on_update: Callable[[UpdateReport], None] | None = None) -> TrainingSummary:
-        """Train until ``trainer.total_steps``, in a new run folder.
+        """Train until ``trainer.total_steps``, in a new run folder or, after :meth:`resume`, in that of the run.
 
         Args:
             on_update: called after each logged update. Ctrl-C, in it or anywhere else, ends the run after the
@@ -94,8 +98,10 @@ class Trainer:
 
         Raises:
             TrainingError: a loss is no longer finite. The last good checkpoint is kept.
+            CheckpointError: another process has gone on with the run.
         """
-        return run_training(self, on_update)
+        going_on, self._resumed = self._resumed, None
+        return run_training(self, on_update, going_on)
 
     def collect(self) -> None:
         """Fill the rollout: ``rollout_length`` steps of every replica.
@@ -227,6 +233,7 @@ class Trainer:
             state={
                 "updates": self.updates,
                 "env_steps": self.env_steps,
+                "returns": self.returns,
                 "policies": {tag: policy.state_dict() for tag, policy in self.policies.items()},
                 "simulation": self.env.ctx.save_state(),
             },
@@ -242,7 +249,7 @@ class Trainer:
 
     @classmethod
     def load(cls, path: str | Path, env: EnvWrapper | None = None) -> Trainer:
-        """A trainer as it was when the checkpoint was written; ``train`` continues from there.
+        """A trainer as it was when the checkpoint was written; ``train`` continues from there in a new run folder.
 
         Args:
             path: a checkpoint folder, or a run (its folder or name; then its latest checkpoint).
@@ -253,9 +260,45 @@ class Trainer:
         """
         folder = find_checkpoint(path)
         checkpoint = read_checkpoint(folder)
-        if env is None:
-            env = make_env(load_config(checkpoint.config))
-        trainer = cls(env, checkpoint.config)
+        return cls._of(folder, checkpoint, load_config(checkpoint.config, environment=env.env if env else None), env)
+
+    @classmethod
+    def resume(cls, run: str | Path, overrides: Sequence[str] = (), env: EnvWrapper | None = None) -> Trainer:
+        """A trainer whose ``train`` goes on with a run, in its folder, as if it had never stopped.
+
+        It begins where the last whole checkpoint was written: what was logged later is logged again. On the CPU backend
+        the metrics are those of a run that was never interrupted, bit for bit (with the same number of threads, see
+        ``trainer.torch_threads``). A run that was stopped before its first checkpoint begins anew.
+
+        Args:
+            run: its folder, or its name; or its last checkpoint.
+            overrides: ``"trainer.total_steps=2e6"``: changes of the configuration, as in ``load_config``, from here on.
+                What decides about what has happened so far cannot change: the environment, the seed, models.
+            env: the environment; None: made from the run's configuration.
+
+        Raises:
+            CheckpointError: there is no such run, its checkpoints are damaged or do not fit the environment, or it has
+                gone on from the checkpoint given.
+            ConfigError: an override is wrong, or changes what cannot change.
+        """
+        folder = find_run(run)
+        found = last_whole(folder.checkpoints)
+        if found is None:
+            config = load_config(folder.config, overrides, environment=env.env if env else None)
+            trainer = cls(env or make_env(config), config)
+        else:
+            path, checkpoint = found
+            if Path(run).parent.name == "checkpoints" and Path(run).name != path.name:
+                raise CheckpointError(f"{run}: the run has gone on since, to {path}; resume {folder.path}")
+            config = load_config(checkpoint.config, overrides, environment=env.env if env else None)
+            check_goes_on(checkpoint.config, config)
+            trainer = cls._of(path, checkpoint, config, env)
+        trainer._resumed = folder
+        return trainer
+
+    @classmethod
+    def _of(cls, folder: Path, checkpoint: Checkpoint, config: RunConfig, env: EnvWrapper | None) -> Trainer:
+        trainer = cls(env or make_env(config), config)
         try:
             trainer._restore(checkpoint)
         except (KeyError, ValueError, RuntimeError) as error:
@@ -273,7 +316,7 @@ class Trainer:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = checkpoint.state
-        self.updates, self.env_steps = state["updates"], state["env_steps"]
+        self.updates, self.env_steps, self.returns = state["updates"], state["env_steps"], state["returns"]
         for tag, policy in self.policies.items():
             policy.model.load_state_dict(checkpoint.models[tag])
             policy.load_state_dict(state["policies"][tag])

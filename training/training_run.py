@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from warpdrive.errors import TrainingError
-from warpdrive.training.checkpoint import save_in_run
+from warpdrive.training.checkpoint import prepare_to_go_on, save_in_run
+from warpdrive.training.config import save_config
 from warpdrive.training.device_clock import DeviceClock, Span
 from warpdrive.training.host_copy import HostCopy
 from warpdrive.training.interrupts import StopRequest, stop_on_interrupt
@@ -26,16 +27,25 @@ if TYPE_CHECKING:
     from warpdrive.training.trainer import Trainer
 
 
-def run_training(trainer: Trainer, on_update: Callable[[UpdateReport], None] | None) -> TrainingSummary:
-    """Train in a new run folder; see ``Trainer.train``."""
-    folder = RunFolder.create(trainer.config)
-    events = folder.path / "tensorboard" if trainer.config.saving.tensorboard else None
-    with (
-        MetricsLog(folder.metrics, events) as log,
-        torch_threads(trainer.config.trainer.torch_threads),
-        stop_on_interrupt() as stop,
-    ):
-        return _TrainingRun(trainer, folder, log, stop, on_update).run()
+def run_training(
+    trainer: Trainer, on_update: Callable[[UpdateReport], None] | None, going_on: RunFolder | None = None
+) -> TrainingSummary:
+    """Train in a new run folder, or go on in that of the run that ``trainer`` was resumed from.
+
+    See ``Trainer.train``.
+    """
+    folder = going_on or RunFolder.create(trainer.config)
+    with folder.lock():
+        if going_on:
+            prepare_to_go_on(folder.checkpoints, trainer.env_steps)
+            save_config(trainer.config, folder.config)
+        events = folder.path / "tensorboard" if trainer.config.saving.tensorboard else None
+        with (
+            MetricsLog(folder.metrics, events, trainer.env_steps) as log,
+            torch_threads(trainer.config.trainer.torch_threads),
+            stop_on_interrupt() as stop,
+        ):
+            return _TrainingRun(trainer, folder, log, stop, on_update).run()
 
 
 @dataclass
@@ -72,9 +82,9 @@ class _TrainingRun:
         self.first_step = trainer.env_steps
         self.began = time.perf_counter()
         self.clock = DeviceClock(trainer.env.device)
-        self.returns: dict[str, float | None] = dict.fromkeys(trainer.env.policy_tags)
-        self.saved: Path | None = None
-        self.saved_at = -1
+        self.returns: dict[str, float | None] = dict.fromkeys(trainer.env.policy_tags) | trainer.returns
+        last = folder.checkpoints / f"step_{trainer.env_steps}"
+        self.saved: Path | None = last if last.is_dir() else None
         self.pending: _Interval | None = None
         self.rollout_spans: list[Span] = []
         self.update_spans: list[Span] = []
@@ -86,17 +96,17 @@ class _TrainingRun:
         try:
             while self.trainer.env_steps < total:
                 losses = self._step()
-                over = self.trainer.env_steps >= total or self.stop.requested
+                over = self.trainer.env_steps >= total
                 save = over or self.trainer.updates % saving.checkpoint_every == 0
                 if save or self.trainer.updates % saving.log_every == 0:
                     self._end_interval(losses)
                 if save or self.stop.requested:
-                    self._save()
+                    self._save(losses)
                 if self.stop.requested:
                     status = "interrupted"
                     break
             if self.saved is None:  # there was nothing left to do
-                self._save()
+                self._save({})
         except KeyboardInterrupt:  # the second Ctrl-C: the update under way is lost
             status = "interrupted"
         except Exception as error:
@@ -191,13 +201,17 @@ class _TrainingRun:
         except KeyboardInterrupt:  # between two updates everything is in order: as good as the first Ctrl-C
             self.stop.requested = True
 
-    def _save(self) -> None:
+    def _save(self, losses: dict[str, Tensor]) -> None:
+        """Write a checkpoint. An interval that is still open stays open: what is to be logged of it goes into it."""
         trainer = self.trainer
         self._log_pending()  # what is not finite is not saved
-        if self.saved_at != trainer.env_steps:
+        if losses:
+            _check_finite({name: value[0] for name, value in HostCopy(losses).read().items()}, self.saved)
+        folder = self.folder.checkpoints / f"step_{trainer.env_steps}"
+        if self.saved != folder:
+            trainer.returns = self.returns
             keep = trainer.config.saving.keep_last
             self.saved = save_in_run(self.folder.checkpoints, trainer.env_steps, trainer.checkpoint(), keep)
-            self.saved_at = trainer.env_steps
 
     def _summarise(self, status: str, message: str = "") -> TrainingSummary:
         summary = TrainingSummary(

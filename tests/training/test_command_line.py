@@ -207,7 +207,7 @@ def test_version(capsys):
     ("arguments", "said"),
     [
         (["trian", "tag_gridworld"], ["trian", "'train'"]),
-        (["train"], ["the following arguments are required: <env or yaml> (see"]),
+        (["train"], ["give `warpdrive train` either an environment or YAML file, or --resume <run> (see"]),
         (["train", "tag_gridwrld"], ["tag_gridwrld", "'tag_gridworld'"]),
         (["train", "nowhere.yaml"], ["nowhere.yaml"]),
         (["train", "tag_gridworld", "--fast"], ["--fast"]),

@@ -182,25 +182,6 @@ def test_a_second_ctrl_c_stops_at_once(
     assert summary.run_folder.joinpath("summary.json").is_file()
 
 
-@pytest.mark.parametrize("game", ["Echo", "Leave", "Aim"])
-def test_going_on_from_a_checkpoint_equals_never_stopping(sections: Sections, trainer_of: TrainerOf, game: str) -> None:
-    values = sections(
-        game,
-        {"Echo": ("even", "odd"), "Leave": ("inner", "outer"), "Aim": ("aimer", "chooser")}[game],
-        total_steps=1000,
-    )
-    whole = trainer_of(values)
-    expected = metrics_of(whole.train().run_folder)
-    first = trainer_of(values)
-    stopped = first.train(on_update=interrupt_after(2))
-    resumed = Trainer.load(stopped.run_folder)
-    torch.testing.assert_close(parameters_of(resumed), parameters_of(first), rtol=0, atol=0)
-    assert (resumed.updates, resumed.env_steps) == (first.updates, first.env_steps)
-    rest = metrics_of(resumed.train().run_folder)
-    assert metrics_of(stopped.run_folder) + rest == expected
-    torch.testing.assert_close(parameters_of(resumed), parameters_of(whole), rtol=0, atol=0)
-
-
 def test_a_saved_trainer_is_loaded_by_folder_run_and_name(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

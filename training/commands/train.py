@@ -23,14 +23,19 @@ _MOST_FRAMES = 300  # of what nobody asked for
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train as the run configuration says, and leave a run folder."""
+    """Train as the run configuration says, and leave a run folder; or go on with a run."""
     console = console_for_people()
-    config = load_config(options.source, options.overrides)
+    config = None if options.resume else load_config(options.source, options.overrides)
     with console.status("compiling kernels (kept for the next time)"):
-        trainer = Trainer(make_env(config), config)
+        if config is None:
+            trainer = Trainer.resume(options.resume, options.overrides)
+        else:
+            trainer = Trainer(make_env(config), config)
     env = trainer.env
+    if options.resume:
+        print(f"going on after {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
     print(f"{env.num_envs} replicas of {env.num_agents} agents, stepped by the {env.backend.name} backend", flush=True)
-    with TrainingProgress(config.name, console) as progress:
+    with TrainingProgress(trainer.config.name, console) as progress:
         summary = trainer.train(on_update=progress)
     if summary.status == "interrupted":
         _print_interrupted(console, summary)
@@ -113,7 +118,8 @@ def _print_interrupted(console: Console, summary: TrainingSummary) -> None:
     console.print(
         f"stopped by Ctrl-C after {short(summary.env_steps)} environment steps; "
         f"the policies so far are in {summary.checkpoint}\n"
-        f"  {as_typed('warpdrive')} evaluate {summary.run_folder}",
+        f"  {as_typed('warpdrive')} evaluate {summary.run_folder}\n"
+        f"  {as_typed('warpdrive')} train --resume {summary.run_folder}",
         highlight=False,
         soft_wrap=True,
     )
