@@ -184,3 +184,39 @@ class Spell(wd.Environment):
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         return {"symbols": rng.integers(0, 3, (3, 2), dtype=np.int32)}
+
+
+@wd.kernel
+def arrive_step(actions, active, rewards, timestep):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] += 1 if active[env, agent] else 1000
+    if agent == 1:
+        active[env, agent] = timestep[env] % 3 != 0
+    elif timestep[env] == 2 * agent:
+        active[env, agent] = True
+
+
+@wd.kernel
+def arrive_observe(active, observations, timestep):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for k in range(7):
+        observations[env, agent, k] = k == timestep[env]
+
+
+class Arrive(wd.Environment):
+    """Agent 0 is there from the beginning, agent 2 from step 4 on, and agent 1 leaves and comes back, for 7 steps.
+
+    Out of the episode an agent's reward is 1000 a step, which would be noticed if it counted.
+    """
+
+    name = "arrive"
+    step, observe = arrive_step, arrive_observe
+
+    def __init__(self) -> None:
+        self.num_agents, self.episode_length = 3, 7
+        self.policy_tags = {"outer": [2, 0], "inner": [1]}
+        self.observation_space = spaces.Box(0, 1, (7,), np.float32)
+        self.action_space = spaces.Discrete(3)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {"active": np.array([True, False, False])}

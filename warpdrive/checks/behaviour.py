@@ -118,8 +118,10 @@ class _Play:
     def __iter__(self) -> Iterator[_Step]:
         before = self._arrays()
         for number in range(1, self.steps + 1):
-            rng = np.random.default_rng([self.seed, number])
-            actions = {array.name: self._random(array, before, rng) for array in action_arrays(self.env)}
+            actions = {
+                array.name: self._random(array, before, np.random.default_rng([self.seed, number, place]))
+                for place, array in enumerate(action_arrays(self.env))
+            }
             by_tag = {name.partition("_")[2]: given for name, given in actions.items()}
             self.wrapper.step(actions.get("actions", by_tag))
             after = self._arrays()
