@@ -55,19 +55,19 @@ examples:
 
 REPLAY_EPILOG = """\
 examples:
-  warpdrive replay runs/tag_gridworld                          into the run folder, as replay.gif
+  warpdrive replay runs/tag_gridworld                             into the run folder, as replay.gif
   warpdrive replay runs/tag_gridworld -o tag.html --replicas 4    four at once, to be played in a browser
   warpdrive replay runs/tag_gridworld -o tag.mp4 --seed 3 --random runner
-  warpdrive replay runs/tag_gridworld -o tag.npz -o tag.gif    the same episode as arrays and as pictures
-  warpdrive replay tag.npz -o again.html                       draws what was recorded
+  warpdrive replay runs/tag_gridworld -o tag.npz -o tag.gif       the same episode as arrays and as pictures
+  warpdrive replay tag.npz -o again.html                          draws what was recorded
 
 The name of a file says what is written:
-  .gif           shown by everything
-  .html          one file with play, pause, speed and a slider; needs no network and nothing installed
-  .mp4           small and smooth; needs ffmpeg: pip install 'warpdrive[video]'
+  .gif                 shown by everything
+  .html                one file with play, pause, speed and a slider, which needs no network
+  .mp4                 small and smooth; needs ffmpeg: pip install 'warpdrive[video]'
   .npz, .safetensors   states, actions, rewards and probabilities as arrays (wd.Recording.load reads them)
 Below each picture stand the step, how the episode ended, and the return so far of each policy tag (the mean over its
-agents). Episodes of one --seed are always the same."""
+agents). Episodes of one --seed are always the same. Of long ones, only every n-th step is drawn."""
 
 CHECK_EPILOG = """\
 examples:
@@ -238,7 +238,7 @@ def _add_replay(commands: _Commands) -> None:
     parser.add_argument("--seed", type=_seed, metavar="N", help="which episode is the first (default: the run's seed)")
     _add_acting(parser)
     parser.add_argument("--fps", type=_count, metavar="N", help="frames per second (default: 10 to 30, by the length)")
-    parser.add_argument("--width", type=_count, metavar="N", help="pixels (default: as drawn; several: at most 1120)")
+    parser.add_argument("--width", type=_count, metavar="N", help="pixels (default: as drawn; several: at most 960)")
 
 
 def _add_check(commands: _Commands) -> None:

@@ -7,7 +7,7 @@ from warpdrive.recording import Recording
 from warpdrive.training.animation import Frame, frame_of
 from warpdrive.training.panels import Panel, columns_for, side_by_side
 
-WIDTH = 1120
+WIDTH = 960
 """How many pixels wide a picture of several replicas is at most, unless somebody says otherwise."""
 
 

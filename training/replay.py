@@ -21,8 +21,8 @@ from warpdrive.training.film import Film
 from warpdrive.training.trainer import Trainer
 
 Source = Trainer | EnvWrapper | Recording
-MAX_FRAMES = 1000
-"""What is longer is shown with steps left out."""
+MAX_FRAMES, MAX_BYTES = 1000, 1 << 30
+"""How many frames there are at most, unless somebody says otherwise, and how large all of them together may be."""
 SLOWEST, FASTEST, SECONDS = 10.0, 30.0, 20.0
 """Frames per second: as few as the first, and so many, up to the second, that all of them take so many seconds."""
 SMALL = 1 << 18
@@ -46,7 +46,7 @@ def replay(
     env: Environment | None = None,
     fps: float | None = None,
     width: int | None = None,
-    max_frames: int = MAX_FRAMES,
+    max_frames: int | None = None,
     console: Console | None = None,
 ) -> Animation:
     """Animate episodes. The result shows itself in a notebook, with ``.player()`` together with buttons and a slider.
@@ -65,8 +65,8 @@ def replay(
         deterministic: take the most probable action instead of sampling.
         env: what draws a recording of an environment that was handed over as an object; else it is made by its name.
         fps: frames per second; None: 10, or up to 30 if it would take longer than 20 seconds.
-        width: of the whole picture in pixels; None: what ``render`` gives, several side by side at most 1120.
-        max_frames: of longer episodes only every n-th step is shown.
+        width: of the whole picture in pixels; None: what ``render`` gives, several side by side at most 960.
+        max_frames: of longer episodes only every n-th step is shown; None: 1000, or as many as 1 GiB of memory holds.
         console: where to show the progress of drawing, if it is a terminal.
 
     Raises:
@@ -151,7 +151,7 @@ def check_render(env: Environment) -> None:
     if not can_render(env):
         raise WarpDriveError(
             f"the environment '{env.name}' cannot be drawn: it has no method render(self, state, trail=()) "
-            "that returns a matplotlib Figure"
+            "that returns a matplotlib Figure; its episodes can be had as arrays (.npz, .safetensors)"
         )
 
 
@@ -161,7 +161,7 @@ def draw_recordings(
     *,
     fps: float | None = None,
     width: int | None = None,
-    max_frames: int = MAX_FRAMES,
+    max_frames: int | None = None,
     console: Console | None = None,
 ) -> Animation:
     """Draw recordings one after the other with ``env.render``, the replicas of each side by side.
@@ -169,13 +169,19 @@ def draw_recordings(
     Raises :class:`WarpDriveError` for an environment that cannot be drawn.
     """
     check_render(env)
+    titles = [f"episode {number + 1} of {len(recordings)}" for number in range(len(recordings))]
+    films = [
+        Film(env, recording, title if len(recordings) > 1 else "", width)
+        for recording, title in zip(recordings, titles, strict=True)
+    ]
+    if max_frames is None:
+        max_frames = max(1, min(MAX_FRAMES, MAX_BYTES // films[0].frame(0).nbytes))
     every = -(-sum(recording.num_steps + 1 for recording in recordings) // max_frames)
     shown: list[tuple[Film, int]] = []
     ends = []
-    for number, recording in enumerate(recordings):
-        title = f"episode {number + 1} of {len(recordings)}" if len(recordings) > 1 else ""
-        film = Film(env, recording, title, width)
-        shown += [(film, step) for step in (*range(0, recording.num_steps, every), recording.num_steps)]
+    for film in films:
+        last = film.recording.num_steps
+        shown += [(film, step) for step in (*range(0, last, every), last)]
         ends.append(len(shown) - 1)
     silent = console is None or not console.is_terminal
     frames = [

@@ -185,13 +185,12 @@ class Trainer:
         """
         models = self.acting_models(random)
         chosen = list(replicas) if isinstance(replicas, Sequence) else list(range(replicas))
-        pool = self.config.trainer.reset_pool_size
         env = EnvWrapper(
             self.env.env,
             num_envs=max(chosen, default=0) + 1,
             env_backend=self.env.backend,  # of the device where the models are
             seed=self.config.trainer.seed if seed is None else seed,
-            reset_pool_size=min(pool, max(chosen, default=0) + 1),
+            reset_pool_size=self.env.reset_pool_size,
         )
         env.env_name, env.env_config = self.env.env_name, self.env.env_config
         env.greedy = deterministic

@@ -16,6 +16,7 @@ from PIL import Image
 import warpdrive as wd
 from warpdrive.errors import ConfigError, DefinitionError, WarpDriveError
 from warpdrive.training import film
+from warpdrive.training import replay as module_of_replay
 from warpdrive.training.panels import Panel, columns_for
 from warpdrive.training.trainer import Trainer
 
@@ -116,10 +117,10 @@ def test_words_say_the_step_the_end_and_the_returns(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(film, "side_by_side", lambda panels, columns: written.append(panels) or draw(panels, columns))
     env = replicas()
     recording = env.record([1, 0], observations=True)
-    wd.replay(recording, env=Candle())
+    frames = wd.replay(recording, env=Candle()).frames
     lengths = recording.lengths.tolist()
     assert recording.terminated.any() and recording.truncated.any()
-    for step, panels in enumerate(written):
+    for step, panels in enumerate(written[-len(frames) :]):
         for panel, replica, length, terminated in zip(panels, (1, 0), lengths, recording.terminated, strict=True):
             at = min(step, length)
             end = "" if step < length else ": it is dark" if terminated else ": the time is up"
@@ -145,6 +146,14 @@ def test_of_long_episodes_steps_are_left_out_but_the_last_is_shown() -> None:
     frames = wd.replay(env, replicas=[longest], max_frames=4).frames
     assert [red(frame) for frame in frames] == [20 * step for step in (0, 2, 4, 6)]
     assert lengths[longest] == 6
+
+
+def test_large_pictures_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = replicas()
+    longest = int(env.record(range(6)).lengths.argmax())
+    one = wd.replay(env, replicas=[longest]).frames[0].nbytes
+    monkeypatch.setattr(module_of_replay, "MAX_BYTES", 4 * one)
+    assert [red(frame) for frame in wd.replay(env, replicas=[longest]).frames] == [20 * step for step in (0, 2, 4, 6)]
 
 
 def test_a_recorded_file_is_drawn_as_its_episode_was(trainer: Trainer, tmp_path: Path) -> None:

@@ -35,10 +35,12 @@ def run(options: argparse.Namespace) -> int:
     if pictures:
         env = environment_of(source)
         animation = draw_recordings(env, recordings, fps=options.fps, width=options.width, console=console)
+        steps = sum(recording.num_steps + 1 for recording in recordings)
+        some = f" of {steps} states" if len(animation.frames) < steps else ""
         for path in pictures:
             with console.status(f"writing {path.name}"):
                 animation.save(path)
-            console.print(f"{path}  ({len(animation.frames)} frames)", highlight=False, soft_wrap=True)
+            console.print(f"{path}  ({len(animation.frames)} frames{some})", highlight=False, soft_wrap=True)
     return 0
 
 
