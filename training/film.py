@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpdrive.environment import Environment
 from warpdrive.recording import Recording
 from warpdrive.training.animation import Frame, frame_of
-from warpdrive.training.panels import Panel, columns_for, side_by_side
+from warpdrive.training.panels import Panel, columns_for, fits_in_bold, side_by_side
 
 WIDTH = 960
 """How many pixels wide a picture of several replicas is at most, unless somebody says otherwise."""
@@ -37,6 +37,10 @@ class Film:
             self.scale = width / (self.columns * natural_width)
         elif len(self.lengths) > 1:
             self.scale = min(1.0, WIDTH / (self.columns * natural_width))
+        # An ending that does not fit behind the step has a line of its own, from the first frame on.
+        self.endings_apart = False
+        longest = [self._lines(index, length)[0] for index, length in enumerate(self.lengths)]
+        self.endings_apart = not all(fits_in_bold(line, round(self.scale * natural_width)) for line in longest)
 
     def frame(self, step: int) -> Frame:
         """Return the frame after ``step`` steps; whose episode has ended by then stays as it was."""
@@ -55,16 +59,19 @@ class Film:
         words = [self.title] if self.title else []
         if len(self.lengths) > 1:
             words.append(f"replica {self.recording.replicas[index]}")
-        words.append(f"step {step}{self._ending(index, step)}")
+        first, ending = "   ".join([*words, f"step {step}"]), self._ending(index, step)
         returns = [f"{tag} {in_short(float(values[step, index]))}" for tag, values in self.returns.items()]
-        return ["   ".join(words), "   ".join(["return", *returns])]
+        last = "   ".join(["return", *returns])
+        if self.endings_apart:
+            return [first, last, ending]
+        return [f"{first}: {ending}" if ending else first, last]
 
     def _ending(self, index: int, step: int) -> str:
         if step < self.lengths[index]:
             return ""
         if self.recording.terminated[index]:
-            return f": {self.env.termination_meaning}"
-        return ": the time is up" if self.recording.truncated[index] else ""
+            return self.env.termination_meaning
+        return "the time is up" if self.recording.truncated[index] else ""
 
 
 def in_short(number: float) -> str:

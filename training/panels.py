@@ -47,6 +47,11 @@ def columns_for(count: int, width: int, height: int) -> int:
     return min(range(1, count + 1), key=badness)
 
 
+def fits_in_bold(line: str, width: int) -> bool:
+    """Return whether a line fits below a picture of that width in bold type of the usual size."""
+    return bool(_font(FONT_SIZE, bold=True).getlength(line) <= width - 2 * round(MARGIN * width))
+
+
 def side_by_side(panels: Sequence[Panel], columns: int) -> Frame:
     """Return one picture of all, row by row, with an even number of pixels each way, as films want it.
 

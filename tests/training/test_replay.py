@@ -123,11 +123,13 @@ def test_words_say_the_step_the_end_and_the_returns(monkeypatch: pytest.MonkeyPa
     for step, panels in enumerate(written[-len(frames) :]):
         for panel, replica, length, terminated in zip(panels, (1, 0), lengths, recording.terminated, strict=True):
             at = min(step, length)
-            end = "" if step < length else ": it is dark" if terminated else ": the time is up"
-            assert panel.lines == [
-                f"replica {replica}   step {at}{end}",
-                f"return   one {0.25 * at:.2f}   two {1.75 * at:.2f}",
-            ]
+            end = "" if step < length else "it is dark" if terminated else "the time is up"
+            first, returns = f"replica {replica}   step {at}", f"return   one {0.25 * at:.2f}   two {1.75 * at:.2f}"
+            assert panel.lines == [first, returns, end], "the picture is too narrow for both on one line"
+    wide = wd.replay(recording, env=Candle(), width=900)
+    (panel, _), at = written[-1], lengths[0]
+    assert panel.lines[0] == f"replica 1   step {at}: {'it is dark' if recording.terminated[0] else 'the time is up'}"
+    assert wide.frames[0].shape[1] == 900
 
 
 def test_episodes_follow_one_another_with_seeds_that_count_up(trainer: Trainer) -> None:
