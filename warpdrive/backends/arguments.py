@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,8 @@ class ArgumentKind:
     """What the machine code depends on of an argument; ``rank`` is None for a number.
 
     ``dtype`` is text of :mod:`warpdrive.kernels.dtypes`, or empty: then the argument is a tuple of ``parts``, or None.
-    ``named`` describes the class of a named tuple.
+    ``named`` describes the class of a named tuple. ``extents`` holds for each axis of an array its length where that is
+    baked in, else None; without it, none is.
     """
 
     dtype: str
@@ -31,6 +32,7 @@ class ArgumentKind:
     readonly: bool = False
     parts: tuple[ArgumentKind, ...] | None = None
     named: AuthorsClass | None = None
+    extents: tuple[int | None, ...] | None = None
 
     def classes(self) -> list[AuthorsClass]:
         """Return the classes of the named tuples in it."""
@@ -45,9 +47,18 @@ class ArgumentKind:
         return 1 + 2 * (1 if self.rank is None else self.rank)
 
     @property
-    def loader_arguments(self) -> tuple[str, int, str, bool]:
+    def loader_arguments(self) -> tuple[str, int, str, bool, tuple[int | None, ...]]:
         """The arguments of :func:`warpdrive.backends.cpu.intrinsics.argument_loader`: a number is an array of one."""
-        return (self.dtype, 1 if self.rank is None else self.rank, self.layout, self.readonly)
+        rank = 1 if self.rank is None else self.rank
+        return (self.dtype, rank, self.layout, self.readonly, self.extents or (None,) * rank)
+
+
+def baked_extents(shape: Sequence[int], replicas: int) -> tuple[int | None, ...]:
+    """Return which lengths of an array's axes are baked into a fused kernel: one code serves for all others.
+
+    Those are its first axis, and those as long as there are replicas: any number of replicas, and of a rollout's steps.
+    """
+    return tuple(None if axis == 0 or n == replicas else n for axis, n in enumerate(shape))
 
 
 def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, int | None]:

@@ -78,10 +78,11 @@ def view(dtype: str) -> Any:
     return see
 
 
-def argument_loader(dtype: str, rank: int, layout: str, readonly: bool) -> Any:
+def argument_loader(dtype: str, rank: int, layout: str, readonly: bool, extents: tuple[int | None, ...]) -> Any:
     """Return a function, for use in compiled code, that makes an array of what a table says.
 
-    It takes the address of the words: the array's address, its shape, and its strides in bytes.
+    It takes the address of the words: the array's address, its shape, and its strides in bytes. Lengths that
+    ``extents`` has are taken from there.
     """
     element = numba.from_dtype(dtype_of(dtype))
     array_type = types.Array(element, rank, layout, readonly=readonly)
@@ -92,7 +93,9 @@ def argument_loader(dtype: str, rank: int, layout: str, readonly: bool) -> Any:
             word = ir.IntType(64)
             base = builder.inttoptr(args[0], word.as_pointer())
             words = [builder.load(cgutils.gep(builder, base, place)) for place in range(1 + 2 * rank)]
-            words[1 : 1 + rank] = [_as_length(builder, word) for word in words[1 : 1 + rank]]
+            for axis, length in enumerate(extents):
+                baked = None if length is None else context.get_constant(types.intp, length)
+                words[1 + axis] = baked or _as_length(builder, words[1 + axis])
             data_type = context.get_data_type(element)
             array = make_array(array_type)(context, builder)
             populate_array(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for, takes_dynamic_memory
+from warpdrive.backends.arguments import ArgumentKind, baked_extents, baked_values, resolved_for, takes_dynamic_memory
 from warpdrive.backends.cpu.argument_table import C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE, ArgumentTable
 from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
@@ -41,13 +41,15 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
     are as long as the function is used.
     """
     configuration = Configuration(dimensions(blocks, "blocks"), dimensions(threads, "threads"))
-    return BoundKernel(kernel, arguments, configuration).run
+    return BoundKernel(kernel, arguments, configuration, replicas=blocks).run
 
 
 class BoundKernel:
     """A kernel compiled for its arguments, and the table that its machine code finds them in."""
 
-    def __init__(self, kernel: Kernel, arguments: Mapping[str, Any], configuration: Configuration) -> None:
+    def __init__(
+        self, kernel: Kernel, arguments: Mapping[str, Any], configuration: Configuration, replicas: int | None = None
+    ) -> None:
         compiled = kernel.memory.setdefault("cpu", {})
         grid, block = configuration.blocks, configuration.threads
         baked = baked_values(kernel, arguments)
@@ -57,7 +59,10 @@ class BoundKernel:
             if name in baked:
                 leaves.append((arguments[name], None))
             else:
-                kinds[name] = _kind(kernel, name, arguments[name], leaves)
+                kind = _kind(kernel, name, arguments[name], leaves)
+                if replicas is not None and kind.rank:
+                    kind = replace(kind, extents=baked_extents(arguments[name].shape, replicas))
+                kinds[name] = kind
         launch_kind = LaunchKind.of(configuration)
         key = (*baked.items(), *kinds.items(), launch_kind)
         if key not in compiled:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for, takes_dynamic_memory
+from warpdrive.backends.arguments import ArgumentKind, baked_extents, baked_values, resolved_for, takes_dynamic_memory
 from warpdrive.backends.numba_cuda.parameters import Parameter
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.kernel import Kernel
@@ -38,9 +38,7 @@ class FusedCode:
 def prepare(kernel: Kernel, arguments: Mapping[str, Any], replicas: int) -> FusedCode:
     """Look at the arguments of a fused kernel: tensors, read-only NumPy arrays and NumPy numbers.
 
-    The extents of arrays are baked in but for their first axes, and those as long as there are replicas: one code
-    serves for any number of replicas, and of steps of a rollout. Raises :class:`KernelError` for shared memory whose
-    size nobody gives.
+    Raises :class:`KernelError` for shared memory whose size nobody gives.
     """
     baked = baked_values(kernel, arguments)
     parameters = [_parameter(name, arguments[name], replicas) for name in kernel.parameters if name not in baked]
@@ -54,10 +52,9 @@ def _parameter(name: str, value: Any, replicas: int) -> Parameter:
     dtype = dtype_text(_numpy_dtype(value))
     if isinstance(value, np.generic):
         return Parameter(name, ArgumentKind(dtype, None))
-    shape = tuple(value.shape)
-    extents = tuple(None if axis == 0 or n == replicas else n for axis, n in enumerate(shape))
     is_readonly = isinstance(value, np.ndarray)
-    return Parameter(name, ArgumentKind(dtype, len(shape), "C", is_readonly), extents)
+    kind = ArgumentKind(dtype, value.ndim, "C", is_readonly)
+    return Parameter(name, kind, baked_extents(value.shape, replicas))
 
 
 def _numpy_dtype(value: Any) -> np.dtype[Any]:
