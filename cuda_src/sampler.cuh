@@ -23,20 +23,17 @@ WD_FUNCTION wd_choice wd_choose(Logits logits, int env, int row, int first, int 
     }
     float total = 0.0f;
     for (int action = 0; action < count; ++action) total += expf(logits(env, row, first + action) - highest);
+    const float threshold = random * total;
+    float cumulative = 0.0f, of_chosen = 0.0f;
     int chosen = best;
-    if (!greedy) {
-        const float threshold = random * total;
-        float cumulative = 0.0f;
-        for (int action = 0; action < count; ++action) {
-            const float weight = expf(logits(env, row, first + action) - highest);
-            if (weight > 0.0f) {
-                cumulative += weight;
-                chosen = action;
-                if (cumulative > threshold) break;
-            }
-        }
+    for (int action = 0; action < count; ++action) {
+        const float below_highest = logits(env, row, first + action) - highest;
+        const float weight = expf(below_highest);
+        if (weight > 0.0f && cumulative <= threshold) chosen = action, of_chosen = below_highest;
+        cumulative += weight;
     }
-    return {chosen, logits(env, row, first + chosen) - highest - logf(total)};
+    if (greedy) chosen = best, of_chosen = 0.0f;
+    return {chosen, of_chosen - logf(total)};
 }
 
 // Copy an agent's logits, with actions that it may not take as improbable as a float can say.
@@ -50,14 +47,13 @@ WD_FUNCTION void wd_mask_logits(Logits logits, MaskedLogits masked_logits, Actio
 }
 
 // Sample the action of each agent that `rows` gives a row of `logits` (-1: none).
-template <class Logits, class Actions, class LogProbability, class Greedy, class Rng, class Rows, class ActionRows,
-          class NumChoices>
+template <class Logits, class Actions, class LogProbability, class Greedy, class Rng, class Rows, class ActionRows>
 WD_FUNCTION void wd_sample_discrete(Logits logits, Actions actions, LogProbability log_probability, Greedy greedy,
-                                    Rng rng, Rows rows, ActionRows action_rows, NumChoices num_choices) {
+                                    Rng rng, Rows rows, ActionRows action_rows) {
     const int env = wd_env(), agent = wd_agent(), row = rows(agent);
     if (row < 0) return;
     const float random = wd_uniform(rng, env, agent);
-    const wd_choice choice = wd_choose(logits, env, row, 0, num_choices(0), random, greedy(0));
+    const wd_choice choice = wd_choose(logits, env, row, 0, logits.extent(2), random, greedy(0));
     actions(env, action_rows(agent)) = choice.action;
     log_probability(env, agent) = choice.log_probability;
 }

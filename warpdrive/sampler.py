@@ -32,18 +32,18 @@ def choose(logits, env, row, first, count, random, greedy):  # type: ignore[no-u
     total = _ZERO
     for action in range(count):
         total += math.exp(logits[env, row, first + action] - highest)
-    chosen = best
-    if not greedy:
-        threshold = random * total
-        cumulative = _ZERO
-        for action in range(count):
-            weight = math.exp(logits[env, row, first + action] - highest)
-            if weight > _ZERO:
-                cumulative += weight
-                chosen = action
-                if cumulative > threshold:
-                    break
-    return chosen, logits[env, row, first + chosen] - highest - math.log(total)
+    # no break: where the number of choices is baked in, the exponentials above are used again
+    threshold = random * total
+    cumulative, chosen, of_chosen = _ZERO, best, _ZERO
+    for action in range(count):
+        below_highest = logits[env, row, first + action] - highest
+        weight = math.exp(below_highest)
+        if weight > _ZERO and cumulative <= threshold:
+            chosen, of_chosen = action, below_highest
+        cumulative += weight
+    if greedy:
+        chosen, of_chosen = best, _ZERO
+    return chosen, of_chosen - math.log(total)
 
 
 @device_function
@@ -58,15 +58,13 @@ def mask_logits(logits, masked_logits, action_mask, rows):  # type: ignore[no-un
 
 
 @device_function
-def sample_discrete(  # type: ignore[no-untyped-def]
-    logits, actions, log_probability, greedy, rng, rows, action_rows, num_choices
-):
+def sample_discrete(logits, actions, log_probability, greedy, rng, rows, action_rows):  # type: ignore[no-untyped-def]
     """Sample the action of each agent that ``rows`` gives a row of ``logits`` (-1: none)."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
     if row >= 0:
         random = wd_random.uniform(rng, env, agent)
-        action, logarithm = choose(logits, env, row, 0, num_choices[0], random, greedy[0])
+        action, logarithm = choose(logits, env, row, 0, logits.shape[2], random, greedy[0])
         actions[env, action_rows[agent]] = action
         log_probability[env, agent] = logarithm
 

@@ -108,7 +108,6 @@ def test_sampling_one_of_several(run_both: RunBoth, greedy: bool) -> None:
         "masked_logits": np.zeros((ENVS, 4, 7), np.float32),
         "action_mask": generator.random((ENVS, AGENTS, 7)) < 0.6,
         "actions": np.full((ENVS, AGENTS), -1, np.int32),
-        "num_choices": np.array([7], np.int32),
     }
     arrays["action_mask"][..., 3] = True
     arrays["action_mask"][:9] = np.arange(7) == 3  # one choice is left
