@@ -1,0 +1,167 @@
+"""How many steps per second environments do on the CPU backend, beside those of other libraries that are installed.
+
+python benchmarks/environments.py
+python benchmarks/environments.py --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import environments_peers as peers
+import torch
+from env_step import CONFIGURATIONS
+from environments_peers import Measure, Peer
+from measure import machine, medians, rate
+
+import warpdrive as wd
+from warpdrive.backends.cpu import workers
+
+PAGE = Path(__file__).parent / "results" / "environments.md"
+STEPS = 16
+"""Of a rollout that is recorded again and again."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """An environment, the number of its replicas, and what it is measured beside."""
+
+    title: str
+    replicas: int
+    peers: Mapping[str, Peer]
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return self.title.split(",")[0]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Steps per second: ours by the number of cores, and those of others by name; and who is missing, and why."""
+
+    workload: Workload
+    ours: Mapping[int, float]
+    others: Mapping[str, float]
+    missing: Mapping[str, str]
+
+
+def classic(name: str, most: int = 64, **more: Peer) -> dict[str, Peer]:
+    """Return those who have an environment of classic control."""
+    return {
+        f"Gymnasium, vector of up to {most:,}": peers.gymnasium_vector(name, most),
+        "EnvPool": peers.envpool(name),
+        "gymnax": peers.gymnax(name),
+        **more,
+    }
+
+
+def particles(name: str) -> dict[str, Peer]:
+    """Return those who have a particle environment."""
+    return {"VMAS": peers.vmas(name), "JaxMARL": peers.jaxmarl(f"MPE_{name}_v3"), "mpe2, 1 replica": peers.mpe2(name)}
+
+
+def workloads(cores: int) -> list[Workload]:
+    """Return what is measured; loops of Numba on one core and on ``cores``."""
+    loops = {f"plain Numba loop, {n} core{'s' * (n > 1)}": peers.numba_cartpole(n) for n in sorted({1, cores})}
+    own = {"JAX, the same cartpole": peers.jax_cartpole, **loops}
+    tags = [
+        Workload(title, replicas, {"NumPy reference, 1 replica": peers.numpy_tag(name, config)}, config)
+        for title, (name, replicas, config) in CONFIGURATIONS.items()
+    ]
+    return [
+        Workload("cartpole", 16_384, classic("CartPole-v1", 16_384, **own)),
+        Workload("acrobot", 16_384, classic("Acrobot-v1")),
+        Workload("mountain_car", 16_384, classic("MountainCar-v0")),
+        Workload("continuous_mountain_car", 16_384, classic("MountainCarContinuous-v0")),
+        Workload("pendulum", 16_384, classic("Pendulum-v1")),
+        Workload("simple_spread", 1024, particles("simple_spread")),
+        Workload("simple_tag", 1024, particles("simple_tag")),
+        *tags,
+    ]
+
+
+def ours(workload: Workload, cores: int, seconds: float) -> Measure:
+    """Return a measurement of recorded steps whose actions are sampled in the fused step, all equally probable."""
+    workers.set_num_threads(cores)
+    env = wd.EnvWrapper(
+        env_name=workload.name, env_config=dict(workload.config), num_envs=workload.replicas, env_backend="cpu"
+    )
+    rollout = env.allocate_rollout(STEPS)
+
+    def work() -> None:
+        rollout.begin()
+        for _ in range(STEPS):
+            env.step_rollout(rollout)
+
+    def measure() -> float:
+        workers.set_num_threads(cores)
+        return rate(work, STEPS * workload.replicas, seconds)
+
+    return measure
+
+
+def measured(workload: Workload, cores: Sequence[int], seconds: float, rounds: int) -> Result:
+    """Measure a workload in turns with all others that are installed."""
+    candidates: dict[Any, Callable[[], float]] = {n: ours(workload, n, seconds) for n in cores}
+    missing = {}
+    for name, make in workload.peers.items():
+        try:
+            candidates[name] = make(workload.replicas, seconds)
+        except ImportError as error:
+            missing[name] = f"not installed ({error})"
+        except Exception as error:  # another library's trouble is no reason to measure nothing
+            missing[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+    figures = medians(candidates, rounds)
+    return Result(workload, {n: figures.pop(n) for n in cores}, figures, missing)
+
+
+def table(results: Sequence[Result]) -> str:
+    """Return what was measured in Markdown: ours, and others with the ratios of ours to theirs."""
+    cores = list(results[0].ours)
+    ratios = " | ".join(f"ours on {n} / theirs" for n in cores)
+    lines = [f"| environment | | steps per second | {ratios} |", f"| --- | --- | ---: |{' ---: |' * len(cores)}"]
+    for result in results:
+        first = f"`{result.workload.name}`{result.workload.title.removeprefix(result.workload.name)}"
+        if "replicas" not in first:
+            first += f", {result.workload.replicas:,} replicas"
+        for n, figure in result.ours.items():
+            lines.append(f"| {first} | **WarpDrive, {n} core{'s' * (n > 1)}** | {figure:,.0f} |{' |' * len(cores)}")
+            first = ""
+        for name, figure in result.others.items():
+            compared = " | ".join(f"{own / figure:.3g}" for own in result.ours.values())
+            lines.append(f"| | {name} | {figure:,.0f} | {compared} |")
+        lines += [f"| | {name} | {why} |{' |' * len(cores)}" for name, why in result.missing.items()]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the table, and write it down."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="one short run of each, which is not written down")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured (default 5)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="environments; then nothing is written down")
+    parser.add_argument("--note", default="", help="what else is to be known of this run")
+    options = parser.parse_args()
+    rounds, seconds = (1, 0.05) if options.quick else (options.rounds, 0.3)
+    torch.set_num_threads(1)  # PyTorch's idle threads would keep the cores busy that others are measured on
+    cores = len(os.sched_getaffinity(0))
+    chosen = [workload for workload in workloads(cores) if workload.name in (options.only or [workload.name])]
+    results = []
+    for workload in chosen:
+        results.append(measured(workload, sorted({1, cores}, reverse=True), seconds, rounds))
+        print(table(results[-1:]), "\n", flush=True)
+    if not options.quick and not options.only:
+        head = f"{datetime.date.today()}, `python benchmarks/environments.py --rounds {rounds}`. {options.note}".strip()
+        PAGE.write_text(f"{head}\n{machine()}\n\n{table(results)}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""What others' environments do: for each library, a measurement of its steps with random actions.
+
+Actions are drawn before they are measured where a library takes them from outside, and on its device under ``jit`` where
+it is JAX. Each function raises :class:`ImportError` where its library is missing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from cartpole_jax import scanned
+from cartpole_numba import Replicas, stepper
+from env_step import reference as numpy_reference
+from measure import rate
+
+from warpdrive.envs.cartpole import CartPole
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+Measure = Callable[[], float]
+"""Returns environment steps per second."""
+Peer = Callable[[int, float], Measure]
+"""From a number of replicas, and for how many seconds, to a measurement."""
+
+BATCHES = 8
+"""How many draws of actions are used in turns."""
+JAX_STEPS = 64
+"""How many steps a compiled scan takes."""
+
+
+def gymnasium_vector(name: str, most: int) -> Peer:
+    """Return Gymnasium's vector environment: written for arrays where there is one, else one replica after another."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        import gymnasium
+
+        replicas = min(replicas, most)
+        is_vectorised = gymnasium.spec(name).vector_entry_point is not None
+        mode = "vector_entry_point" if is_vectorised else "sync"
+        envs = gymnasium.make_vec(name, replicas, vectorization_mode=mode)
+        envs.reset(seed=0)
+        return _in_turns(envs.step, [envs.action_space.sample() for _ in range(BATCHES)], replicas, seconds)
+
+    return make
+
+
+def envpool(name: str) -> Peer:
+    """Return EnvPool, written in C++, on all cores."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        import envpool as library
+
+        envs = library.make_gymnasium(name, num_envs=replicas)
+        envs.reset()
+        actions = [np.stack([envs.action_space.sample() for _ in range(replicas)]) for _ in range(BATCHES)]
+        return _in_turns(envs.step, actions, replicas, seconds)
+
+    return make
+
+
+def gymnax(name: str) -> Peer:
+    """Return gymnax, in JAX: a scan of steps under ``jit``."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        import gymnax as library
+        import jax
+
+        env, constants = library.make(name)
+
+        def step(key: Any, state: Any) -> tuple[Any, Any, Any]:
+            key, for_action, for_step = jax.random.split(key, 3)
+            action = env.action_space(constants).sample(for_action)
+            observation, state, reward, *_ = env.step(for_step, state, action, constants)
+            return key, state, (observation, reward)
+
+        return _scan(step, lambda key: env.reset(key, constants)[1], replicas, seconds)
+
+    return make
+
+
+def jaxmarl(name: str) -> Peer:
+    """Return JaxMARL, in JAX: a scan of steps under ``jit``."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        import jax
+        import jaxmarl as library
+
+        env = library.make(name)
+
+        def step(key: Any, state: Any) -> tuple[Any, Any, Any]:
+            key, for_actions, for_step = jax.random.split(key, 3)
+            keys = dict(zip(env.agents, jax.random.split(for_actions, env.num_agents), strict=True))
+            actions = {agent: env.action_space(agent).sample(keys[agent]) for agent in env.agents}
+            observations, state, rewards, *_ = env.step(for_step, state, actions)
+            return key, state, (observations, rewards)
+
+        return _scan(step, lambda key: env.reset(key)[1], replicas, seconds)
+
+    return make
+
+
+def vmas(name: str) -> Peer:
+    """Return VMAS, in PyTorch, on all cores."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        import vmas as library
+
+        envs = library.make_env(name, num_envs=replicas, device="cpu", continuous_actions=False)
+        actions = [[envs.get_random_action(agent) for agent in envs.agents] for _ in range(BATCHES)]
+        measure = _in_turns(envs.step, actions, replicas, seconds)
+
+        def on_all_cores() -> float:
+            before = torch.get_num_threads()
+            torch.set_num_threads(len(os.sched_getaffinity(0)))
+            try:
+                return measure()
+            finally:
+                torch.set_num_threads(before)
+
+        return on_all_cores
+
+    return make
+
+
+def mpe2(name: str) -> Peer:
+    """Return ``mpe2``, in NumPy: one replica."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        import importlib
+
+        env = importlib.import_module(f"mpe2.{name}_v3").parallel_env()
+        env.reset(seed=0)
+        drawn = [{agent: env.action_space(agent).sample() for agent in env.agents} for _ in range(BATCHES)]
+        turns = itertools.cycle(drawn)
+
+        def step() -> None:
+            env.step(next(turns))
+            if not env.agents:
+                env.reset()
+
+        return lambda: rate(step, 1, seconds)
+
+    return make
+
+
+def jax_cartpole(replicas: int, seconds: float) -> Measure:
+    """Return our own cartpole in JAX: a scan of steps under ``jit``."""
+    steps, carry = scanned(replicas, JAX_STEPS)
+    return _carried(steps, carry, replicas, seconds)
+
+
+def numba_cartpole(cores: int) -> Peer:
+    """Return our own cartpole as a plain loop over replicas in Numba."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        step, state = stepper(CartPole(), parallel=cores > 1), Replicas.of(replicas)
+
+        def measure() -> float:
+            numba.set_num_threads(cores)
+            return rate(lambda: step(state), replicas, seconds)
+
+        return measure
+
+    return make
+
+
+def numpy_tag(name: str, config: dict[str, Any]) -> Peer:
+    """Return our own plain NumPy reference: one replica."""
+    return lambda replicas, seconds: numpy_reference(name, config)
+
+
+def _in_turns(step: Callable[[Any], Any], actions: Sequence[Any], replicas: int, seconds: float) -> Measure:
+    turns = itertools.cycle(actions)
+    return lambda: rate(lambda: step(next(turns)), replicas, seconds)
+
+
+def _scan(step: Any, reset: Any, replicas: int, seconds: float) -> Measure:
+    """Measure steps of all replicas; what they see and are paid is kept, so that it has to be computed."""
+    import jax
+
+    keys = jax.random.split(jax.random.key(0), replicas)
+    states = jax.vmap(reset)(keys)
+    seen = jax.eval_shape(jax.vmap(step), keys, states)[2]
+    zeros = jax.tree.map(lambda array: jax.numpy.zeros(array.shape, array.dtype), seen)
+
+    @jax.jit
+    def steps(carry: Any) -> Any:
+        return jax.lax.scan(lambda c, _: (jax.vmap(step)(c[0], c[1]), None), carry, None, JAX_STEPS)[0]
+
+    return _carried(steps, (keys, states, zeros), replicas, seconds)
+
+
+def _carried(steps: Callable[[Any], Any], carry: Any, replicas: int, seconds: float) -> Measure:
+    import jax
+
+    def work() -> None:
+        nonlocal carry
+        carry = jax.block_until_ready(steps(carry))
+
+    work()  # compiles
+    return lambda: rate(work, replicas * JAX_STEPS, seconds)
