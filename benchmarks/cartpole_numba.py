@@ -30,7 +30,9 @@ class Replicas:
         """Return so many replicas that begin at 0."""
         random = np.random.default_rng(seed).integers(1, 1 << 32, count, dtype=np.uint32)
         integers, zeros = np.zeros(count, np.int32), np.zeros(count, np.float32)
-        return Replicas(np.zeros((count, 4), np.float32), integers, random, integers.copy(), zeros, np.zeros(count, bool))
+        return Replicas(
+            np.zeros((count, 4), np.float32), integers, random, integers.copy(), zeros, np.zeros(count, bool)
+        )
 
 
 def stepper(env: CartPole, parallel: bool) -> Callable[[Replicas], None]:

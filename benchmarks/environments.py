@@ -7,10 +7,13 @@ python benchmarks/environments.py --quick
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +48,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Result:
-    """Steps per second: ours by the number of cores, and those of others by name; and who is missing, and why."""
+    """Steps per second: ours by the number of cores, and others by name; and who is missing, and why."""
 
     workload: Workload
     ours: Mapping[int, float]
@@ -90,27 +93,38 @@ def workloads(cores: int) -> list[Workload]:
 
 def ours(workload: Workload, cores: int, seconds: float) -> Measure:
     """Return a measurement of recorded steps whose actions are sampled in the fused step, all equally probable."""
-    workers.set_num_threads(cores)
-    env = wd.EnvWrapper(
-        env_name=workload.name, env_config=dict(workload.config), num_envs=workload.replicas, env_backend="cpu"
-    )
-    rollout = env.allocate_rollout(STEPS)
+    env, rollout = made(workload, cores)
 
     def work() -> None:
         rollout.begin()
         for _ in range(STEPS):
             env.step_rollout(rollout)
 
-    def measure() -> float:
-        workers.set_num_threads(cores)
-        return rate(work, STEPS * workload.replicas, seconds)
+    return lambda: rate(work, STEPS * workload.replicas, seconds)
 
-    return measure
+
+def given(workload: Workload, cores: int, seconds: float) -> Measure:
+    """Return a measurement of ``env.step`` with random actions that were drawn before; nothing is recorded."""
+    env, rollout = made(workload, cores)
+    for _ in range(STEPS):
+        env.step_rollout(rollout)
+    turns = itertools.cycle(rollout.actions.clone())
+    env.step(next(turns))  # compiles, for so many cores
+    return lambda: rate(lambda: env.step(next(turns)), workload.replicas, seconds)
+
+
+def made(workload: Workload, cores: int) -> tuple[wd.EnvWrapper, wd.Rollout]:
+    """Return the replicas of a workload, on so many cores, and room for a rollout."""
+    workers.set_num_threads(cores)
+    config = dict(workload.config)
+    env = wd.EnvWrapper(env_name=workload.name, env_config=config, num_envs=workload.replicas, env_backend="cpu")
+    return env, env.allocate_rollout(STEPS)
 
 
 def measured(workload: Workload, cores: Sequence[int], seconds: float, rounds: int) -> Result:
     """Measure a workload in turns with all others that are installed."""
     candidates: dict[Any, Callable[[], float]] = {n: ours(workload, n, seconds) for n in cores}
+    candidates["WarpDrive, actions given"] = given(workload, cores[0], seconds)
     missing = {}
     for name, make in workload.peers.items():
         try:
@@ -136,10 +150,23 @@ def table(results: Sequence[Result]) -> str:
             lines.append(f"| {first} | **WarpDrive, {n} core{'s' * (n > 1)}** | {figure:,.0f} |{' |' * len(cores)}")
             first = ""
         for name, figure in result.others.items():
-            compared = " | ".join(f"{own / figure:.3g}" for own in result.ours.values())
+            compared = " | ".join(_ratio(own / figure) for own in result.ours.values())
             lines.append(f"| | {name} | {figure:,.0f} | {compared} |")
         lines += [f"| | {name} | {why} |{' |' * len(cores)}" for name, why in result.missing.items()]
     return "\n".join(lines)
+
+
+def versions() -> str:
+    """Return the versions of the libraries that ours is measured beside."""
+    installed = []
+    for name in ("gymnasium", "envpool", "gymnax", "jax", "jaxmarl", "vmas", "mpe2"):
+        with contextlib.suppress(PackageNotFoundError):
+            installed.append(f"{name} {version(name)}")
+    return ", ".join(installed)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def main() -> None:
@@ -160,7 +187,7 @@ def main() -> None:
         print(table(results[-1:]), "\n", flush=True)
     if not options.quick and not options.only:
         head = f"{datetime.date.today()}, `python benchmarks/environments.py --rounds {rounds}`. {options.note}".strip()
-        PAGE.write_text(f"{head}\n{machine()}\n\n{table(results)}\n", encoding="utf-8")
+        PAGE.write_text(f"{head}\n\n{machine()}, {versions()}\n\n{table(results)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

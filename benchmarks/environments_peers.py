@@ -1,7 +1,7 @@
 """What others' environments do: for each library, a measurement of its steps with random actions.
 
-Actions are drawn before they are measured where a library takes them from outside, and on its device under ``jit`` where
-it is JAX. Each function raises :class:`ImportError` where its library is missing.
+Where a library takes actions from outside, they are drawn before it is measured; where it is JAX, in the scan under
+``jit``. What is returned raises :class:`ImportError` where the library is missing.
 """
 
 from __future__ import annotations
