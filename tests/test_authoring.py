@@ -42,6 +42,7 @@ def test_an_example_trains(code: str, name: str, tmp_path: Path) -> None:
     for _ in range(2):
         trainer.collect()
         assert all(loss.isfinite() for loss in trainer.update().values())
+    assert trainer.evaluate(num_episodes=60).episodes == 60  # in other replicas than before
 
 
 def test_the_links_of_the_page_lead_to_its_sections() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import warpdrive as wd
 from warpdrive import registry
+from warpdrive.envs.tag_gridworld import TagGridworld
 from warpdrive.errors import DefinitionError
 
 GAME = """
@@ -51,3 +53,18 @@ def test_names_that_lead_nowhere(name: str, told: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         registry.make(name)
     assert told in str(caught.value)
+
+
+def test_what_is_registered_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+    (tmp_path / "sides.py").write_text("SIDE = 6")
+    (tmp_path / "game.py").write_text(GAME.format(helper="sides"))
+    wd.register("little_game", f"{tmp_path / 'game.py'}:Game")
+    assert "little_game" in wd.registered_names()
+    assert wd.make("little_game").grid_length == 6  # type: ignore[attr-defined]
+    env = wd.EnvWrapper(env_name="little_game", env_config={"grid_length": 5}, num_envs=2, env_backend="cpu")
+    assert env.env.grid_length == 5  # type: ignore[attr-defined]
+    wd.register("little_game", TagGridworld)  # a class, and in place of what was there
+    assert type(wd.make("little_game")) is TagGridworld
+    with pytest.raises(DefinitionError, match=r"no environment 'litle_game'. Did you mean 'little_game'"):
+        wd.make("litle_game")
