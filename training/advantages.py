@@ -102,9 +102,8 @@ class AdvantageEstimator:
         self.advantages = rewards.new_empty(num_steps, num_envs, len(agent_ids))
         if active is None or still_active is None:
             active = still_active = torch.ones_like(rewards, dtype=torch.bool)
-        # filled on the device: torch.tensor would copy from the host and wait for it
-        coefficients = rewards.new_full((2,), gamma)
-        coefficients[1].fill_(gae_lambda)
+        self._coefficients = rewards.new_empty(2)
+        self.set_coefficients(gamma, gae_lambda)
         arguments = {
             "rewards": rewards,
             "terminated": terminated,
@@ -115,10 +114,16 @@ class AdvantageEstimator:
             "agent_ids": agent_ids,
             "values": self.values,
             "final_values": self.final_values,
-            "coefficients": coefficients,
+            "coefficients": self._coefficients,
             "advantages": self.advantages,
         }
         self.launch = backend.bind(Fusion.of(generalised_advantages), arguments, num_envs, len(agent_ids))
+
+    def set_coefficients(self, gamma: float, gae_lambda: float) -> None:
+        """Change the discount and the weight of longer returns for the launches that follow."""
+        # filled on the device: torch.tensor would copy from the host and wait for it
+        self._coefficients[0].fill_(gamma)
+        self._coefficients[1].fill_(gae_lambda)
 
     @classmethod
     def of(

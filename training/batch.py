@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -67,18 +68,20 @@ class RolloutRows:
         model: estimates the values.
         backend: where advantages are computed.
         agent_ids: ``[agents of the tag]`` int32.
-        config: of the algorithm.
+        config: returns what the coefficients of the algorithm are now.
     """
 
     def __init__(
-        self, tag: str, model: ActorCritic, backend: Backend, agent_ids: Tensor, config: OnPolicyConfig
+        self, tag: str, model: ActorCritic, backend: Backend, agent_ids: Tensor, config: Callable[[], OnPolicyConfig]
     ) -> None:
         self.tag, self.model, self.backend, self.agent_ids, self.config = tag, model, backend, agent_ids, config
         self._estimator: tuple[Rollout, AdvantageEstimator] | None = None
 
     def of(self, rollout: Rollout) -> Batch:
         """The rows of a full rollout."""
-        return batch_of(rollout, self.tag, self.model, self._estimator_of(rollout))
+        estimator, config = self._estimator_of(rollout), self.config()
+        estimator.set_coefficients(config.gamma, config.gae_lambda)
+        return batch_of(rollout, self.tag, self.model, estimator)
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing: every update has rows of its own."""
@@ -90,9 +93,9 @@ class RolloutRows:
     def _estimator_of(self, rollout: Rollout) -> AdvantageEstimator:
         """Return what estimates the advantages in a rollout: made once, as policies that only play need none."""
         if self._estimator is None or self._estimator[0] is not rollout:
-            gamma, gae_lambda = self.config.gamma, self.config.gae_lambda
+            config = self.config()
             with host_transfers_allowed():
-                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, gamma, gae_lambda)
+                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, config.gamma, config.gae_lambda)
             self._estimator = rollout, made
         return self._estimator[1]
 

@@ -13,6 +13,7 @@ from warpdrive.backends.interface import Backend
 from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms import Task, build_algorithm
 from warpdrive.training.models.base import Actor
+from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import PolicyConfig, RandomConfig
 
 
@@ -40,7 +41,7 @@ class Policy:
         seed: int,
     ) -> None:
         assert not isinstance(config, RandomConfig), "agents that act at random need no policy"
-        self.tag, self.config = tag, config
+        self.tag, self.config, self.env_steps = tag, config, 0
         device = backend.device
         self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)
         task = Task(tag, self.agent_ids, observation_space, action_space, backend, seed)
@@ -60,6 +61,13 @@ class Policy:
     def begin(self, env_steps: int) -> None:
         """Prepare for the rollout and the update that begin at ``env_steps``."""
         self.algorithm.begin(env_steps)
+        self.env_steps = env_steps
+
+    def coefficients(self) -> dict[str, float]:
+        """The learning rate and what else follows a schedule, as they are in the present rollout and update."""
+        schedules = {name: given for name, given in self.config if isinstance(given, list | dict) and name != "lr"}
+        present = {"learning_rate": self.config.lr, **schedules}
+        return {name: value_at(given, self.env_steps) for name, given in present.items()}
 
     def update(self, rollout: Rollout) -> dict[str, Tensor]:
         """Train on a full rollout, unless the configuration says otherwise. Returns scalars on the device."""

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from warpdrive.step_graph import UseCudaGraph
 
@@ -19,24 +30,78 @@ def _switch(value: object) -> object:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
-def _fraction_schedule(value: object) -> object:
-    """Check a ``schedule.Schedule`` of values from 0 to 1."""
-    pairs: list[Any] = value if isinstance(value, list) and value else [[0, value]]
+def _schedule(least: float, most: float = math.inf, open_below: bool = False) -> Any:
+    """The annotation of a coefficient: a ``schedule.Schedule`` of values from ``least`` to ``most``.
+
+    With ``open_below`` the least value is one to which a schedule may go, and which a number may not have.
+    """
+    told = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+
+    def check(given: object) -> object:
+        if type(given) in (int, float):
+            return _check_number(given)
+        if isinstance(given, dict):
+            _check_curve(given)
+            values = [given["start"], given["end"]]
+        else:
+            values = _check_pairs(given)
+        if not all(least <= value <= most for value in values):
+            raise ValueError(f"numbers {told}")
+        return given
+
+    def _check_number(number: Any) -> object:
+        if not math.isfinite(number):
+            raise ValueError("a finite number")
+        if open_below and not number > least:
+            raise ValueError(f"a number greater than {least:g}")
+        if number < least:
+            raise ValueError(f"a number greater than or equal to {least:g} (numbers {told})")
+        if number > most:
+            raise ValueError(f"a number less than or equal to {most:g} (numbers {told})")
+        return float(number)
+
+    return Annotated[float, PlainValidator(check), PlainSerializer(lambda value: value, return_type=Any)]
+
+
+def _check_pairs(given: object) -> list[float]:
+    pairs: list[Any] = given if isinstance(given, list) and given else [None]
     for pair in pairs:
-        if not (isinstance(pair, list) and len(pair) == 2 and all(type(number) in (int, float) for number in pair)):
-            raise ValueError("a number, or a list of pairs [environment steps, value]")
-        if not 0.0 <= pair[1] <= 1.0:
-            raise ValueError("numbers from 0 to 1")
+        if not (isinstance(pair, list) and len(pair) == 2 and all(map(_is_number, pair))):
+            raise ValueError(
+                "a number, a list of pairs [environment steps, value], or "
+                "{schedule: linear, start: ..., end: ..., steps: ...} (or cosine)"
+            )
     if not all(one[0] < other[0] for one, other in pairwise(pairs)):
         raise ValueError("environment steps that grow from pair to pair")
-    return value
+    return [pair[1] for pair in pairs]
+
+
+def _check_curve(given: dict[str, Any]) -> None:
+    keys = ("schedule", "start", "end", "steps")
+    if set(given) != set(keys):
+        raise ValueError(f"the keys {', '.join(keys)}, of which only steps may be left out (then trainer.total_steps)")
+    if given["schedule"] not in ("linear", "cosine"):
+        raise ValueError("schedule: linear or schedule: cosine")
+    if not all(_is_number(given[key]) for key in keys[1:]) or given["steps"] <= 0:
+        raise ValueError("numbers for start, end and steps, and steps greater than 0")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
 Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
-FractionSchedule = Annotated[float | list[list[float]], PlainValidator(_fraction_schedule)]
+if TYPE_CHECKING:  # what they are once a schedule has been followed: see ``algorithms.common.at``
+    FractionSchedule = float
+    PositiveSchedule = float
+    NonNegativeSchedule = float
+else:
+    FractionSchedule = _schedule(0.0, 1.0)
+    PositiveSchedule = _schedule(0.0, open_below=True)
+    NonNegativeSchedule = _schedule(0.0)
 
 
 class Section(BaseModel):
@@ -127,12 +192,14 @@ class LearningConfig(Section):
 
 
 class OnPolicyConfig(LearningConfig):
-    """What the algorithms share that learn from each rollout once."""
+    """What the algorithms share that learn from each rollout once. Every coefficient may follow a schedule."""
 
-    gae_lambda: Fraction = 0.95
-    entropy_coef: NonNegative = 0.01
-    value_coef: NonNegative = 0.5
-    max_grad_norm: Positive = 0.5
+    lr: PositiveSchedule = 3e-4
+    gamma: FractionSchedule = 0.99
+    gae_lambda: FractionSchedule = 0.95
+    entropy_coef: NonNegativeSchedule = 0.01
+    value_coef: NonNegativeSchedule = 0.5
+    max_grad_norm: PositiveSchedule = 0.5
     normalize_advantage: bool = True
 
 
@@ -154,7 +221,7 @@ class DQNConfig(OffPolicyConfig):
 
     actions = "Discrete"
     algorithm: Literal["dqn"]
-    epsilon: FractionSchedule = [[0, 1.0], [10_000, 0.05]]
+    epsilon: FractionSchedule = [[0, 1.0], [10_000, 0.05]]  # type: ignore[assignment]
     """Probability of a random choice, by environment steps."""
     repeat: Fraction = 0.0
     """Probability that a random choice is the one before again, so that exploration keeps its direction for a while."""
@@ -176,7 +243,7 @@ class PPOConfig(OnPolicyConfig):
     """Proximal policy optimisation: several epochs of minibatches per rollout."""
 
     algorithm: Literal["ppo"]
-    clip: Positive = 0.2
+    clip: PositiveSchedule = 0.2
     epochs: Count = 4
     minibatches: Count = 4
 
@@ -215,3 +282,25 @@ class RunConfig(Section):
     trainer: TrainerConfig
     policy: dict[str, PolicyConfig]
     saving: SavingConfig = SavingConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _curves_last_as_long_as_the_run(cls, raw: Any) -> Any:
+        """Give ``steps`` to schedules that do not say how long they last."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("trainer"), dict):
+            return raw
+        steps, policies = raw["trainer"].get("total_steps"), raw.get("policy")
+        if steps is None or not isinstance(policies, dict):
+            return raw
+        return {**raw, "policy": {tag: _with_steps(policy, steps) for tag, policy in policies.items()}}
+
+
+def _with_steps(policy: Any, steps: Any) -> Any:
+    if not isinstance(policy, dict):
+        return policy
+    return {
+        key: {**value, "steps": steps}
+        if isinstance(value, dict) and "schedule" in value and "steps" not in value
+        else value
+        for key, value in policy.items()
+    }

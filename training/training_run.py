@@ -20,7 +20,6 @@ from warpdrive.training.interrupts import StopRequest, stop_on_interrupt
 from warpdrive.training.metrics import MetricsLog, memory_gib
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.run_folder import RunFolder
-from warpdrive.training.sections import RandomConfig
 from warpdrive.training.torch_threads import torch_threads
 
 if TYPE_CHECKING:
@@ -56,6 +55,7 @@ class _Interval:
         update: the trainer's at its end.
         env_steps: likewise.
         losses: the names of those among ``numbers``.
+        coefficients: what learning rates and scheduled coefficients were in the last update, by the names of metrics.
         numbers: losses and statistics of episodes.
         rollout_spans: how long the rollouts took.
         update_spans: how long the updates took.
@@ -64,6 +64,7 @@ class _Interval:
     update: int
     env_steps: int
     losses: list[str]
+    coefficients: dict[str, float]
     numbers: HostCopy
     rollout_spans: list[Span]
     update_spans: list[Span]
@@ -131,6 +132,11 @@ class _TrainingRun:
             update=trainer.updates,
             env_steps=trainer.env_steps,
             losses=list(losses),
+            coefficients={
+                f"charts/{name}/{tag}": value
+                for tag, policy in trainer.policies.items()
+                for name, value in policy.coefficients().items()
+            },
             numbers=HostCopy({**losses, **trainer.env.episode_statistics()}),
             rollout_spans=self.rollout_spans,
             update_spans=self.update_spans,
@@ -149,7 +155,7 @@ class _TrainingRun:
         trainer = self.trainer
         on_host = interval.numbers.read()
         losses = {name: on_host[name][0] for name in interval.losses}
-        metrics = {**self._charts(on_host), **losses}
+        metrics = {**self._charts(on_host), **interval.coefficients, **losses}
         _check_finite(losses, self.saved)
         now = time.perf_counter()
         steps = len(interval.update_spans) * trainer.config.trainer.train_batch_size
@@ -177,9 +183,6 @@ class _TrainingRun:
         charts["charts/episodic_length"] = on_host["length"][0] / episodes if episodes else math.nan
         charts["charts/terminated_fraction"] = on_host["terminated"][0] / episodes if episodes else math.nan
         charts["charts/episodes"] = episodes
-        for tag, settings in trainer.config.policy.items():
-            if not isinstance(settings, RandomConfig):
-                charts[f"charts/learning_rate/{tag}"] = settings.lr
         return charts
 
     def _tell(self, interval: _Interval, metrics: dict[str, float], speed: float) -> None:

@@ -100,13 +100,34 @@ def test_algorithms_are_for_some_actions_only() -> None:
         load_config("pendulum", ["policy.agent={algorithm: dqn}"])
 
 
+def curve(name: str, steps: int = 400) -> dict[str, Any]:
+    return {"schedule": name, "start": 5.0, "end": 1.0, "steps": steps}
+
+
 @pytest.mark.parametrize(
     ("schedule", "env_steps", "value"),
     [(0.5, 10, 0.5), ([[10, 1.0], [20, 0.5], [40, 0.1]], 0, 1.0), ([[10, 1.0], [20, 0.5], [40, 0.1]], 15, 0.75)]
-    + [([[10, 1.0], [20, 0.5], [40, 0.1]], steps, value) for steps, value in ((20, 0.5), (30, 0.3), (99, 0.1))],
+    + [([[10, 1.0], [20, 0.5], [40, 0.1]], steps, value) for steps, value in ((20, 0.5), (30, 0.3), (99, 0.1))]
+    + [(curve("linear"), steps, value) for steps, value in ((0, 5.0), (100, 4.0), (400, 1.0), (900, 1.0))]
+    # (1 + cos(pi t)) / 2 is 3/4 at t = 1/3 and 1/4 at t = 2/3
+    + [(curve("cosine", 300), steps, value) for steps, value in ((0, 5.0), (100, 4.0), (200, 2.0), (300, 1.0))],
 )
 def test_schedules_by_hand(schedule: Schedule, env_steps: int, value: float) -> None:
     assert value_at(schedule, env_steps) == pytest.approx(value)
+
+
+def test_curves_last_as_long_as_the_run_and_are_written_back(tmp_path: Path) -> None:
+    overrides = [
+        "policy.tagger.lr={schedule: cosine, start: 1e-3, end: 0}",
+        "policy.tagger.clip=[[0, 0.3], [5e4, 0.1]]",
+    ]
+    config = load_config(sections(), overrides)
+    lr = {"schedule": "cosine", "start": 1e-3, "end": 0, "steps": config.trainer.total_steps}
+    tagger = config.policy["tagger"]
+    assert isinstance(tagger, PPOConfig)
+    assert tagger.lr == lr and tagger.clip == [[0, 0.3], [5e4, 0.1]]
+    save_config(config, tmp_path / "config.yaml")
+    assert load_config(tmp_path / "config.yaml") == config
 
 
 def test_the_given_dictionary_is_not_changed() -> None:
@@ -141,6 +162,11 @@ MISTAKES = [
     ("trainer.seed=-1", "trainer.seed: found -1", "greater than or equal to 0"),
     ("policy.tagger.lr=fast", "policy.tagger.lr: found 'fast' (a string)", "expected a number"),
     ("policy.tagger.lr=0", "policy.tagger.lr: found 0", "greater than 0"),
+    ("policy.tagger.lr=[[0, 1e-3], [100, -1]]", "policy.tagger.lr: found [[0, 0.001]", "numbers of at least 0"),
+    ("policy.tagger.clip=[[5, 1], [5, 2]]", "policy.tagger.clip: found", "environment steps that grow"),
+    ("policy.tagger.lr={schedule: cosin, start: 1, end: 0}", "policy.tagger.lr: found", "linear or schedule: cosine"),
+    ("policy.tagger.lr={schedule: linear, begin: 1, end: 0}", "policy.tagger.lr: found", "keys schedule, start, end"),
+    ("policy.tagger.gamma={schedule: linear, start: 1, end: 2}", "policy.tagger.gamma: found", "numbers from 0 to 1"),
     ("policy.tagger.gamma=1.5", "policy.tagger.gamma: found 1.5", "less than or equal to 1"),
     ("policy.tagger.gamma=.nan", "policy.tagger.gamma: found nan", "finite"),
     ("policy.tagger.model.hidden=[8, x]", "policy.tagger.model.hidden.1: found 'x'", "expected an integer"),

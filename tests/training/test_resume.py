@@ -83,7 +83,7 @@ def test_an_interrupted_run_equals_one_that_was_not(
 
 def test_being_stopped_between_two_logged_updates_leaves_no_trace(sections: Sections, trainer_of: TrainerOf) -> None:
     values = sections(total_steps=2400)
-    overrides = ("saving.log_every=4", "saving.checkpoint_every=5")
+    overrides = ("saving.log_every=4", "saving.checkpoint_every=5", "policy.even.lr=[[600, 0.01], [2400, 0]]")
     expected = metrics_of(trainer_of(values, *overrides).train().run_folder)
     assert [int(row["env_steps"]) // 200 for row in expected] == [4, 5, 8, 10, 12]
     trainer = trainer_of(values, *overrides)

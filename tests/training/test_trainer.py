@@ -123,6 +123,53 @@ def test_returns_are_means_over_episodes_and_agents(sections: Sections, trainer_
         assert float(row["charts/episodic_return/others"]) == pytest.approx(2.5 * length)
 
 
+def test_coefficients_follow_their_schedules(sections: Sections, trainer_of: TrainerOf) -> None:
+    """Each is what its schedule says at the beginning of the rollout, and what happens is what that number does."""
+    numbers = trainer_of(sections())
+    schedules = [
+        "lr=[[0, 0.01], [200, 0.01], [400, 0.005]]",
+        "gamma={schedule: linear, start: 0.99, end: 0.39, steps: 600}",
+        "entropy_coef={schedule: cosine, start: 0.01, end: 0}",
+        "max_grad_norm=[[300, 0.5]]",
+        "clip=[[0, 0.2], [200, 0.2], [400, 0.3]]",
+    ]
+    scheduled = trainer_of(sections(), *(f"policy.even.{schedule}" for schedule in schedules))
+    for trainer in (numbers, scheduled):
+        trainer.collect()
+        trainer.update()
+    torch.testing.assert_close(parameters_of(scheduled), parameters_of(numbers), rtol=0, atol=0)
+    told = []
+    for _ in range(2):
+        scheduled.collect()
+        scheduled.update()
+        told.append(scheduled.policies["even"].coefficients())
+    names = ("learning_rate", "gamma", "entropy_coef", "max_grad_norm", "clip")
+    assert [tuple(one[name] for name in names) for one in told] == [
+        pytest.approx((0.01, 0.79, 0.0075, 0.5, 0.2)),
+        pytest.approx((0.005, 0.59, 0.0025, 0.5, 0.3)),
+    ]
+    # the same three updates with numbers that are changed by hand
+    policy = numbers.policies["even"].algorithm
+    by_hand = [
+        {"gamma": 0.79, "entropy_coef": 0.0075},
+        {"gamma": 0.59, "entropy_coef": 0.0025, "lr": 0.005, "clip": 0.3},
+    ]
+    for values in by_hand:
+        policy.schedules = policy.schedules.model_copy(update=values)  # type: ignore[attr-defined]
+        numbers.collect()
+        numbers.update()
+    torch.testing.assert_close(parameters_of(scheduled), parameters_of(numbers), rtol=1e-5, atol=1e-6)
+
+
+def test_scheduled_coefficients_are_logged(sections: Sections, trainer_of: TrainerOf) -> None:
+    overrides = ("policy.even.lr={schedule: linear, start: 0.03, end: 0}", "policy.odd.clip=[[0, 0.2], [400, 0.1]]")
+    rows = metrics_of(trainer_of(sections(), *overrides).train().run_folder)
+    assert [float(row["charts/learning_rate/even"]) for row in rows] == pytest.approx([0.03, 0.02, 0.01])
+    assert [float(row["charts/learning_rate/odd"]) for row in rows] == [0.01] * 3
+    assert [float(row["charts/clip/odd"]) for row in rows] == pytest.approx([0.2, 0.15, 0.1])
+    assert "charts/clip/even" not in rows[0]
+
+
 def test_intervals_without_a_finished_episode_report_no_return(sections: Sections, trainer_of: TrainerOf) -> None:
     reports: list[UpdateReport] = []
     run = trainer_of(sections(train_batch_size=100), "env.episode_length=12").train(on_update=reports.append).run_folder

@@ -57,13 +57,13 @@ def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any],
         algorithm: Algorithm[Any] = DQN(config, model, _adam(model, config.lr))
     else:
         assert isinstance(config, A2CConfig | PPOConfig)
-        optimizer = torch.optim.Adam(model.parameters(), lr=config.lr, eps=1e-5, fused=True)
+        optimizer = torch.optim.Adam(model.parameters(), eps=1e-5, fused=True)
         distribution = distribution_of(task.action_space)
         if isinstance(config, PPOConfig):
-            algorithm = PPO(config, model, distribution, optimizer)
+            on_policy: PPO | A2C = PPO(config, model, distribution, optimizer)
         else:
-            algorithm = A2C(config, model, distribution, optimizer)
-        return algorithm, RolloutRows(task.tag, model, task.backend, task.agent_ids, config)
+            on_policy = A2C(config, model, distribution, optimizer)
+        return on_policy, RolloutRows(task.tag, model, task.backend, task.agent_ids, lambda: on_policy.config)
     return algorithm, ReplayBuffer(task.tag, config.buffer_size, task.backend.device)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from warpdrive.training.batch import Batch
+from warpdrive.training.schedule import value_at
+from warpdrive.training.sections import OnPolicyConfig
+
+Config = TypeVar("Config", bound=OnPolicyConfig)
 
 
 def normalised(advantages: Tensor, batch: Batch) -> Tensor:
@@ -22,6 +27,18 @@ def explained_variance(batch: Batch) -> Tensor:
     spread = batch.returns - batch.mean(batch.returns)
     residue = unexplained - batch.mean(unexplained)
     return 1.0 - batch.mean(residue.square()) / batch.mean(spread.square()).clamp(min=1e-8)
+
+
+def at(config: Config, env_steps: int) -> Config:
+    """A policy's section with the present value in place of each schedule."""
+    schedules = {name: given for name, given in config if isinstance(given, list | dict)}
+    return config.model_copy(update={name: value_at(given, env_steps) for name, given in schedules.items()})
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
+    """From the next step on."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr
 
 
 def means(history: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:

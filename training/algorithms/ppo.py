@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.base import Algorithm, Stateful
-from warpdrive.training.algorithms.common import explained_variance, means, normalised
+from warpdrive.training.algorithms.common import at, explained_variance, means, normalised, set_learning_rate
 from warpdrive.training.batch import Batch
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
@@ -26,8 +26,15 @@ class PPO(Algorithm[Batch]):
     def __init__(
         self, config: PPOConfig, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
     ) -> None:
-        self.config, self.model, self.distribution, self.optimizer = config, model, distribution, optimizer
+        self.model, self.distribution, self.optimizer = model, distribution, optimizer
         self.actor = model
+        self.schedules = config
+        self.begin(env_steps=0)
+
+    def begin(self, env_steps: int) -> None:
+        """See ``Algorithm``. The update is never captured as a graph, so its coefficients can be the host's numbers."""
+        self.config = at(self.schedules, env_steps)
+        set_learning_rate(self.optimizer, self.config.lr)
 
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
