@@ -114,6 +114,18 @@ def test_metrics_have_the_names_of_the_field(sections: Sections, trainer_of: Tra
     )
 
 
+def test_docs_metrics_explains_every_metric(sections: Sections, trainer_of: TrainerOf) -> None:
+    ppo = "policy.even={algorithm: ppo, clip: [[0, 0.2], [600, 0.1]]}"
+    dqn = "policy.odd={algorithm: dqn, learning_starts: 0, buffer_size: 5000}"
+    run = trainer_of(sections(), ppo, dqn).train().run_folder
+    explained = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    with (run / "metrics.csv").open() as file:
+        for name in next(csv.reader(file)):
+            known = name.replace("/even", "/<tag>").replace("/odd", "/<tag>")
+            scheduled = known in ("charts/clip/<tag>", "charts/epsilon/<tag>")
+            assert f"`{'charts/<coefficient>/<tag>' if scheduled else known}`" in explained
+
+
 def test_returns_are_means_over_episodes_and_agents(sections: Sections, trainer_of: TrainerOf) -> None:
     # Fuse: agent i earns i + 1 a step, so tag 'one' earns the length of an episode and 'others' 2.5 times as much
     run = trainer_of(sections("Fuse", ("one", "others"))).train().run_folder
