@@ -1,0 +1,442 @@
+"""Two teams fight on a grid, hundreds or thousands of agents each (in the spirit of ``battle`` of MAgent2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs import parameters
+from warpdrive.envs.battle import formation, reference
+from warpdrive.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ZERO, ONE = np.float32(0), np.float32(1)
+EMPTY = 0
+WALL = 2**30
+"""What a cell holds where nobody can stand; a cell where somebody stands holds their health, negative for blue."""
+MOST_HEALTH = 1e6
+WIDEST_MAP = 2**12
+FARTHEST = 100
+
+
+@wd.kernel
+def step(
+    loc_x,
+    loc_y,
+    health,
+    active,
+    cells,
+    hits,
+    claims,
+    actions,
+    rewards,
+    terminated,
+    timestep,
+    action_x,
+    action_y,
+    num_agents,
+    agents_per_team,
+    num_moves,
+    margin,
+    most_health,
+    damage_of_hit,
+    recovery_of_step,
+    step_reward,
+    attack_reward,
+    hit_reward,
+    kill_reward,
+    death_reward,
+):
+    """Count the hits on every cell; decide who kills and who moves; then change what is on the cells.
+
+    Whoever wants what only one can have (a free cell, the reward for a kill) puts a claim on the cell, and the highest
+    one counts: a maximum of integers, which is the same in whatever order the threads come. ``hits`` and ``claims``
+    are zeros again after the step.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    team = 1 if agent >= agents_per_team else 0
+    side = 1 - 2 * team
+    alive = active[env, agent]
+    x, y = loc_x[env, agent] + margin, loc_y[env, agent] + margin
+    action = actions[env, agent]
+    there_x, there_y = x + action_x[action], y + action_y[action]
+    there = cells[env, there_y, there_x]
+    attacks = alive and action > num_moves
+    strikes = attacks and there != WALL and side * there < 0
+    if strikes:
+        cuda.atomic.add(hits, (env, there_y, there_x), 1)
+    cuda.syncthreads()
+
+    health_left = health[env, agent] - damage_of_hit * hits[env, y, x]
+    survives = alive and health_left > 0
+    fatal = strikes and abs(there) <= damage_of_hit * hits[env, there_y, there_x]
+    moves = survives and 0 < action <= num_moves and there == EMPTY
+    turn = timestep[env]
+    member = agent - team * agents_per_team
+    claim = num_agents - 2 * ((member + turn) % agents_per_team) - ((team + turn) & 1)
+    if fatal or moves:
+        cuda.atomic.max(claims, (env, there_y, there_x), claim)
+    cuda.syncthreads()
+
+    first = (fatal or moves) and claims[env, there_y, there_x] == claim
+    if alive:
+        hits[env, y, x] = 0
+        reward = step_reward
+        reward += attack_reward if attacks else ZERO
+        reward += hit_reward if strikes else ZERO
+        reward += kill_reward if fatal and first else ZERO
+        reward += ZERO if survives else death_reward
+        rewards[env, agent] = reward
+    cuda.syncthreads()
+
+    if first:
+        claims[env, there_y, there_x] = 0
+    if alive:
+        health_left = min(health_left + recovery_of_step, most_health) if survives else 0
+        health[env, agent] = health_left
+        active[env, agent] = survives
+        cells[env, y, x] = side * health_left
+        if moves and first:
+            cells[env, y, x] = EMPTY
+            cells[env, there_y, there_x] = side * health_left
+            loc_x[env, agent] = there_x - margin
+            loc_y[env, agent] = there_y - margin
+    red_stands = cuda.syncthreads_or(survives and team == 0)
+    blue_stands = cuda.syncthreads_or(survives and team == 1)
+    if agent == 0:
+        terminated[env] = not (red_stands and blue_stands)
+
+
+@wd.device_function
+def see_surroundings(
+    observations, env, agent, loc_x, loc_y, active, cells, agents_per_team, margin, view_range, see_health, health_scale
+):
+    """Write the channels of walls, own team and other team, and of their health if that is seen."""
+    side = 1 if agent < agents_per_team else -1
+    top = loc_y[env, agent] + margin - view_range
+    left = loc_x[env, agent] + margin - view_range
+    for row in range(observations.shape[3]):
+        for column in range(observations.shape[4]):
+            cell = cells[env, top + row, left + column]
+            own = ZERO if cell == WALL else np.float32(side * cell)
+            observations[env, agent, 0, row, column] = ONE if cell == WALL else ZERO
+            observations[env, agent, 1, row, column] = ONE if own > ZERO else ZERO
+            observations[env, agent, 2, row, column] = ONE if own < ZERO else ZERO
+            if see_health:
+                observations[env, agent, 3, row, column] = max(own, ZERO) * health_scale
+                observations[env, agent, 4, row, column] = max(-own, ZERO) * health_scale
+
+
+@wd.device_function
+def see_nothing(observations, env, agent):
+    """Write zeros into all channels."""
+    for channel in range(observations.shape[2]):
+        for row in range(observations.shape[3]):
+            for column in range(observations.shape[4]):
+                observations[env, agent, channel, row, column] = ZERO
+
+
+@wd.kernel
+def observe_surroundings(
+    loc_x, loc_y, active, cells, observations, agents_per_team, margin, view_range, see_health, health_scale
+):
+    """Write what is around each agent; the fallen see nothing."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if active[env, agent]:
+        see_surroundings(
+            observations, env, agent, loc_x, loc_y, active, cells, agents_per_team, margin, view_range, see_health,
+            health_scale,
+        )  # fmt: skip
+    else:
+        see_nothing(observations, env, agent)
+
+
+@wd.kernel
+def observe_surroundings_and_map(
+    loc_x,
+    loc_y,
+    active,
+    cells,
+    observations,
+    num_agents,
+    agents_per_team,
+    margin,
+    view_range,
+    view_width,
+    map_size,
+    num_squares,
+    see_health,
+    health_scale,
+    share_of_agent,
+    location_scale,
+):
+    """Write what is around each agent, and on how many of each team stand in each square of the whole map."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    counts = cuda.shared.array((2, num_squares), np.int32)
+    for square in range(agent, num_squares, num_agents):
+        counts[0, square] = 0
+        counts[1, square] = 0
+    cuda.syncthreads()
+
+    team = 1 if agent >= agents_per_team else 0
+    if active[env, agent]:
+        row, column = loc_y[env, agent] * view_width // map_size, loc_x[env, agent] * view_width // map_size
+        cuda.atomic.add(counts, (team, row * view_width + column), 1)
+    cuda.syncthreads()
+
+    if active[env, agent]:
+        see_surroundings(
+            observations, env, agent, loc_x, loc_y, active, cells, agents_per_team, margin, view_range, see_health,
+            health_scale,
+        )  # fmt: skip
+        first = 5 if see_health else 3
+        for row in range(observations.shape[3]):
+            for column in range(observations.shape[4]):
+                square = row * view_width + column
+                observations[env, agent, first, row, column] = np.float32(counts[team, square]) * share_of_agent
+                observations[env, agent, first + 1, row, column] = np.float32(counts[1 - team, square]) * share_of_agent
+                observations[env, agent, first + 2, row, column] = np.float32(loc_x[env, agent]) * location_scale
+                observations[env, agent, first + 3, row, column] = np.float32(loc_y[env, agent]) * location_scale
+    else:
+        see_nothing(observations, env, agent)
+
+
+@wd.kernel
+def reset_at_random(
+    loc_x, loc_y, cells, claims, rng, free_x, free_y, bare_cells, num_free, num_agents, agents_per_team, margin,
+    most_health,
+):  # fmt: skip
+    """Draw a cell for each agent, again where another one has it: every arrangement is equally probable."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    width = bare_cells.shape[1]
+    for i in range(agent, width * width, num_agents):
+        cells[env, i // width, i % width] = bare_cells[i // width, i % width]
+    cuda.syncthreads()
+
+    side = 1 if agent < agents_per_team else -1
+    placed = False
+    x, y = margin, margin
+    all_placed = False
+    while not all_placed:
+        wants = False
+        if not placed:
+            drawn = wd.random.integer(rng, env, agent, num_free)
+            x, y = free_x[drawn] + margin, free_y[drawn] + margin
+            wants = cells[env, y, x] == EMPTY
+            if wants:
+                cuda.atomic.max(claims, (env, y, x), agent + 1)
+        cuda.syncthreads()
+        first = wants and claims[env, y, x] == agent + 1
+        cuda.syncthreads()
+        if first:
+            claims[env, y, x] = 0
+            cells[env, y, x] = side * most_health
+            loc_x[env, agent] = x - margin
+            loc_y[env, agent] = y - margin
+            placed = True
+        all_placed = cuda.syncthreads_and(placed)
+
+
+class Battle(wd.Environment):
+    """Two teams, red and blue, fight until one of them has fallen. Agents are paid for what they do themselves.
+
+    Agents ``0 .. agents_per_team - 1`` are red, the others are blue. Unless said otherwise, the constants are those
+    that the documentation of MAgent2 gives for ``battle_v4``. Health is counted in tenths.
+
+    Args:
+        agents_per_team: agents of each team, 1 or more.
+        map_size: cells along each side of the map, 2 to 4096.
+        walls: cells (x, y) on which nobody can stand, besides all that is off the map.
+        random_starts: whether agents start on cells drawn at random, no more than half of those without walls, or in
+            two blocks that face each other.
+        spacing: of the agents of a block: one on every so many cells, 1 or more.
+        gap: cells between the middle of the map and each block, 0 or more (MAgent2's blocks are not symmetrical).
+        health: of an agent at the start, and the most it can have: 0.1 to 1,000,000, a multiple of 0.1.
+        damage: what a hit takes of it, a multiple of 0.1 from 0 to 1,000,000.
+        recovery: what an agent gets back in each step, a multiple of 0.1 from 0 to 1,000,000.
+        move_range: how far a move goes at most, 1 to 100: an action for each cell that is at most so far away.
+        attack_range: the same of an attack.
+        view_range: how many cells agents see in each direction, 1 to 100.
+        see_health: whether they see the health of others, in two channels more.
+        minimap: whether they see the whole map in squares and where they are in it, in four channels more.
+        step_reward: of each step.
+        attack_reward: of each attack, whatever it hits.
+        hit_reward: of an attack on an opponent, besides.
+        kill_reward: of an attack on an opponent that falls; of several such attacks one is rewarded.
+        death_reward: of the one that falls.
+        episode_length: steps after which an episode is truncated, 1 or more.
+
+    Raises:
+        DefinitionError: a parameter has the wrong type, sign or range, or the agents do not fit on the map.
+    """
+
+    name = "battle"
+    termination_meaning = "a team has fallen"
+    step, observe = step, observe_surroundings
+
+    def __init__(
+        self,
+        agents_per_team: int = 81,
+        map_size: int = 45,
+        walls: Sequence[Sequence[int]] = (),
+        random_starts: bool = False,
+        spacing: int = 2,
+        gap: int = 3,
+        health: float = 10.0,
+        damage: float = 2.0,
+        recovery: float = 0.1,
+        move_range: float = 2.0,
+        attack_range: float = 1.5,
+        view_range: int = 6,
+        see_health: bool = True,
+        minimap: bool = False,
+        step_reward: float = -0.005,
+        attack_reward: float = -0.1,
+        hit_reward: float = 0.2,
+        kill_reward: float = 5.0,
+        death_reward: float = -0.1,
+        episode_length: int = 1000,
+    ) -> None:
+        whole, real, flag = parameters.whole, parameters.real, parameters.flag
+        self.agents_per_team = whole("agents_per_team", agents_per_team, at_least=1, at_most=WIDEST_MAP**2 // 2)
+        self.map_size = whole("map_size", map_size, at_least=2, at_most=WIDEST_MAP)
+        self.random_starts = flag("random_starts", random_starts)
+        self.spacing = whole("spacing", spacing, at_least=1)
+        self.gap = whole("gap", gap, at_least=0)
+        self.health, self.damage, self.recovery = health, damage, recovery
+        self.most_health = _tenths("health", health, at_least=0.1)
+        self.damage_of_hit = _tenths("damage", damage)
+        self.recovery_of_step = _tenths("recovery", recovery)
+        self.move_range = real("move_range", move_range, at_least=1, at_most=FARTHEST)
+        self.attack_range = real("attack_range", attack_range, at_least=1, at_most=FARTHEST)
+        self.view_range = whole("view_range", view_range, at_least=1, at_most=FARTHEST)
+        self.see_health = flag("see_health", see_health)
+        self.minimap = flag("minimap", minimap)
+        self.step_reward = real("step_reward", step_reward)
+        self.attack_reward = real("attack_reward", attack_reward)
+        self.hit_reward = real("hit_reward", hit_reward)
+        self.kill_reward = real("kill_reward", kill_reward)
+        self.death_reward = real("death_reward", death_reward)
+        self.episode_length = whole("episode_length", episode_length, at_least=1)
+
+        self.num_agents = 2 * self.agents_per_team
+        self.policy_tags = {
+            "red": range(self.agents_per_team),
+            "blue": range(self.agents_per_team, self.num_agents),
+        }
+        self._prepare_actions()
+        self._prepare_view()
+        self._prepare_starts(walls)
+
+    def _prepare_actions(self) -> None:
+        moves, attacks = _cells_within(self.move_range), _cells_within(self.attack_range)
+        self.num_moves, self.num_attacks = len(moves), len(attacks)
+        self.action_x, self.action_y = np.array([(0, 0), *moves, *attacks], np.int32).T.copy()
+        self.action_space = spaces.Discrete(1 + self.num_moves + self.num_attacks)
+
+    def _prepare_view(self) -> None:
+        self.view_width = 2 * self.view_range + 1
+        self.num_squares = self.view_width**2
+        channels = 3 + 2 * self.see_health + 4 * self.minimap
+        self.observation_space = spaces.Box(0.0, 1.0, (channels, self.view_width, self.view_width), np.float32)
+        self.observe = observe_surroundings_and_map if self.minimap else observe_surroundings
+        self.health_scale = 1.0 / self.most_health
+        self.share_of_agent = 1.0 / self.agents_per_team
+        self.location_scale = 1.0 / (self.map_size - 1)
+
+    def _prepare_starts(self, walls: Sequence[Sequence[int]]) -> None:
+        self.walls = _walls(walls, self.map_size)
+        farthest_action = int(max(self.move_range, self.attack_range))
+        self.margin = max(self.view_range, farthest_action)
+        """Cells around the map that hold walls, so that nothing that agents see or do leaves the array."""
+        free = np.ones((self.map_size, self.map_size), np.bool_)
+        for x, y in self.walls:
+            free[y, x] = False
+        self.bare_cells = np.pad(np.where(free, EMPTY, WALL), self.margin, constant_values=WALL).astype(np.int32)
+        free_y, free_x = np.nonzero(free)
+        self.free_x, self.free_y, self.num_free = free_x.astype(np.int32), free_y.astype(np.int32), len(free_x)
+        if self.random_starts and 2 * self.num_agents > self.num_free:
+            raise DefinitionError(
+                f"agents_per_team is {self.agents_per_team}, but there are {self.num_free} cells without walls, and "
+                f"random_starts needs two for each agent: at most {self.num_free // 4} agents per team, or a map_size "
+                "that is larger."
+            )
+        self.reset = reset_at_random if self.random_starts else None
+        if not self.random_starts:
+            self.start_x, self.start_y = formation.blocks(self.agents_per_team, self.map_size, self.spacing, self.gap)
+            taken = ~free[self.start_y, self.start_x]
+            if taken.any():
+                agent = int(np.argmax(taken))
+                at = (int(self.start_x[agent]), int(self.start_y[agent]))
+                raise DefinitionError(f"walls has the cell {at}, but agent {agent} starts there.")
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return a start state.
+
+        Per agent: ``loc_x``, ``loc_y``, ``health`` (int32, in tenths) and ``active`` (bool: has not fallen). Per cell
+        of the map with its margin: ``cells`` (int32: who stands there, see ``WALL``), ``hits`` and ``claims`` (int32,
+        which are 0 between steps).
+        """
+        if self.random_starts:
+            drawn = rng.choice(self.num_free, self.num_agents, replace=False)
+            x, y = self.free_x[drawn], self.free_y[drawn]
+        else:
+            x, y = self.start_x, self.start_y
+        cells = self.bare_cells.copy()
+        side = np.repeat([1, -1], self.agents_per_team)
+        cells[y + self.margin, x + self.margin] = side * self.most_health
+        return {
+            "loc_x": x.copy(),
+            "loc_y": y.copy(),
+            "health": np.full(self.num_agents, self.most_health, np.int32),
+            "active": np.ones(self.num_agents, np.bool_),
+            "cells": cells,
+            "hits": np.zeros_like(cells),
+            "claims": np.zeros_like(cells),
+        }
+
+    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the state after ``actions`` (int, ``[num_agents]``), worked out in plain NumPy."""
+        return reference.step(self, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+        """Return the observations of ``state``, ``[num_agents, channels, width, width]``, in plain NumPy."""
+        return reference.observe(self, state)
+
+    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
+        """Return a picture of ``state``: both teams, the paler the less health, and where agents have fallen."""
+        from warpdrive.envs.battle.render import draw
+
+        return draw(self, state)
+
+
+def _tenths(name: str, value: Any, at_least: float = 0.0) -> int:
+    tenths = 10 * parameters.real(name, value, at_least=at_least, at_most=MOST_HEALTH)
+    if not math.isclose(tenths, round(tenths), rel_tol=1e-9):
+        raise DefinitionError(f"{name} is {value!r}, but it must be a multiple of 0.1.")
+    return round(tenths)
+
+
+def _cells_within(distance: float) -> list[tuple[int, int]]:
+    """Return the ways (x, y) to other cells at most so far away, row by row."""
+    reach = range(-int(distance), int(distance) + 1)
+    return [(x, y) for y in reach for x in reach if 0 < x * x + y * y <= distance * distance]
+
+
+def _walls(value: Any, map_size: int) -> list[tuple[int, int]]:
+    try:
+        cells = np.array(value).reshape(-1, 2) if len(value) else np.zeros((0, 2), np.int64)
+    except (TypeError, ValueError):
+        cells = np.zeros((1, 2))
+    if not np.issubdtype(cells.dtype, np.integer) or ((cells < 0) | (cells >= map_size)).any():
+        raise DefinitionError(f"walls is {value!r}, but it must be a list of cells (x, y) from 0 to {map_size - 1}.")
+    return [(int(x), int(y)) for x, y in cells]
