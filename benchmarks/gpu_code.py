@@ -40,6 +40,7 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
         "tag_continuous",
         {"num_taggers": 100, "num_runners": 2900, "use_full_observation": False, "num_other_agents_observed": 10},
     ),
+    "battle, 4000 agents": ("battle", {"agents_per_team": 2000, "map_size": 200, "random_starts": True}),
 }
 HEAD = [
     "| fused step | backend | for | registers | local bytes | spilled bytes | shared bytes | float64 | compile CPU s |",

@@ -17,8 +17,10 @@ from warpdrive.checks import check_environment_kernels
 from warpdrive.fused_step import FusedKernel
 from warpdrive.training.command_line import main
 
+SMALL_BATTLE: dict[str, object] = {"agents_per_team": 4, "map_size": 6, "random_starts": True, "view_range": 2}
 SMALL: dict[str, dict[str, object]] = {
     "acrobot": {},
+    "battle": SMALL_BATTLE,
     "cartpole": {},
     "continuous_mountain_car": {},
     "mountain_car": {},
@@ -98,6 +100,7 @@ def test_every_registered_environment_is_here():
     ("name", "config"),
     [
         *SMALL.items(),
+        ("battle", {"agents_per_team": 3, "map_size": 6, "spacing": 1, "gap": 0, "view_range": 1, "minimap": True}),
         *[(name, {**SMALL[name], "use_full_observation": False}) for name in ("tag_gridworld", "tag_continuous")],
     ],
 )

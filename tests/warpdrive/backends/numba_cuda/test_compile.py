@@ -21,6 +21,7 @@ CONFIGURATIONS = [
     ("tag_gridworld", {"use_full_observation": False}),
     ("tag_continuous", {"num_taggers": 10, "num_runners": 100, "use_full_observation": False}),
     ("tag_continuous", {"num_taggers": 100, "num_runners": 2900, "use_full_observation": False}),
+    ("battle", {"agents_per_team": 2000, "map_size": 200, "random_starts": True, "minimap": True}),
 ]
 
 

@@ -17,6 +17,7 @@ import warpdrive as wd
 from warpdrive.backends.cpu import CpuBackend
 from warpdrive.kernels.fusion import Fusion
 
+SHORT = {"episode_length": 9}
 ENVIRONMENTS = {
     "one agent, 32 replicas in a warp": ("cartpole", {}, 70),
     "5 agents, 6 replicas in a warp": ("tag_gridworld", {"num_taggers": 4, "grid_length": 5, "episode_length": 9}, 50),
@@ -26,6 +27,11 @@ ENVIRONMENTS = {
     "110 agents with atomic rewards": (
         "tag_continuous",
         {"num_taggers": 10, "num_runners": 100, "grid_length": 4.0, "use_full_observation": False, "episode_length": 9},
+        2,
+    ),
+    "1200 agents that draw their places until all have one": (
+        "battle",
+        {"agents_per_team": 600, "map_size": 50, "random_starts": True, "view_range": 1, "minimap": True, **SHORT},
         2,
     ),
 }

@@ -1,0 +1,255 @@
+"""The battle beside its reference in plain NumPy, and beside what is worked out by hand."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+
+from warpdrive.checks import check_environment_kernels
+from warpdrive.envs.battle import Battle
+from warpdrive.errors import DefinitionError
+
+LEFT, RIGHT, UP, DOWN = (-1, 0), (1, 0), (0, -1), (0, 1)
+STAY = 0
+
+
+def mover(env, way):
+    return next(a for a in range(1, env.num_moves + 1) if (env.action_x[a], env.action_y[a]) == way)
+
+
+def attacker(env, way):
+    return next(a for a in range(env.num_moves + 1, env.action_space.n) if (env.action_x[a], env.action_y[a]) == way)
+
+
+def put(replicas, places, health=None):
+    """Put agents on cells (x, y), or out of the battle where the place is None."""
+    ctx, env = replicas.wrapper.ctx, replicas.env
+    cells = env.bare_cells.copy()
+    for agent, place in enumerate(places):
+        left = env.most_health if health is None else health[agent]
+        ctx["active"][0, agent] = place is not None
+        ctx["health"][0, agent] = left if place else 0
+        if place:
+            ctx["loc_x"][0, agent], ctx["loc_y"][0, agent] = place
+            side = 1 if agent < env.agents_per_team else -1
+            cells[place[1] + env.margin, place[0] + env.margin] = side * left
+    ctx["cells"][0] = torch.from_numpy(cells)
+
+
+def fighting(env, rng, num_envs):
+    """Actions of which most are attacks, so that agents fall."""
+    shape = (num_envs, env.num_agents)
+    attacks = rng.integers(env.num_moves + 1, env.action_space.n, shape)
+    return np.where(rng.random(shape) < 0.7, attacks, rng.integers(env.action_space.n, size=shape)).astype(np.int32)
+
+
+CROWDED = {"agents_per_team": 12, "map_size": 10, "spacing": 1, "gap": 0, "damage": 8.0, "episode_length": 30}
+
+
+@pytest.mark.parametrize(
+    ("config", "steps"),
+    [
+        ({}, 6),
+        ({**CROWDED, "walls": [(4, 0), (0, 9)], "minimap": True, "recovery": 1.5, "view_range": 2}, 40),
+        (
+            {**CROWDED, "random_starts": True, "see_health": False, "view_range": 1, "attack_range": 3.2},
+            40,
+        ),
+        ({"agents_per_team": 2000, "map_size": 130, "view_range": 1, "random_starts": True}, 2),
+    ],
+    ids=["usual", "walls", "far_attacks", "4000_agents"],
+)
+def test_episodes_are_those_of_the_reference(replicas_of, config, steps):
+    env = Battle(**config)
+    replicas = replicas_of(env, 2 if env.num_agents < 1000 else 1)
+    rng = np.random.default_rng(0)
+    expected = [replicas.state(e) for e in range(replicas.num_envs)]
+    fallen = ended = 0
+    for _ in range(steps):
+        for outcome in replicas.step(fighting(env, rng, replicas.num_envs)):
+            e = outcome.env
+            reference = env.reference_step(expected[e], outcome.actions)
+            np.testing.assert_allclose(outcome.observations, reference["observations"], atol=1e-6)
+            np.testing.assert_allclose(outcome.rewards, reference["rewards"], atol=1e-5)
+            assert outcome.terminated == reference["terminated"]
+            fallen += int((outcome.before["active"] & (reference["health"] == 0)).sum())
+            ended += outcome.done
+            if not outcome.done:
+                for name in ("loc_x", "loc_y", "health", "active", "cells", "hits", "claims"):
+                    np.testing.assert_array_equal(outcome.after[name], reference[name], err_msg=name)
+            expected[e] = outcome.after if outcome.done else reference
+    if config.get("agents_per_team") == CROWDED["agents_per_team"]:
+        assert fallen > 10 and ended >= 2
+
+
+SMALL = {"agents_per_team": 3, "map_size": 9, "spacing": 1, "gap": 1, "view_range": 2}
+"""One size for all that is worked out by hand, so that it is compiled once."""
+
+
+def test_hits_add_up_and_one_of_the_attackers_is_paid_for_the_kill(replicas_of):
+    env = Battle(**SMALL)
+    replicas = replicas_of(env)
+    places = [(3, 4), (5, 4), (4, 3), (4, 4), (8, 8), (0, 0)]
+    put(replicas, places, [100, 100, 100, 60, 100, 50])
+    hit = [attacker(env, RIGHT), attacker(env, LEFT), attacker(env, DOWN), attacker(env, UP), STAY, STAY]
+    outcome = replicas.step([hit])[0]
+    assert outcome.after["health"].tolist() == [100, 100, 81, 0, 100, 51]  # 60 - 3 * 20; 100 - 20 + 1; 50 + 1
+    assert outcome.after["active"].tolist() == [True, True, True, False, True, True]
+    # step 1: the order is that of (member + 1) % 3, so agent 2 is before 0 and 1
+    struck = -0.005 - 0.1 + 0.2
+    expected = [struck, struck, struck + 5.0, struck - 0.1, -0.005, -0.005]  # who falls strikes at the same time
+    np.testing.assert_allclose(outcome.rewards, expected, atol=1e-6)
+    assert not outcome.observations[3].any()
+    again = replicas.step([hit])[0]  # into the void, now
+    np.testing.assert_allclose(again.rewards, [-0.105, -0.105, -0.105, 0, -0.005, -0.005], atol=1e-6)
+
+
+def test_friends_walls_and_what_is_off_the_map_are_not_hurt(replicas_of):
+    env = Battle(**SMALL, walls=[(1, 1)])
+    replicas = replicas_of(env)
+    put(replicas, [(0, 0), (0, 1), None, (8, 8), (8, 0), None])
+    actions = [attacker(env, DOWN), attacker(env, RIGHT), STAY, attacker(env, RIGHT), STAY, STAY]
+    outcome = replicas.step([actions])[0]
+    assert outcome.after["health"].tolist() == [100, 100, 0, 100, 100, 0]
+    np.testing.assert_allclose(outcome.rewards, [-0.105, -0.105, 0, -0.105, -0.005, 0], atol=1e-6)
+
+
+def test_one_of_those_who_want_a_cell_gets_it_and_each_team_in_turn(replicas_of):
+    env = Battle(**SMALL)
+    replicas = replicas_of(env)
+    winners = []
+    for _ in range(4):
+        put(replicas, [(1, 2), None, None, (3, 2), None, None])
+        actions = [mover(env, RIGHT), STAY, STAY, mover(env, LEFT), STAY, STAY]
+        after = replicas.step([actions])[0].after
+        red, blue = after["loc_x"][0], after["loc_x"][3]
+        assert (red, blue) in [(2, 3), (1, 2)]
+        winners.append("red" if red == 2 else "blue")
+    assert winners in (["red", "blue"] * 2, ["blue", "red"] * 2)
+
+
+def test_nobody_moves_off_the_map_into_walls_or_where_someone_was(replicas_of):
+    env = Battle(**SMALL, walls=[(2, 0)])
+    replicas = replicas_of(env)
+    put(replicas, [(0, 0), (1, 0), None, (7, 2), (8, 2), None])
+    there = [0, 1, 3, 4]
+
+    def places_after(*ways):
+        actions = np.zeros((1, 6), np.int32)
+        actions[0, there] = [mover(env, way) for way in ways]
+        after = replicas.step(actions)[0].after
+        return [(int(after["loc_x"][agent]), int(after["loc_y"][agent])) for agent in there]
+
+    assert places_after(UP, RIGHT, RIGHT, (2, 0)) == [(0, 0), (1, 0), (7, 2), (8, 2)]
+    assert places_after(DOWN, DOWN, RIGHT, DOWN) == [(0, 1), (1, 1), (7, 2), (8, 3)]
+
+
+def test_what_agents_see(replicas_of):
+    env = Battle(**SMALL, walls=[(1, 2)], minimap=True)
+    replicas = replicas_of(env)
+    put(replicas, [(1, 1), (2, 1), None, (3, 3), None, None], [100, 40, 0, 70, 0, 0])
+    red, _, fallen, blue, *_ = replicas.step([[STAY] * 6])[0].observations
+    walls = np.zeros((5, 5))
+    walls[0], walls[:, 0], walls[3, 2] = 1, 1, 1
+    np.testing.assert_array_equal(red[0], walls)
+    assert [tuple(i) for i in np.argwhere(red[1])] == [(2, 2), (2, 3)]
+    assert [tuple(i) for i in np.argwhere(red[2])] == [(4, 4)]
+    np.testing.assert_allclose(red[3][2, 2:4], [1.0, 0.41], atol=1e-6)
+    np.testing.assert_allclose(red[4][4, 4], 0.71, atol=1e-6)
+    assert [tuple(i) for i in np.argwhere(blue[2])] == [(0, 0), (0, 1)]
+    # the map in 5 x 5 squares: of x and y from 0 to 8, 1 lies in square 0, 2 and 3 lie in square 1
+    np.testing.assert_allclose([red[5][0, 0], red[5][0, 1], red[6][1, 1], blue[5][1, 1]], [1 / 3] * 4)
+    assert np.count_nonzero(red[5]) == 2 and np.count_nonzero(red[6]) == 1
+    np.testing.assert_allclose([red[7], red[8]], np.full((2, 5, 5), 0.125))
+    assert not fallen.any()
+
+
+@pytest.mark.parametrize("loser", [0, 3])
+def test_the_battle_ends_with_a_team(replicas_of, loser):
+    env = Battle(**SMALL)
+    replicas = replicas_of(env)
+    health = [100, 0, 0, 100, 0, 0]
+    health[loser] = 20
+    put(replicas, [(1, 1), None, None, (2, 1), None, None], health)
+    actions = [attacker(env, RIGHT), STAY, STAY, attacker(env, LEFT), STAY, STAY]
+    actions[loser] = STAY
+    outcome = replicas.step([actions])[0]
+    assert outcome.terminated and not outcome.truncated
+    np.testing.assert_allclose(outcome.rewards[[loser, 3 - loser]], [-0.105, 5.095], atol=1e-6)
+
+
+def test_random_starts_are_apart_and_anywhere(replicas_of):
+    """Each of 30 cells is where 800 draws of 4 agents fall 107 times on average; 50 would be 5.9 deviations off."""
+    env = Battle(agents_per_team=2, map_size=6, walls=[(x, 0) for x in range(6)], random_starts=True, view_range=1)
+    replicas = replicas_of(env, 800)
+    ctx = replicas.wrapper.ctx
+    cells = (ctx["loc_y"] * 6 + ctx["loc_x"]).cpu().numpy()
+    assert (np.sort(cells)[:, 1:] > np.sort(cells)[:, :-1]).all()
+    counts = np.bincount(cells.ravel(), minlength=36)
+    assert not counts[:6].any() and (counts[6:] > 50).all() and (counts[6:] < 170).all()
+    assert not ctx["claims"].any()
+    np.testing.assert_array_equal((ctx["cells"] == 100).sum((1, 2)).cpu(), 2)
+    np.testing.assert_array_equal((ctx["cells"] == -100).sum((1, 2)).cpu(), 2)
+
+
+def test_the_order_of_threads_does_not_matter():
+    """Kernels run access by access; where two touch one element, again in other orders of the threads."""
+    env = Battle(agents_per_team=6, map_size=7, random_starts=True, view_range=1, damage=5.0, minimap=True)
+    report = check_environment_kernels(env, steps=8)
+    assert report.clean and not report.notes, str(report)
+
+
+def test_blocks_mirror_each_other():
+    env = Battle()
+    x, y = env.start_x, env.start_y
+    assert (x[:81] + x[81:] == 44).all() and (y[:81] == y[81:]).all()
+    assert len(set(zip(x.tolist(), y.tolist(), strict=True))) == 162
+    assert x[:81].min() == 2 and x[:81].max() == 18 and y.min() == 14 and y.max() == 30
+    assert env.action_space.n == 21 and env.observation_space.shape == (5, 13, 13)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"agents_per_team": 0}, "agents_per_team is 0"),
+        ({"map_size": 30}, "map_size is 30, but two blocks of 81 agents .* need 40 cells"),
+        ({"random_starts": True, "map_size": 17}, "289 cells without walls.*at most 72 agents"),
+        ({"health": 0.0}, "health is 0.0"),
+        ({"damage": 0.25}, "damage is 0.25, but it must be a multiple of 0.1"),
+        ({"recovery": -0.1}, "recovery is -0.1"),
+        ({"move_range": 0.5}, "move_range is 0.5"),
+        ({"view_range": 0}, "view_range is 0"),
+        ({"walls": [(45, 0)]}, "walls is .* from 0 to 44"),
+        ({"walls": [(1,)]}, "walls is"),
+        ({"walls": [(18, 14)]}, r"walls has the cell \(18, 14\), but agent 0 starts there"),
+        ({"minimap": 1}, "minimap is 1"),
+    ],
+)
+def test_wrong_parameters_are_refused(config, message):
+    with pytest.raises(DefinitionError, match=message):
+        Battle(**config)
+
+
+def test_every_constant_is_a_documented_parameter():
+    for name in inspect.signature(Battle).parameters:
+        assert f"\n        {name}:" in (Battle.__doc__ or ""), name
+
+
+def test_pictures_show_both_teams_and_who_has_fallen():
+    env = Battle(agents_per_team=2, map_size=6, spacing=1, gap=0, walls=[(0, 0)])
+    state = env.initial_state(np.random.default_rng(0))
+
+    def colours(**changes):
+        figure = env.render({**state, "timestep": np.int32(3), **changes})
+        texts = {text.get_text() for text in figure.texts}
+        return texts, {tuple(c) for scatter in figure.axes[0].collections for c in scatter.get_facecolors().tolist()}
+
+    texts, full = colours()
+    assert "red 2, blue 2" in texts and "Step 3 of 1000" in texts
+    texts, hurt = colours(health=np.array([30, 100, 100, 100], np.int32))
+    assert len(hurt) == len(full) + 1
+    texts, _ = colours(active=np.array([True, False, True, True]))
+    assert "red 1, blue 2" in texts
