@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gymnasium import spaces
@@ -104,10 +104,13 @@ def _expected(details: ErrorDetails) -> str:
 def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     path = [str(part) for part in details["loc"]]
     kind, value = details["type"], details["input"]
-    if path[0] == "policy" and kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _algorithm_problem(path, value)
     if path[0] == "policy" and len(path) > 2:
         del path[2]  # pydantic puts the algorithm there, to say which member of the union it tried
+        if path[2:3] == ["model"] and path[3:4] and path[3] in sections.MODEL_CONFIGS:
+            del path[3]  # and here the type of the model
+    if path[0] == "policy" and kind in ("union_tag_invalid", "union_tag_not_found"):
+        field, known = ("type", sections.MODEL_CONFIGS) if path[2:] else ("algorithm", sections.POLICY_CONFIGS)
+        return _choice_problem([*path, field], value, known)
     key = ".".join(path)
     if kind == "extra_forbidden":
         return key, _unknown_key(path, raw)
@@ -124,18 +127,17 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     return key, f"found {_show(value)}, expected {_expected(details)}" + (f".{hint}" if hint else "")
 
 
-def _algorithm_problem(path: list[str], value: object) -> Problem:
-    known = list(sections.POLICY_CONFIGS)
-    found = value.get("algorithm") if isinstance(value, Mapping) else None
+def _choice_problem(path: list[str], value: object, known: Iterable[str]) -> Problem:
+    found = value.get(path[-1]) if isinstance(value, Mapping) else None
     text = "missing" if found is None else f"found {_show(found)}"
     hint = nearest(str(found), known)
-    return f"{path[0]}.{path[1]}.algorithm", f"{text}, expected one of {', '.join(known)}.{hint}"
+    return ".".join(path), f"{text}, expected one of {', '.join(known)}.{hint}"
 
 
 def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[sections.Section]:
     if path[0:1] == ["policy"] and len(path) >= 2:
         if path[2:] == ["model"]:
-            return sections.FullyConnectedConfig
+            return sections.MODEL_CONFIGS[raw["policy"][path[1]]["model"].get("type", "fully_connected")]
         return sections.POLICY_CONFIGS[raw["policy"][path[1]]["algorithm"]]
     section: type[sections.Section] = sections.RunConfig
     for part in path:
@@ -151,13 +153,15 @@ def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
     if len(path) == 3 and path[0] == "policy" and owners:
         algorithm = raw["policy"][path[1]]["algorithm"]
         return f"unknown key for the algorithm '{algorithm}' ('{key}' belongs to {', '.join(owners)})"
-    homes: dict[str, type[sections.Section]] = {
-        "trainer": sections.TrainerConfig,
-        "saving": sections.SavingConfig,
-        "model": sections.FullyConnectedConfig,
+    homes: dict[str, list[type[sections.Section]]] = {
+        "trainer": [sections.TrainerConfig],
+        "saving": [sections.SavingConfig],
+        "model": list(sections.MODEL_CONFIGS.values()),
     }
     belongs = "".join(
-        f" It belongs to the section '{name}'." for name, home in homes.items() if key in home.model_fields
+        f" It belongs to the section '{name}'."
+        for name, home in homes.items()
+        if section not in home and any(key in other.model_fields for other in home)
     )
     hint = belongs or nearest(key, section.model_fields)
     return f"unknown key, expected one of {', '.join(section.model_fields)}.{hint}"

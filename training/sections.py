@@ -10,9 +10,11 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PlainSerializer,
     PlainValidator,
+    Tag,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -179,6 +181,40 @@ class FullyConnectedConfig(Section):
     """Whether what the observation space bounds is scaled to [-1, 1] first."""
 
 
+class ConvolutionalConfig(Section):
+    """A stack of convolutions and a multi-layer perceptron for the policy, and others for the value."""
+
+    type: Literal["convolutional"]
+    filters: list[Count] = [16, 32]
+    """How many channels each convolution makes."""
+    kernel_size: Count = 3
+    stride: Count = 2
+    hidden: list[Count] = [64]
+    """The perceptron's hidden layers, after the convolutions."""
+    activation: Literal["tanh", "relu"] = "relu"
+    scale_observations: bool = False
+    """Whether what the observation space bounds is scaled to [-1, 1] first."""
+
+
+MODEL_CONFIGS: dict[str, type[Section]] = {
+    "fully_connected": FullyConnectedConfig,
+    "convolutional": ConvolutionalConfig,
+}
+
+
+def _model_type(value: Any) -> str:
+    """Return the type of a model's section, which may leave it out."""
+    if isinstance(value, dict):
+        return str(value.get("type", "fully_connected"))
+    return value.type if isinstance(value, ConvolutionalConfig) else "fully_connected"
+
+
+ModelConfig = Annotated[
+    Annotated[FullyConnectedConfig, Tag("fully_connected")] | Annotated[ConvolutionalConfig, Tag("convolutional")],
+    Discriminator(_model_type),
+]
+
+
 class LearningConfig(Section):
     """What all learning algorithms share."""
 
@@ -188,12 +224,12 @@ class LearningConfig(Section):
     to_train: bool = True
     lr: Positive = 3e-4
     gamma: Fraction = 0.99
-    model: FullyConnectedConfig = FullyConnectedConfig()
 
 
 class OnPolicyConfig(LearningConfig):
     """What the algorithms share that learn from each rollout once. Every coefficient may follow a schedule."""
 
+    model: ModelConfig = FullyConnectedConfig()
     lr: PositiveSchedule = 3e-4
     gamma: FractionSchedule = 0.99
     gae_lambda: FractionSchedule = 0.95
@@ -206,6 +242,7 @@ class OnPolicyConfig(LearningConfig):
 class OffPolicyConfig(LearningConfig):
     """What the algorithms share that learn from old experience, kept in a replay buffer."""
 
+    model: FullyConnectedConfig = FullyConnectedConfig()
     buffer_size: Count = 100_000
     """How many steps of single agents are kept."""
     learning_starts: Annotated[int, BeforeValidator(_whole_number), Field(ge=0)] = 1000

@@ -1,23 +1,30 @@
-"""The fully connected model."""
+"""The models."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from gymnasium import spaces
 
+from warpdrive.errors import DefinitionError
 from warpdrive.training.models import build_model
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.sections import FullyConnectedConfig, PPOConfig
+from warpdrive.training.sections import ConvolutionalConfig, FullyConnectedConfig, PPOConfig
 
 
 def box(*shape: int) -> spaces.Box:
     return spaces.Box(-np.inf, np.inf, shape, np.float32)
 
 
-def built(model: FullyConnectedConfig, observations: spaces.Space[Any], actions: spaces.Space[Any], seed: int) -> Any:
+def built(
+    model: FullyConnectedConfig | ConvolutionalConfig,
+    observations: spaces.Space[Any],
+    actions: spaces.Space[Any],
+    seed: int,
+) -> Any:
     return build_model(PPOConfig(algorithm="ppo", model=model), observations, actions, seed)
 
 
@@ -103,3 +110,59 @@ def test_bounded_observations_are_scaled_where_that_is_asked_for() -> None:
     for name in ("logits", "values"):
         torch.testing.assert_close(getattr(scaled, name)(seen), getattr(plain, name)(wanted))
     assert plain.state_dict().keys() == scaled.state_dict().keys()
+
+
+def convolutional(**settings: Any) -> ConvolutionalConfig:
+    return ConvolutionalConfig(type="convolutional", **settings)
+
+
+def test_images_go_through_convolutions_over_any_leading_axes() -> None:
+    model = built(convolutional(filters=[4, 6], hidden=[8]), box(3, 7, 9), spaces.Discrete(5), seed=0)
+    images = torch.rand(6, 2, 3, 7, 9)
+    logits, values = model(images)
+    assert logits.shape == (6, 2, 5) and values.shape == (6, 2)
+    torch.testing.assert_close(model.logits(images[4, 1]), logits[4, 1])
+    torch.testing.assert_close(model.values(images[4]), values[4])
+
+
+@pytest.mark.parametrize("settings", [{}, {"kernel_size": 2, "stride": 1}, {"kernel_size": 5, "stride": 3}])
+def test_convolutions_are_those_of_the_definition(settings: dict[str, int]) -> None:
+    """One filter and no hidden layer, worked out pixel by pixel in NumPy."""
+    model = built(convolutional(filters=[2], hidden=[], activation="tanh", **settings), box(3, 5, 4), box(1), seed=1)
+    size, stride = settings.get("kernel_size", 3), settings.get("stride", 2)
+    image = torch.rand(3, 5, 4)
+    padded = np.pad(image.numpy(), [(0, 0), (size // 2,) * 2, (size // 2,) * 2])
+    kernel = model.value[0].weight.detach().numpy()
+    rows, columns = ((n - size) // stride + 1 for n in padded.shape[1:])
+    seen = [
+        np.tanh((kernel[f] * padded[:, r * stride : r * stride + size, c * stride : c * stride + size]).sum())
+        for f in range(2)
+        for r in range(rows)
+        for c in range(columns)
+    ]
+    expected = np.dot(model.value[-1][0].weight.detach().numpy()[0], seen)
+    assert model.values(image).item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_convolutions_begin_orthogonal_and_the_policy_nearly_uniform() -> None:
+    model = built(convolutional(), box(5, 9, 9), spaces.Discrete(5), seed=0)
+    for stack in (model.policy, model.value):
+        for layer, gain in ((stack[0], 2**0.5), (stack[2], 2**0.5)):
+            weight = layer.weight.flatten(1)
+            torch.testing.assert_close(weight @ weight.T, gain**2 * torch.eye(len(weight)), atol=1e-5, rtol=0)
+    probabilities = torch.softmax(model.logits(torch.rand(100, 5, 9, 9)), -1)
+    assert (probabilities - 0.2).abs().max() < 0.02
+
+
+def test_convolutions_have_standard_deviations_and_scaled_images_too() -> None:
+    space = spaces.Box(0, 255, (1, 6, 6), np.uint8)
+    plain, scaled = (built(convolutional(scale_observations=scale), space, box(2), seed=0) for scale in (False, True))
+    images = torch.randint(0, 256, (7, 1, 6, 6), dtype=torch.uint8)
+    assert scaled.logits(images).shape == (7, 4) and (scaled.logits(images)[:, 2:] == 0).all()
+    torch.testing.assert_close(scaled.values(images), plain.values(images.float() / 127.5 - 1))
+
+
+def test_what_is_no_image_is_refused() -> None:
+    for space in (box(12), spaces.Discrete(4), spaces.Dict(image=box(1, 3, 3))):
+        with pytest.raises(DefinitionError, match="expected a Box of images"):
+            built(convolutional(), space, spaces.Discrete(2), seed=0)

@@ -10,9 +10,17 @@ from gymnasium import Space, spaces
 
 from warpdrive.training.models.action_values import ActionValues
 from warpdrive.training.models.base import Actor, ActorCritic
+from warpdrive.training.models.convolutional import Convolutional
 from warpdrive.training.models.distributions import Distribution, distribution_of
 from warpdrive.training.models.fully_connected import FullyConnected
-from warpdrive.training.sections import A2CConfig, DQNConfig, FullyConnectedConfig, LearningConfig, PPOConfig
+from warpdrive.training.sections import (
+    A2CConfig,
+    ConvolutionalConfig,
+    DQNConfig,
+    FullyConnectedConfig,
+    LearningConfig,
+    PPOConfig,
+)
 
 
 def _fully_connected(
@@ -28,8 +36,25 @@ def _fully_connected(
     )
 
 
-MODELS: dict[str, Callable[[FullyConnectedConfig, Space[Any], Distribution], ActorCritic]] = {
-    "fully_connected": _fully_connected
+def _convolutional(
+    config: ConvolutionalConfig, observation_space: Space[Any], distribution: Distribution
+) -> ActorCritic:
+    return Convolutional(
+        observation_space,
+        distribution.num_outputs,
+        config.filters,
+        config.kernel_size,
+        config.stride,
+        config.hidden,
+        config.activation,
+        distribution.num_log_stds,
+        config.scale_observations,
+    )
+
+
+MODELS: dict[str, Callable[[Any, Space[Any], Distribution], ActorCritic]] = {
+    "fully_connected": _fully_connected,
+    "convolutional": _convolutional,
 }
 
 

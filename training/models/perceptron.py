@@ -1,4 +1,4 @@
-"""What fully connected models are made of."""
+"""What models are made of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from torch import nn
 
-_ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
+ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 def perceptron(sizes: Sequence[int], activation: str, last_gain: float) -> nn.Sequential:
@@ -22,5 +22,5 @@ def perceptron(sizes: Sequence[int], activation: str, last_gain: float) -> nn.Se
         linear = nn.Linear(inputs, outputs)
         nn.init.orthogonal_(linear.weight, last_gain if is_last else 2**0.5)
         nn.init.zeros_(linear.bias)
-        layers += [linear] if is_last else [linear, _ACTIVATIONS[activation]()]
+        layers += [linear] if is_last else [linear, ACTIVATIONS[activation]()]
     return nn.Sequential(*layers)
