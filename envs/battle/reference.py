@@ -81,7 +81,7 @@ def _is_on_map(env: Battle, place: Place) -> bool:
 
 
 def _cells(env: Battle, state: dict[str, Any]) -> npt.NDArray[np.int32]:
-    cells = env.bare_cells.copy()
+    cells: npt.NDArray[np.int32] = env.bare_cells.copy()
     for agent in np.flatnonzero(state["active"]):
         sign = 1 if agent < env.agents_per_team else -1
         row, column = state["loc_y"][agent] + env.margin, state["loc_x"][agent] + env.margin
@@ -91,7 +91,8 @@ def _cells(env: Battle, state: dict[str, Any]) -> npt.NDArray[np.int32]:
 
 def observe(env: Battle, state: dict[str, Any]) -> npt.NDArray[np.float32]:
     """Return the observations of ``state``, ``[num_agents, channels, width, width]``."""
-    observations = np.zeros((env.num_agents, *env.observation_space.shape), np.float32)  # type: ignore[misc]
+    channels_seen = 3 + 2 * env.see_health + 4 * env.minimap
+    observations = np.zeros((env.num_agents, channels_seen, env.view_width, env.view_width), np.float32)
     x, y, active = state["loc_x"], state["loc_y"], state["active"]
     walls = np.zeros((env.map_size, env.map_size))
     walls[[cell[1] for cell in env.walls], [cell[0] for cell in env.walls]] = 1
