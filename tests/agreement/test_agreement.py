@@ -35,7 +35,7 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
         },
     ],
     "battle": [
-        {**SHORT, "agents_per_team": 4, "map_size": 6, "random_starts": True, "view_range": 2, "damage": 5.0},
+        {**SHORT, "agents_per_team": 4, "map_size": 6, "random_starts": True, "view_range": 1, "damage": 5.0},
         {**SHORT, "agents_per_team": 9, "map_size": 8, "spacing": 1, "gap": 0, "minimap": True, "damage": 5.0},
     ],
     "cartpole": [{**SHORT, "gravity": 12.0, "push_force": 25.0}],

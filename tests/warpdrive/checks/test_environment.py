@@ -17,7 +17,7 @@ from warpdrive.checks import check_environment_kernels
 from warpdrive.fused_step import FusedKernel
 from warpdrive.training.command_line import main
 
-SMALL_BATTLE: dict[str, object] = {"agents_per_team": 4, "map_size": 6, "random_starts": True, "view_range": 2}
+SMALL_BATTLE: dict[str, object] = {"agents_per_team": 3, "map_size": 5, "random_starts": True, "view_range": 1}
 SMALL: dict[str, dict[str, object]] = {
     "acrobot": {},
     "battle": SMALL_BATTLE,

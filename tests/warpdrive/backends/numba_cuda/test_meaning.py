@@ -29,9 +29,9 @@ ENVIRONMENTS = {
         {"num_taggers": 10, "num_runners": 100, "grid_length": 4.0, "use_full_observation": False, "episode_length": 9},
         2,
     ),
-    "1200 agents that draw their places until all have one": (
+    "1040 agents that draw their places until all have one": (
         "battle",
-        {"agents_per_team": 600, "map_size": 50, "random_starts": True, "view_range": 1, "minimap": True, **SHORT},
+        {"agents_per_team": 520, "map_size": 50, "random_starts": True, "view_range": 1, **SHORT},
         2,
     ),
 }
