@@ -82,11 +82,13 @@ WD_FUNCTION void wd_sample_multi_discrete(Logits logits, Actions actions, LogPro
 // logits[env, row] holds the means of all components, then the logarithms of their standard deviations. Where that is
 // infinite, as nothing has been said about the component, it is uniform in its part [low, high] of the Box, or standard
 // normal if that part is not finite. `sampled` gets what was drawn, whose log-probability is told, and `actions`, which
-// the environment sees, that clipped to the Box; both are rows of numbers.
-template <class Logits, class Actions, class Sampled, class LogProbability, class Greedy, class Rng, class Rows,
-          class ActionRows, class Low, class High>
+// the environment sees, that clipped to the Box; both are rows of numbers. With `squash` it sees the hyperbolic tangent of
+// what was drawn, stretched from [-1, 1] to the Box, whose log-probability is then told.
+template <class Logits, class Actions, class Sampled, class LogProbability, class Greedy, class Squash, class Rng,
+          class Rows, class ActionRows, class Low, class High>
 WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled sampled, LogProbability log_probability,
-                                    Greedy greedy, Rng rng, Rows rows, ActionRows action_rows, Low low, High high) {
+                                    Greedy greedy, Squash squash, Rng rng, Rows rows, ActionRows action_rows, Low low,
+                                    High high) {
     const float half_log_two_pi = 0.918938533f;
     const int env = wd_env(), agent = wd_agent(), row = rows(agent);
     if (row < 0) return;
@@ -109,6 +111,12 @@ WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled samp
         }
         const int place = action_rows(agent) * components + component;
         sampled(env, place) = value;
+        if (squash(0) && !knows_nothing) {
+            // log(1 - tanh(x)^2) without a difference of numbers that are nearly equal
+            const float size = fabsf(value);
+            total -= logf(0.5f * width) + 2.0f * (0.693147181f - size - log1pf(expf(-2.0f * size)));
+            value = fmaf(0.5f * width, tanhf(value) + 1.0f, low(component));
+        }
         actions(env, place) = fminf(fmaxf(value, low(component)), high(component));
     }
     log_probability(env, agent) = total;

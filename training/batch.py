@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from warpdrive.backends.interface import Backend
 from warpdrive.host_transfers import host_transfers_allowed
-from warpdrive.observations import Observations, mapped
+from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
 from warpdrive.training.advantages import AdvantageEstimator
-from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.sections import OnPolicyConfig
 
 _ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
+
+
+class Judge(Protocol):
+    """What estimates values."""
+
+    def values(self, observations: Observations) -> Tensor:
+        """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,13 @@ class Batch:
         return len(self.weight)
 
 
+class Discount(NamedTuple):
+    """What advantages depend on, see ``AdvantageEstimator``."""
+
+    gamma: float
+    gae_lambda: float
+
+
 class RolloutRows:
     """Makes the batch of each new rollout.
 
@@ -72,7 +85,12 @@ class RolloutRows:
     """
 
     def __init__(
-        self, tag: str, model: ActorCritic, backend: Backend, agent_ids: Tensor, config: Callable[[], OnPolicyConfig]
+        self,
+        tag: str,
+        model: Judge,
+        backend: Backend,
+        agent_ids: Tensor,
+        config: Callable[[], OnPolicyConfig | Discount],
     ) -> None:
         self.tag, self.model, self.backend, self.agent_ids, self.config = tag, model, backend, agent_ids, config
         self._estimator: tuple[Rollout, AdvantageEstimator] | None = None
@@ -100,8 +118,52 @@ class RolloutRows:
         return self._estimator[1]
 
 
+class WholeEpisodes:
+    """Makes the batch of each new rollout where nothing estimates values: advantages and returns are sums of rewards.
+
+    Steps whose episode does not end within the rollout have weight 0, as nobody knows what follows. Nothing follows a
+    time limit either.
+
+    Args:
+        tag: the policy tag.
+        backend: where returns are computed.
+        agent_ids: ``[agents of the tag]`` int32.
+        gamma: discount per step.
+    """
+
+    def __init__(self, tag: str, backend: Backend, agent_ids: Tensor, gamma: float) -> None:
+        self.tag = tag
+        self._rows = RolloutRows(tag, _NoValues(), backend, agent_ids, lambda: Discount(gamma, 1.0))
+
+    @torch.no_grad()
+    def of(self, rollout: Rollout) -> Batch:
+        """The rows of a full rollout."""
+        rows = self._rows.of(rollout)
+        ended = (rollout.terminated | rollout.truncated).unsqueeze(-1)
+        if rollout.still_active is not None:
+            ended = ended | ~rollout.of("still_active", self.tag)
+        ended = ended.expand(rollout.of("rewards", self.tag).shape)
+        ends_later = ended.flip(0).cumsum(0).flip(0) > 0
+        return replace(rows, weight=rows.weight * ends_later.flatten())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: every update has rows of its own."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing is to be put back."""
+
+
+class _NoValues:
+    """Estimates that everything is worth nothing."""
+
+    def values(self, observations: Observations) -> Tensor:
+        """One 0 for all."""
+        return next(tensors(observations)).new_zeros((), dtype=torch.float32)
+
+
 @torch.no_grad()
-def batch_of(rollout: Rollout, tag: str, model: ActorCritic, estimator: AdvantageEstimator) -> Batch:
+def batch_of(rollout: Rollout, tag: str, model: Judge, estimator: AdvantageEstimator) -> Batch:
     """Turn a full rollout into the rows that train the policy of ``tag``.
 
     Args:
@@ -132,7 +194,7 @@ def batch_of(rollout: Rollout, tag: str, model: ActorCritic, estimator: Advantag
     )
 
 
-def _estimate(model: ActorCritic, observations: Observations, values: Tensor) -> None:
+def _estimate(model: Judge, observations: Observations, values: Tensor) -> None:
     """Write the values of all observations, a part at a time."""
     for number, part in enumerate(values.flatten().split(_ROWS_AT_ONCE)):
         rows = slice(number * _ROWS_AT_ONCE, number * _ROWS_AT_ONCE + len(part))

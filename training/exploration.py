@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.observations import Observations
 from warpdrive.training.models.action_values import ActionValues
 from warpdrive.training.models.base import Actor
+from warpdrive.training.models.continuous import DeterministicActor
+from warpdrive.training.sections import GaussianNoiseConfig, OrnsteinUhlenbeckConfig
 
 
 class EpsilonGreedy(Actor):
@@ -57,3 +59,78 @@ def _mixed(epsilon: Tensor, anything: Tensor, values: Tensor) -> Tensor:
     """Logarithms of the probabilities of choices: ``anything`` with probability epsilon, else the best one."""
     best = torch.zeros_like(values).scatter_(-1, values.argmax(-1, keepdim=True), 1.0)
     return (epsilon * anything + (1.0 - epsilon) * best).log()
+
+
+class NoisyActor(Actor):
+    """Does what a policy would do, and noise.
+
+    Args:
+        model: the policy.
+        noise: see below.
+
+    Attributes:
+        at_random: a scalar on the device: whether agents act uniformly at random instead; to be changed in place.
+    """
+
+    at_random: Tensor
+
+    def __init__(self, model: DeterministicActor, noise: GaussianNoise | OrnsteinUhlenbeckNoise) -> None:
+        super().__init__()
+        self.model, self.noise = model, noise
+        self.register_buffer("at_random", torch.zeros((), dtype=torch.bool))
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``; without noise."""
+        return self.model.logits(observations)
+
+    def act(self, env: EnvWrapper, tag: str) -> None:
+        """See ``Actor``."""
+        means = self.model.logits(env.observations(tag)).chunk(2, dim=-1)[0]
+        means = self.noise.around(means, env, tag)
+        log_std = (self.noise.std * self.model.reach).log().expand_as(means)
+        env.logits(tag).copy_(
+            torch.cat(
+                [means.masked_fill(self.at_random, 0.0), log_std.masked_fill(self.at_random, torch.inf)], dim=-1
+            )  # what stands for uniformly random actions, see EnvWrapper.logits
+        )
+
+
+class GaussianNoise(nn.Module):
+    """Independent in each step.
+
+    Args:
+        config: of the noise.
+    """
+
+    def __init__(self, config: GaussianNoiseConfig) -> None:
+        super().__init__()
+        self.std = config.std
+
+    def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
+        """The means of what is drawn next, given those of the policy."""
+        return means
+
+
+class OrnsteinUhlenbeckNoise(nn.Module):
+    """Decays from step to step, and begins anew with each episode (Lillicrap et al. 2016, arXiv:1509.02971).
+
+    The new noise is ``(1 - decay) * noise + std * N(0, 1)``. The noise that there was is the difference between what
+    was drawn last and the policy's action then.
+
+    Args:
+        config: of the noise.
+        shape: ``[num_envs, agents of the tag, components]``.
+    """
+
+    before: Tensor
+
+    def __init__(self, config: OrnsteinUhlenbeckConfig, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        self.std, self.decay = config.std, config.decay
+        self.register_buffer("before", torch.zeros(shape))
+
+    def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
+        """The means of what is drawn next, given those of the policy."""
+        noise = env.actions(tag, drawn=True).view_as(means) - self.before
+        self.before.copy_(means)
+        return means + (1.0 - self.decay) * noise * (env.ctx["timestep"] > 0).view(-1, 1, 1)

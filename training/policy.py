@@ -26,6 +26,7 @@ class Policy:
         config: the policy's section of the run configuration, of a learning algorithm.
         observation_space: of one agent.
         action_space: of one agent.
+        num_envs: the replicas that it is trained in.
         backend: on whose device the model lives.
         seed: of the initial parameters and of the order in which experience is used.
     """
@@ -37,6 +38,7 @@ class Policy:
         config: PolicyConfig,
         observation_space: Space[Any],
         action_space: Space[Any],
+        num_envs: int,
         backend: Backend,
         seed: int,
     ) -> None:
@@ -44,7 +46,7 @@ class Policy:
         self.tag, self.config, self.env_steps = tag, config, 0
         device = backend.device
         self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)
-        task = Task(tag, self.agent_ids, observation_space, action_space, backend, seed)
+        task = Task(tag, self.agent_ids, observation_space, action_space, num_envs, backend, seed)
         self.algorithm, self.experience = build_algorithm(config, task)
         self.generator = torch.Generator(device).manual_seed(seed)
 

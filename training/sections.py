@@ -270,6 +270,72 @@ class DQNConfig(OffPolicyConfig):
     """Gradient steps between two moves of the target."""
 
 
+class OrnsteinUhlenbeckConfig(Section):
+    """Noise that goes on in one direction for a while; in units of half the range of an action."""
+
+    type: Literal["ornstein_uhlenbeck"]
+    std: NonNegative = 0.2
+    """Of what is added in each step."""
+    decay: Fraction = 0.15
+    """The part of the noise that is gone after a step."""
+
+
+class GaussianNoiseConfig(Section):
+    """Independent noise in each step; in units of half the range of an action."""
+
+    type: Literal["gaussian"] = "gaussian"
+    std: NonNegative = 0.1
+
+
+NoiseConfig = Annotated[GaussianNoiseConfig | OrnsteinUhlenbeckConfig, Field(discriminator="type")]
+
+
+class ContinuousConfig(OffPolicyConfig):
+    """What the algorithms share that learn the value of actions in a Box."""
+
+    actions = "bounded Box"
+    tau: Fraction = 0.005
+    """How far the targets move towards what they follow in each gradient step."""
+
+
+class DDPGConfig(ContinuousConfig):
+    """Deep deterministic policy gradient."""
+
+    algorithm: Literal["ddpg"]
+    noise: NoiseConfig = GaussianNoiseConfig()
+
+
+class TD3Config(ContinuousConfig):
+    """Twin delayed deep deterministic policy gradient."""
+
+    algorithm: Literal["td3"]
+    noise: NoiseConfig = GaussianNoiseConfig()
+    policy_delay: Count = 2
+    """Gradient steps of the critics for one of the policy and the targets."""
+    target_noise: NonNegative = 0.2
+    """Standard deviation of what is added to the target policy's actions, in units of half their range."""
+    target_noise_clip: NonNegative = 0.5
+
+
+class SACConfig(ContinuousConfig):
+    """Soft actor-critic, with a temperature that is learned."""
+
+    algorithm: Literal["sac"]
+    initial_temperature: Positive = 1.0
+    target_entropy: float | None = None
+    """In nats, of actions as numbers from -1 to 1; None: minus the number of an action's components."""
+
+
+class ReinforceConfig(LearningConfig):
+    """Policy gradient with the returns of whole episodes, one gradient step per rollout."""
+
+    algorithm: Literal["reinforce"]
+    entropy_coef: NonNegative = 0.0
+    max_grad_norm: Positive = 0.5
+    normalize_returns: bool = True
+    model: ModelConfig = FullyConnectedConfig()
+
+
 class A2CConfig(OnPolicyConfig):
     """Advantage actor-critic: one gradient step per rollout."""
 
@@ -291,12 +357,19 @@ class RandomConfig(Section):
     algorithm: Literal["random"]
 
 
-PolicyConfig = Annotated[A2CConfig | PPOConfig | DQNConfig | RandomConfig, Field(discriminator="algorithm")]
+PolicyConfig = Annotated[
+    ReinforceConfig | A2CConfig | PPOConfig | DQNConfig | DDPGConfig | TD3Config | SACConfig | RandomConfig,
+    Field(discriminator="algorithm"),
+]
 
 POLICY_CONFIGS: dict[str, type[Section]] = {
+    "reinforce": ReinforceConfig,
     "a2c": A2CConfig,
     "ppo": PPOConfig,
     "dqn": DQNConfig,
+    "ddpg": DDPGConfig,
+    "td3": TD3Config,
+    "sac": SACConfig,
     "random": RandomConfig,
 }
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from warpdrive.errors import ActionError, CheckpointError, nearest
 from warpdrive.observations import Observations, tensors
 from warpdrive.training.checkpoint import find_checkpoint, read_models
-from warpdrive.training.models import build_model
+from warpdrive.training.models import acting_distribution, build_model
 from warpdrive.training.models.base import Actor
-from warpdrive.training.models.distributions import distribution_of
+from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.sections import RandomConfig, RunConfig
 from warpdrive.training.space_description import space_of
 
@@ -30,6 +30,7 @@ class TrainedPolicy:
         model: makes of observations what actions are drawn from.
         observation_space: of one agent.
         action_space: of one agent.
+        distribution: of the actions, given what the model makes of observations.
         seed: of the actions that are sampled; None: others each time.
     """
 
@@ -39,12 +40,13 @@ class TrainedPolicy:
         model: Actor,
         observation_space: Space[Any],
         action_space: Space[Any],
+        distribution: Distribution,
         seed: int | None = None,
     ) -> None:
         assert action_space.shape is not None
         self.tag, self.model = tag, model.eval()
         self.observation_space, self.action_space = observation_space, action_space
-        self.distribution = distribution_of(action_space)
+        self.distribution = distribution
         self.device = next(model.parameters()).device
         self._generator = torch.Generator(self.device)
         if seed is None:
@@ -164,7 +166,8 @@ def load_policy(
     observation_space, action_space = (space_of(checkpoint.spaces[tag][kind]) for kind in ("observation", "action"))
     model = build_model(settings, observation_space, action_space, seed=0)
     model.load_state_dict(dict(checkpoint.models[tag]))
-    return TrainedPolicy(tag, model.to(device), observation_space, action_space, seed)
+    distribution = acting_distribution(settings, action_space)
+    return TrainedPolicy(tag, model.to(device), observation_space, action_space, distribution, seed)
 
 
 def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:

@@ -74,6 +74,7 @@ class Trainer:
                 settings,
                 env.observation_spaces[tag],
                 env.action_spaces[tag],
+                env.num_envs,
                 env.backend,
                 seed=self.config.trainer.seed + index,
             )

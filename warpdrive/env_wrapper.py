@@ -144,22 +144,33 @@ class EnvWrapper:
         choices = self.logits(tag).shape[-1]  # other tags may have more
         return of_agents(self.ctx["action_mask"], self._agents[tag], dim=1)[..., :choices]
 
-    def actions(self, tag: str) -> torch.Tensor:
-        """Return what the agents of a tag did last, as the environment got it: ``[num_envs, agents of the tag(, n)]``.
+    def actions(self, tag: str, drawn: bool = False) -> torch.Tensor:
+        """Return what the agents of a tag did last: ``[num_envs, agents of the tag(, n)]``.
 
-        It is an alias or a copy, as :meth:`observations`.
+        It is what the environment got or, for a Box, with ``drawn`` what was drawn in a sampled step; an alias or a
+        copy, as :meth:`observations`.
         """
-        done = self._nested(self._action_arrays, "")
-        return done[tag] if isinstance(done, dict) else of_agents(done, self._agents[tag], dim=1)
+        array = next(array for array in self._action_arrays if array.path in ((), (tag,)))
+        done = self.ctx[f"sampler.{array.name}" if drawn else array.name]
+        return done if array.path else of_agents(done, self._agents[tag], dim=1)
 
     def logits(self, tag: str) -> torch.Tensor:
         """Return where a policy puts its outputs before a sampled step: ``[num_envs, agents of the tag, n]``, float32.
 
         Discrete: the unnormalised log-probability of each choice. MultiDiscrete: those of all components side by side.
         Box: the means of all components, then the logarithms of their standard deviations. What is drawn may lie
-        outside of the Box: the rollout records it with its log-probability, the environment gets it clipped.
+        outside of the Box: the rollout records it with its log-probability, the environment gets it clipped (or
+        squashed, see :meth:`squash`).
         """
         return self.ctx[f"sampler.logits_{tag}"]
+
+    def squash(self, tag: str) -> torch.Tensor:
+        """Return whether what is drawn in a bounded Box is squashed into it instead of clipped: ``[1]`` int32.
+
+        It is 0 at first. Where it is 1, the environment gets the hyperbolic tangent of what is drawn, stretched from
+        [-1, 1] to the Box.
+        """
+        return self.ctx[f"sampler.squash_{tag}"]
 
     def act_at_random(self, tag: str) -> None:
         """Let the agents of a tag act uniformly at random, as at first, until somebody writes to :meth:`logits`.
@@ -167,6 +178,8 @@ class EnvWrapper:
         Components of a Box that are not bounded on both sides are standard normal (clipped to their bound).
         """
         make_uniform(self.logits(tag), self.action_spaces[tag])
+        if f"sampler.squash_{tag}" in self.ctx:
+            self.squash(tag).zero_()
 
     @property
     def greedy(self) -> bool:

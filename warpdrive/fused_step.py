@@ -179,6 +179,7 @@ def _sample_continuous(fused: FusedKernel, array: SpaceArray, tag: str) -> None:
         sampled=fused.rows(f"sampler.{array.name}"),
         low=f"constant.low_{array.name}",
         high=f"constant.high_{array.name}",
+        squash=f"sampler.squash_{tag}",
         **_sampler_arrays(array, tag, f"sampler.logits_{tag}"),
     )
 

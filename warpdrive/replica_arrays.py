@@ -175,6 +175,8 @@ def _put_sampler_arrays(
             shape = (context.num_envs, len(ids), array.num_logits)
             make_uniform(context.zeros(f"sampler.logits_{tag}", shape, torch.float32), array.space)
             context.put(f"constant.rows_{tag}", _rows(ids, num_agents))
+            if isinstance(array.space, spaces.Box):
+                context.zeros(f"sampler.squash_{tag}", (1,), torch.int32)
             if array.choices:
                 if "action_mask" in context:
                     context.zeros(f"sampler.masked_logits_{tag}", shape, torch.float32)

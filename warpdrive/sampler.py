@@ -11,7 +11,8 @@ import warpdrive.random as wd_random
 from warpdrive.kernels.kernel import device_function
 
 _LOWEST = np.float32(-3.4e38)
-_ZERO, _HALF = np.float32(0.0), np.float32(0.5)
+_ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
+_LOG_TWO = np.float32(math.log(2.0))
 _INFINITY = np.float32(np.inf)
 _HALF_LOG_TWO_PI = np.float32(0.5 * math.log(2.0 * math.pi))
 
@@ -90,14 +91,16 @@ def sample_multi_discrete(  # type: ignore[no-untyped-def]
 
 @device_function
 def sample_gaussian(  # type: ignore[no-untyped-def]
-    logits, actions, sampled, log_probability, greedy, rng, rows, action_rows, low, high
+    logits, actions, sampled, log_probability, greedy, squash, rng, rows, action_rows, low, high
 ):
     """Sample continuous actions, whose components are independent and normally distributed.
 
     ``logits[env, row]`` holds the means of all components, then the logarithms of their standard deviations. Where
     that is infinite, as nothing has been said about the component, it is uniform in its part ``[low, high]`` of the
     Box, or standard normal if that part is not finite. ``sampled`` gets what was drawn, whose log-probability is told,
-    and ``actions``, which the environment sees, that clipped to the Box.
+    and ``actions``, which the environment sees, that clipped to the Box. With ``squash`` it sees the hyperbolic tangent
+    of what was drawn, stretched from [-1, 1] to the Box, whose log-probability is then told (Haarnoja et al. 2018,
+    arXiv:1812.05905, appendix C).
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
@@ -119,5 +122,9 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
                 total -= _HALF * deviation * deviation + log_std + _HALF_LOG_TWO_PI
             place = action_rows[agent] * components + component
             sampled[env, place] = value
+            if squash[0] and not knows_nothing:
+                size = abs(value)  # log(1 - tanh(x)**2) without a difference of numbers that are nearly equal
+                total -= math.log(_HALF * width) + _TWO * (_LOG_TWO - size - math.log1p(math.exp(-_TWO * size)))
+                value = cuda.fma(_HALF * width, math.tanh(value) + _ONE, low[component])
             actions[env, place] = min(max(value, low[component]), high[component])
         log_probability[env, agent] = total

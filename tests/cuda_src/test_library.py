@@ -140,15 +140,17 @@ def test_sampling_several_components(run_both: RunBoth, greedy: bool) -> None:
     assert_same(expected, found, {"actions", "log_probability"})
 
 
+@pytest.mark.parametrize("squash", [0, 1], ids=["clipped", "squashed"])
 @pytest.mark.parametrize("greedy", [False, True], ids=["sampled", "greedy"])
-def test_sampling_continuous_actions(run_both: RunBoth, greedy: bool) -> None:
+def test_sampling_continuous_actions(run_both: RunBoth, greedy: bool, squash: int) -> None:
     generator = np.random.default_rng(2)
     arrays = {
         **sampling_arrays(generator, greedy),
         "logits": generator.normal(0, 1, (ENVS, 4, 6)).astype(np.float32),
         "actions": np.zeros((ENVS, AGENTS * 3), np.float32),
         "sampled": np.zeros((ENVS, AGENTS * 3), np.float32),
-        "low": np.array([-1.0, -np.inf, 0.5], np.float32),
+        "squash": np.array([squash], np.int32),
+        "low": np.array([-1.0, -3.0 if squash else -np.inf, 0.5], np.float32),
         "high": np.array([1.0, 2.0, 0.75], np.float32),
     }
     arrays["logits"][: ENVS // 2, :, 3:] = np.inf  # nothing has been said

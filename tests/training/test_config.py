@@ -95,7 +95,9 @@ def test_changing_the_algorithm_drops_settings_it_does_not_have(run_yaml: Path) 
 
 
 def test_algorithms_are_for_some_actions_only() -> None:
-    told = r"policy.agent.algorithm: found 'dqn', expected an algorithm for actions in Box\(.*\): a2c, ppo, .*random"
+    told = (
+        r"algorithm: found 'dqn', expected an algorithm for actions in Box\(.*\): reinforce, a2c, ppo, ddpg, td3, sac,"
+    )
     with pytest.raises(ConfigError, match=told):
         load_config("pendulum", ["policy.agent={algorithm: dqn}"])
 
@@ -149,10 +151,14 @@ MISTAKES = [
     ("policy.tagger.model={type: convolutional, stride: 0}", "policy.tagger.model.stride: found 0", "greater than"),
     ("policy.runner={algorithm: dqn, model: {type: convolutional}}", "policy.runner.model.type: found", "fully_conn"),
     ("policy.tagger.model.activaton=relu", "policy.tagger.model.activaton: unknown key", "'activation'"),
-    ("policy.runner.lr=1e-3", "policy.runner.lr: unknown key for the algorithm 'random'", "belongs to a2c, ppo"),
+    (
+        "policy.runner.lr=1e-3",
+        "policy.runner.lr: unknown key for the algorithm 'random'",
+        "belongs to reinforce, a2c, ppo",
+    ),
     ("policy.runner={algorithm: a2c, clip: 0.1}", "policy.runner.clip: unknown key for the algorithm 'a2c'", "ppo"),
     ("policy.tagger.algorithm=pppo", "policy.tagger.algorithm: found 'pppo'", "Did you mean 'ppo'?"),
-    ("policy.tagger={}", "policy.tagger.algorithm: missing", "one of a2c, ppo, "),
+    ("policy.tagger={}", "policy.tagger.algorithm: missing", "one of reinforce, a2c, ppo, "),
     ("policy.taggr={algorithm: ppo}", "policy.taggr: unknown policy tag", "'tagger', 'runner'. Did you mean 'tagger'?"),
     ("policy={tagger: {algorithm: ppo}}", "policy.runner: missing", "'tagger', 'runner'"),
     ("trainer.num_envs=true", "trainer.num_envs: found True (a boolean)", "expected an integer"),

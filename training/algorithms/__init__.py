@@ -13,13 +13,28 @@ from warpdrive.backends.interface import Backend
 from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.a2c import A2C
 from warpdrive.training.algorithms.base import Algorithm, Stateful
+from warpdrive.training.algorithms.ddpg import DDPG
 from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.algorithms.ppo import PPO
-from warpdrive.training.batch import RolloutRows
-from warpdrive.training.models import build_model
-from warpdrive.training.models.distributions import distribution_of
+from warpdrive.training.algorithms.reinforce import Reinforce
+from warpdrive.training.algorithms.sac import SAC, Temperature
+from warpdrive.training.algorithms.td3 import TD3
+from warpdrive.training.batch import RolloutRows, WholeEpisodes
+from warpdrive.training.exploration import GaussianNoise, NoisyActor, OrnsteinUhlenbeckNoise
+from warpdrive.training.models import acting_distribution, build_critic, build_model
 from warpdrive.training.replay_buffer import ReplayBuffer
-from warpdrive.training.sections import A2CConfig, DQNConfig, LearningConfig, PPOConfig
+from warpdrive.training.sections import (
+    A2CConfig,
+    DDPGConfig,
+    DQNConfig,
+    LearningConfig,
+    OffPolicyConfig,
+    OrnsteinUhlenbeckConfig,
+    PPOConfig,
+    ReinforceConfig,
+    SACConfig,
+    TD3Config,
+)
 
 
 class Source(Stateful, Protocol):
@@ -38,6 +53,7 @@ class Task:
         agent_ids: ``[agents of the tag]`` int32, on the device.
         observation_space: of one agent.
         action_space: of one agent.
+        num_envs: the replicas that are trained in.
         backend: on whose device models live.
         seed: of their initial parameters.
     """
@@ -46,6 +62,7 @@ class Task:
     agent_ids: Tensor
     observation_space: Space[Any]
     action_space: Space[Any]
+    num_envs: int
     backend: Backend
     seed: int
 
@@ -53,19 +70,41 @@ class Task:
 def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
     """The algorithm that ``config`` describes, with a new model, and what it learns from."""
     model = build_model(config, task.observation_space, task.action_space, task.seed).to(task.backend.device)
-    if isinstance(config, DQNConfig):
-        algorithm: Algorithm[Any] = DQN(config, model, _adam(model, config.lr))
+    if isinstance(config, OffPolicyConfig):
+        return _off_policy(config, task, model), ReplayBuffer(task.tag, config.buffer_size, task.backend.device)
+    distribution = acting_distribution(config, task.action_space)
+    optimizer = torch.optim.Adam(model.parameters(), eps=1e-5, fused=True)
+    if isinstance(config, ReinforceConfig):
+        source = WholeEpisodes(task.tag, task.backend, task.agent_ids, config.gamma)
+        return Reinforce(config, model, distribution, optimizer), source
+    if isinstance(config, PPOConfig):
+        algorithm: PPO | A2C = PPO(config, model, distribution, optimizer)
     else:
-        assert isinstance(config, A2CConfig | PPOConfig)
-        optimizer = torch.optim.Adam(model.parameters(), eps=1e-5, fused=True)
-        distribution = distribution_of(task.action_space)
-        if isinstance(config, PPOConfig):
-            on_policy: PPO | A2C = PPO(config, model, distribution, optimizer)
-        else:
-            on_policy = A2C(config, model, distribution, optimizer)
-        return on_policy, RolloutRows(task.tag, model, task.backend, task.agent_ids, lambda: on_policy.config)
-    return algorithm, ReplayBuffer(task.tag, config.buffer_size, task.backend.device)
+        assert isinstance(config, A2CConfig)
+        algorithm = A2C(config, model, distribution, optimizer)
+    return algorithm, RolloutRows(task.tag, model, task.backend, task.agent_ids, lambda: algorithm.config)
 
 
-def _adam(model: nn.Module, lr: float) -> torch.optim.Optimizer:
-    return torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+def _off_policy(config: OffPolicyConfig, task: Task, model: Any) -> Algorithm[ReplayBuffer]:
+    device = task.backend.device
+    if isinstance(config, DQNConfig):
+        return DQN(config, model, _adam(model, config))
+    critic = build_critic(config, task.observation_space, model.components, task.seed).to(device)
+    optimizers = _adam(model, config), _adam(critic, config)
+    if isinstance(config, SACConfig):
+        temperature = Temperature(config.initial_temperature).to(device)
+        return SAC(config, model, critic, temperature, *optimizers, _adam(temperature, config))
+    assert isinstance(config, DDPGConfig | TD3Config)
+    if isinstance(config.noise, OrnsteinUhlenbeckConfig):
+        shape = (task.num_envs, len(task.agent_ids), model.components)
+        noise: GaussianNoise | OrnsteinUhlenbeckNoise = OrnsteinUhlenbeckNoise(config.noise, shape)
+    else:
+        noise = GaussianNoise(config.noise)
+    actor = NoisyActor(model, noise).to(device)
+    if isinstance(config, TD3Config):
+        return TD3(config, model, critic, actor, *optimizers)
+    return DDPG(config, model, critic, actor, *optimizers)
+
+
+def _adam(module: nn.Module, config: OffPolicyConfig) -> torch.optim.Optimizer:
+    return torch.optim.Adam(module.parameters(), lr=config.lr, fused=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -44,6 +45,14 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
 def means(history: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Means of metrics over gradient steps, by name; of none there are none."""
     return {name: torch.stack([metrics[name] for metrics in history]).mean() for name in history[0]} if history else {}
+
+
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """Within the block, gradients go through ``module`` but not into its parameters."""
+    module.requires_grad_(False)
+    yield
+    module.requires_grad_(True)
 
 
 @torch.no_grad()

@@ -10,17 +10,25 @@ from gymnasium import Space, spaces
 
 from warpdrive.training.models.action_values import ActionValues
 from warpdrive.training.models.base import Actor, ActorCritic
+from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
 from warpdrive.training.models.convolutional import Convolutional
-from warpdrive.training.models.distributions import Distribution, distribution_of
+from warpdrive.training.models.distributions import Distribution, SquashedGaussian, distribution_of
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.sections import (
     A2CConfig,
     ConvolutionalConfig,
+    DDPGConfig,
     DQNConfig,
     FullyConnectedConfig,
     LearningConfig,
+    OffPolicyConfig,
     PPOConfig,
+    ReinforceConfig,
+    SACConfig,
+    TD3Config,
 )
+
+_CRITIC_SEED = 500_000_003  # added to the seed of the policy: its critic does not begin with the same numbers
 
 
 def _fully_connected(
@@ -58,8 +66,16 @@ MODELS: dict[str, Callable[[Any, Space[Any], Distribution], ActorCritic]] = {
 }
 
 
-def _actor_critic(config: A2CConfig | PPOConfig, observation_space: Space[Any], action_space: Space[Any]) -> Actor:
+def _actor_critic(
+    config: ReinforceConfig | A2CConfig | PPOConfig, observation_space: Space[Any], action_space: Space[Any]
+) -> Actor:
     return MODELS[config.model.type](config.model, observation_space, distribution_of(action_space))
+
+
+def _continuous(config: OffPolicyConfig, observation_space: Space[Any], action_space: Space[Any]) -> Actor:
+    assert isinstance(action_space, spaces.Box), "the configuration is checked for this"
+    kind, model = SquashedActor if isinstance(config, SACConfig) else DeterministicActor, config.model
+    return kind(observation_space, action_space, model.hidden, model.activation, model.scale_observations)
 
 
 def _action_values(config: DQNConfig, observation_space: Space[Any], action_space: Space[Any]) -> Actor:
@@ -73,8 +89,20 @@ def _action_values(config: DQNConfig, observation_space: Space[Any], action_spac
 _ACTORS: dict[type[LearningConfig], Callable[[Any, Space[Any], Space[Any]], Actor]] = {
     A2CConfig: _actor_critic,
     PPOConfig: _actor_critic,
+    ReinforceConfig: _actor_critic,
     DQNConfig: _action_values,
+    DDPGConfig: _continuous,
+    TD3Config: _continuous,
+    SACConfig: _continuous,
 }
+
+
+def acting_distribution(config: LearningConfig, action_space: Space[Any]) -> Distribution:
+    """The distribution of the actions of what ``build_model`` makes."""
+    if isinstance(config, SACConfig):
+        assert isinstance(action_space, spaces.Box)
+        return SquashedGaussian(action_space)
+    return distribution_of(action_space)
 
 
 def build_model(config: LearningConfig, observation_space: Space[Any], action_space: Space[Any], seed: int) -> Any:
@@ -85,3 +113,11 @@ def build_model(config: LearningConfig, observation_space: Space[Any], action_sp
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return _ACTORS[type(config)](config, observation_space, action_space)
+
+
+def build_critic(config: OffPolicyConfig, observation_space: Space[Any], components: int, seed: int) -> Critic:
+    """What judges the actions of a continuous policy, initialised likewise: two estimates, of DDPG one."""
+    model, count = config.model, 1 if isinstance(config, DDPGConfig) else 2
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed + _CRITIC_SEED)
+        return Critic(observation_space, components, model.hidden, model.activation, model.scale_observations, count)

@@ -113,6 +113,54 @@ class Gaussian(Distribution):
         return mean + log_std.exp() * noise
 
 
+class SquashedGaussian(Distribution):
+    """Independent normal components whose hyperbolic tangents are stretched to a bounded Box.
+
+    Their means, then the logarithms of their standard deviations (Haarnoja et al. 2018, arXiv:1812.05905, appendix C).
+
+    Args:
+        space: of the actions.
+    """
+
+    def __init__(self, space: spaces.Box) -> None:
+        self.num_outputs = 2 * math.prod(space.shape)
+        self.low, self.high = (torch.from_numpy(bound.reshape(-1)).float() for bound in (space.low, space.high))
+
+    def log_prob_and_entropy(
+        self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """See ``Distribution``. ``actions`` are those drawn, before the hyperbolic tangent.
+
+        The entropy, which has no closed form, is estimated by the actions: minus their log-probability.
+        """
+        mean, log_std = logits.chunk(2, dim=-1)
+        log_prob = log_prob_of_tanh(actions.reshape(mean.shape), mean, log_std)
+        log_prob = log_prob - (0.5 * (self.high - self.low)).log().sum().to(log_prob.device)
+        return log_prob, -log_prob
+
+    def mode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See ``Distribution``: the squashed means."""
+        return self._squashed(logits.chunk(2, dim=-1)[0])
+
+    def sample(self, logits: Tensor, generator: torch.Generator | None = None, mask: Tensor | None = None) -> Tensor:
+        """See ``Distribution``. Within the Box."""
+        mean, log_std = logits.chunk(2, dim=-1)
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+        return self._squashed(mean + log_std.exp() * noise)
+
+    def _squashed(self, drawn: Tensor) -> Tensor:
+        low, high = self.low.to(drawn.device), self.high.to(drawn.device)
+        return low + 0.5 * (high - low) * (drawn.tanh() + 1.0)
+
+
+def log_prob_of_tanh(drawn: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    """Log-density ``[...]`` of the hyperbolic tangents of normal components that were ``drawn [..., components]``."""
+    deviation = (drawn - mean) * torch.exp(-log_std)
+    size = drawn.abs()  # log(1 - tanh(x)**2) without a difference of numbers that are nearly equal
+    slope = 2.0 * (math.log(2.0) - size - torch.log1p(torch.exp(-2.0 * size)))
+    return -(0.5 * deviation.square() + log_std + _HALF_LOG_TWO_PI + slope).sum(-1)
+
+
 def _masked(logits: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return logits

@@ -1,0 +1,57 @@
+"""REINFORCE (Williams 1992, doi:10.1007/BF00992696): the returns of whole episodes say how good what was done was."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from warpdrive.training.algorithms.base import Algorithm, Stateful
+from warpdrive.training.algorithms.common import normalised, set_learning_rate
+from warpdrive.training.batch import Batch
+from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.distributions import Distribution
+from warpdrive.training.sections import ReinforceConfig
+
+
+class Reinforce(Algorithm[Batch]):
+    """Trains one model, whose value estimate is not used.
+
+    Args:
+        config: the policy's section of the run configuration.
+        model: what is trained.
+        distribution: of the actions, given what the model makes of an observation.
+        optimizer: holds the model's parameters.
+    """
+
+    model: ActorCritic
+
+    def __init__(
+        self, config: ReinforceConfig, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
+    ) -> None:
+        self.config, self.model, self.distribution, self.optimizer = config, model, distribution, optimizer
+        self.actor = model
+        set_learning_rate(optimizer, config.lr)
+
+    def parts(self) -> dict[str, Stateful]:
+        """See ``Algorithm``."""
+        return {"optimizer": self.optimizer}
+
+    def update(self, experience: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Take one gradient step on the whole batch. Returns scalars on the device; ``generator`` is not used."""
+        returns = normalised(experience.returns, experience) if self.config.normalize_returns else experience.returns
+        loss, metrics = self.loss(experience, returns)
+        self.optimizer.zero_grad()
+        loss.backward()
+        metrics["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        self.optimizer.step()
+        return metrics
+
+    def loss(self, batch: Batch, returns: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss to minimise, and its terms without gradient."""
+        logits = self.model.logits(batch.observations)
+        log_prob, entropy = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
+        policy_loss = -batch.mean(log_prob * returns)
+        mean_entropy = batch.mean(entropy)
+        loss = policy_loss - self.config.entropy_coef * mean_entropy
+        terms = {"policy_loss": policy_loss, "entropy": mean_entropy}
+        return loss, {name: term.detach() for name, term in terms.items()}

@@ -1,0 +1,149 @@
+"""Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905): a policy that is as random as it can afford to be, judged
+by two critics, of which the lower counts. How much randomness is worth, the temperature, is learned.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import torch
+from torch import Tensor, nn
+
+from warpdrive.observations import Observations
+from warpdrive.training.algorithms.base import Algorithm, Stateful
+from warpdrive.training.algorithms.common import follow, frozen, means
+from warpdrive.training.models.continuous import Critic, SquashedActor
+from warpdrive.training.models.distributions import log_prob_of_tanh
+from warpdrive.training.replay_buffer import ReplayBuffer, Transitions
+from warpdrive.training.sections import SACConfig
+
+
+class Temperature(nn.Module):
+    """What a nat of entropy is worth, as the logarithm of a positive number.
+
+    Args:
+        initial: the temperature at first.
+    """
+
+    def __init__(self, initial: float) -> None:
+        super().__init__()
+        self.logarithm = nn.Parameter(torch.tensor(math.log(initial)))
+
+    @property
+    def value(self) -> Tensor:
+        """The temperature, a positive scalar."""
+        return self.logarithm.exp()
+
+
+class SAC(Algorithm[ReplayBuffer]):
+    """Trains a policy, its critics and the temperature.
+
+    Args:
+        config: the policy's section of the run configuration.
+        model: the policy.
+        critics: two estimates of the value of an action.
+        temperature: of the policy.
+        policy_optimizer, critic_optimizer, temperature_optimizer: hold the parameters of these.
+    """
+
+    model: SquashedActor
+
+    def __init__(
+        self,
+        config: SACConfig,
+        model: SquashedActor,
+        critics: Critic,
+        temperature: Temperature,
+        policy_optimizer: torch.optim.Optimizer,
+        critic_optimizer: torch.optim.Optimizer,
+        temperature_optimizer: torch.optim.Optimizer,
+    ) -> None:
+        self.config, self.model, self.critics, self.temperature = config, model, critics, temperature
+        self.policy_optimizer, self.critic_optimizer = policy_optimizer, critic_optimizer
+        self.temperature_optimizer = temperature_optimizer
+        self.actor = model
+        self.target_critics = copy.deepcopy(critics).requires_grad_(False)
+        self.target_entropy = -model.components if config.target_entropy is None else config.target_entropy
+
+    def parts(self) -> dict[str, Stateful]:
+        """See ``Algorithm``."""
+        return {
+            "critics": self.critics,
+            "target_critics": self.target_critics,
+            "temperature": self.temperature,
+            "policy_optimizer": self.policy_optimizer,
+            "critic_optimizer": self.critic_optimizer,
+            "temperature_optimizer": self.temperature_optimizer,
+        }
+
+    def update(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
+        """Take gradient steps on transitions drawn with ``generator``, once there are enough.
+
+        Returns scalars on the device: means over the gradient steps.
+        """
+        if experience.env_steps < self.config.learning_starts:
+            return {}
+        return means([self._step(experience, generator) for _ in range(self.config.gradient_steps)])
+
+    def _step(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
+        batch = experience.sample(self.config.batch_size, generator)
+        next_noise, noise = torch.randn(
+            2, len(batch), self.model.components, generator=generator, device=batch.rewards.device
+        )
+        critic_loss, critic_terms = self.critic_loss(batch, next_noise)
+        self.critic_optimizer.zero_grad()
+        critic_loss.backward()
+        grad_norm = torch.nn.utils.clip_grad_norm_(self.critics.parameters(), self.config.max_grad_norm)
+        self.critic_optimizer.step()
+        with frozen(self.critics):
+            policy_loss, policy_terms = self.policy_loss(batch, noise)
+            self.policy_optimizer.zero_grad()
+            policy_loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        self.policy_optimizer.step()
+        self.temperature_optimizer.zero_grad()
+        self.temperature_loss(policy_terms["entropy"]).backward()
+        self.temperature_optimizer.step()
+        follow(self.target_critics, self.critics, self.config.tau)
+        temperature = self.temperature.value.detach()
+        return {**critic_terms, **policy_terms, "grad_norm": grad_norm, "temperature": temperature}
+
+    def critic_loss(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Sum over both critics of half the mean squared soft temporal difference (equations 5 and 6), and terms of it.
+
+        Args:
+            batch: transitions.
+            noise: ``[rows, components]``, standard normal: of the next actions.
+        """
+        with torch.no_grad():
+            next_actions, log_prob = self._drawn(batch.next_observations, noise)
+            later = (
+                self.target_critics(batch.next_observations, next_actions).amin(0) - self.temperature.value * log_prob
+            )
+            target = batch.rewards + self.config.gamma * later * ~batch.terminal
+        values = self.critics(batch.observations, self.model.done(batch.actions))
+        loss = 0.5 * batch.mean((values - target).square().sum(0))
+        return loss, {"value_loss": loss.detach(), "q_values": batch.mean(values.detach().mean(0))}
+
+    def policy_loss(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean of temperature * log-probability - value over actions that the policy draws (equation 9), and its terms.
+
+        Args:
+            batch: transitions.
+            noise: ``[rows, components]``, standard normal.
+        """
+        actions, log_prob = self._drawn(batch.observations, noise)
+        value = self.critics(batch.observations, actions).amin(0)
+        loss = batch.mean(self.temperature.value.detach() * log_prob - value)
+        return loss, {"policy_loss": loss.detach(), "entropy": -batch.mean(log_prob.detach())}
+
+    def temperature_loss(self, entropy: Tensor) -> Tensor:
+        """Falls with the temperature where the entropy is above its target, and rises below (equation 18)."""
+        return self.temperature.value * (entropy - self.target_entropy)
+
+    def _drawn(self, observations: Observations, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions from -1 to 1, ``[rows, components]``, and their log-probabilities ``[rows]``, both with gradient."""
+        mean, log_std = self.model.logits(observations).chunk(2, dim=-1)
+        drawn = mean + log_std.exp() * noise
+        return drawn.tanh(), log_prob_of_tanh(drawn, mean, log_std)

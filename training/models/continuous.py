@@ -1,0 +1,132 @@
+"""Models for actions in a bounded Box: a policy apart from what judges it. Actions are numbers from -1 to 1 to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gymnasium import Space, spaces
+from torch import Tensor, nn
+
+from warpdrive.observations import Observations
+from warpdrive.training.models.base import Actor
+from warpdrive.training.models.flatten import Flatten
+from warpdrive.training.models.perceptron import perceptron
+
+if TYPE_CHECKING:
+    from warpdrive.env_wrapper import EnvWrapper
+
+_NO_NOISE = -20.0  # a logarithm of a standard deviation that moves nothing
+_LEAST_LOG_STD, _MOST_LOG_STD = -20.0, 2.0  # as in the authors' code of soft actor-critic
+
+
+class DeterministicActor(Actor):
+    """One action for each observation.
+
+    Args:
+        observation_space: of one agent; observations are flattened.
+        action_space: bounded.
+        hidden: width of each hidden layer.
+        activation: ``"tanh"`` or ``"relu"``.
+        scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
+
+    Attributes:
+        components: the numbers in an action.
+        centre, reach: ``[components]``: an action in the Box is ``centre + reach * action``.
+    """
+
+    centre: Tensor
+    reach: Tensor
+
+    def __init__(
+        self,
+        observation_space: Space[Any],
+        action_space: spaces.Box,
+        hidden: Sequence[int],
+        activation: str,
+        scale_observations: bool = False,
+    ) -> None:
+        super().__init__()
+        low, high = (torch.from_numpy(bound.reshape(-1)).float() for bound in (action_space.low, action_space.high))
+        self.register_buffer("centre", 0.5 * (low + high), persistent=False)
+        self.register_buffer("reach", 0.5 * (high - low), persistent=False)
+        self.components = len(low)
+        self.flatten = Flatten(observation_space, scale_observations)
+        self.policy = perceptron([self.flatten.size, *hidden, self.components], activation, last_gain=0.01)
+
+    def forward(self, observations: Observations) -> Tensor:
+        """``[..., *observation_shape]`` of any dtype -> ``[..., components]`` float32, from -1 to 1."""
+        outputs: Tensor = self.policy(self.flatten(observations))
+        return outputs.tanh()
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``."""
+        means = self.centre + self.reach * self.forward(observations)
+        return torch.cat([means, torch.full_like(means, _NO_NOISE)], dim=-1)
+
+    def done(self, drawn: Tensor) -> Tensor:
+        """Actions from -1 to 1, ``[rows, components]``, as they reached the environment: drawn ones were clipped."""
+        return ((drawn.flatten(1) - self.centre) / self.reach).clamp(-1.0, 1.0)
+
+
+class SquashedActor(Actor):
+    """Normal components whose hyperbolic tangents are the action, see ``distributions.SquashedGaussian``.
+
+    Args: as of ``DeterministicActor``.
+    """
+
+    def __init__(
+        self,
+        observation_space: Space[Any],
+        action_space: spaces.Box,
+        hidden: Sequence[int],
+        activation: str,
+        scale_observations: bool = False,
+    ) -> None:
+        super().__init__()
+        self.components = math.prod(action_space.shape)
+        self.flatten = Flatten(observation_space, scale_observations)
+        self.policy = perceptron([self.flatten.size, *hidden, 2 * self.components], activation, last_gain=0.01)
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``."""
+        mean, log_std = self.policy(self.flatten(observations)).chunk(2, dim=-1)
+        return torch.cat([mean, log_std.clamp(_LEAST_LOG_STD, _MOST_LOG_STD)], dim=-1)
+
+    def act(self, env: EnvWrapper, tag: str) -> None:
+        """See ``Actor``."""
+        super().act(env, tag)
+        env.squash(tag).fill_(1)
+
+    def done(self, drawn: Tensor) -> Tensor:
+        """Actions from -1 to 1, ``[rows, components]``, as they reached the environment: drawn ones were squashed."""
+        return drawn.flatten(1).tanh()
+
+
+class Critic(nn.Module):
+    """A perceptron that estimates the value of an action, or several of them side by side.
+
+    Args: as of ``DeterministicActor``, and
+        count: how many estimates there are, each of a perceptron of its own.
+    """
+
+    def __init__(
+        self,
+        observation_space: Space[Any],
+        components: int,
+        hidden: Sequence[int],
+        activation: str,
+        scale_observations: bool = False,
+        count: int = 1,
+    ) -> None:
+        super().__init__()
+        self.flatten = Flatten(observation_space, scale_observations)
+        sizes = [self.flatten.size + components, *hidden, 1]
+        self.values = nn.ModuleList(perceptron(sizes, activation, last_gain=1.0) for _ in range(count))
+
+    def forward(self, observations: Observations, actions: Tensor) -> Tensor:
+        """``[rows, *observation_shape]``, actions from -1 to 1 ``[rows, components]`` -> ``[count, rows]`` float32."""
+        inputs = torch.cat([self.flatten(observations), actions], dim=-1)
+        return torch.stack([value(inputs).squeeze(-1) for value in self.values])
