@@ -88,12 +88,21 @@ def workloads(cores: int) -> list[Workload]:
         Workload("simple_spread", 1024, particles("simple_spread")),
         Workload("simple_tag", 1024, particles("simple_tag")),
         *tags,
+        Workload("battle", 64, {}),
     ]
 
 
 def ours(workload: Workload, cores: int, seconds: float) -> Measure:
-    """Return a measurement of recorded steps whose actions are sampled in the fused step, all equally probable."""
-    env, rollout = made(workload, cores)
+    """Return a measurement of ``env.step()``: random actions are drawn in the fused step."""
+    env = made(workload, cores)
+    env.step()  # compiles, for so many cores
+    return lambda: rate(env.step, workload.replicas, seconds)
+
+
+def recorded(workload: Workload, cores: int, seconds: float) -> Measure:
+    """Return a measurement of recorded steps whose actions are sampled from logits, as in training."""
+    env = made(workload, cores)
+    rollout = env.allocate_rollout(STEPS)
 
     def work() -> None:
         rollout.begin()
@@ -105,7 +114,8 @@ def ours(workload: Workload, cores: int, seconds: float) -> Measure:
 
 def given(workload: Workload, cores: int, seconds: float) -> Measure:
     """Return a measurement of ``env.step`` with random actions that were drawn before; nothing is recorded."""
-    env, rollout = made(workload, cores)
+    env = made(workload, cores)
+    rollout = env.allocate_rollout(STEPS)
     for _ in range(STEPS):
         env.step_rollout(rollout)
     turns = itertools.cycle(rollout.actions.clone())
@@ -113,18 +123,18 @@ def given(workload: Workload, cores: int, seconds: float) -> Measure:
     return lambda: rate(lambda: env.step(next(turns)), workload.replicas, seconds)
 
 
-def made(workload: Workload, cores: int) -> tuple[wd.EnvWrapper, wd.Rollout]:
-    """Return the replicas of a workload, on so many cores, and room for a rollout."""
+def made(workload: Workload, cores: int) -> wd.EnvWrapper:
+    """Return the replicas of a workload, on so many cores."""
     workers.set_num_threads(cores)
     config = dict(workload.config)
-    env = wd.EnvWrapper(env_name=workload.name, env_config=config, num_envs=workload.replicas, env_backend="cpu")
-    return env, env.allocate_rollout(STEPS)
+    return wd.EnvWrapper(env_name=workload.name, env_config=config, num_envs=workload.replicas, env_backend="cpu")
 
 
 def measured(workload: Workload, cores: Sequence[int], seconds: float, rounds: int) -> Result:
     """Measure a workload in turns with all others that are installed."""
     candidates: dict[Any, Callable[[], float]] = {n: ours(workload, n, seconds) for n in cores}
     candidates["WarpDrive, actions given"] = given(workload, cores[0], seconds)
+    candidates["WarpDrive, from logits, recorded"] = recorded(workload, cores[0], seconds)
     missing = {}
     for name, make in workload.peers.items():
         try:

@@ -121,3 +121,59 @@ WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled samp
     }
     log_probability(env, agent) = total;
 }
+
+// Draw each agent's action, all equally probable; of `logits` only their number is looked at.
+template <class Actions, class Logits, class Rng>
+WD_FUNCTION void wd_draw_discrete(Actions actions, Logits logits, Rng rng) {
+    const int env = wd_env(), agent = wd_agent();
+    actions(env, agent) = wd_integer(rng, env, agent, static_cast<int>(logits.extent(2)));
+}
+
+// Draw the components of the actions of all agents that `action_rows` gives a row: all equally probable.
+template <class Actions, class Rng, class ActionRows, class NumChoices>
+WD_FUNCTION void wd_draw_multi_discrete(Actions actions, Rng rng, ActionRows action_rows, NumChoices num_choices) {
+    const int env = wd_env(), agent = wd_agent(), row = action_rows(agent);
+    if (row < 0) return;
+    const int components = static_cast<int>(num_choices.extent(0));
+    for (int component = 0; component < components; ++component) {
+        actions(env, row * components + component) = wd_integer(rng, env, agent, num_choices(component));
+    }
+}
+
+// Draw the same among those that `action_mask` [num_envs, num_agents, choices] allows; among all if it allows none.
+template <class Actions, class Rng, class ActionRows, class NumChoices, class ActionMask>
+WD_FUNCTION void wd_draw_allowed(Actions actions, Rng rng, ActionRows action_rows, NumChoices num_choices,
+                                 ActionMask action_mask) {
+    const int env = wd_env(), agent = wd_agent(), row = action_rows(agent);
+    if (row < 0) return;
+    const int components = static_cast<int>(num_choices.extent(0));
+    int first = 0;
+    for (int component = 0; component < components; ++component) {
+        const int count = num_choices(component);
+        int allowed = 0;
+        for (int choice = 0; choice < count; ++choice) allowed += action_mask(env, agent, first + choice) ? 1 : 0;
+        int left = wd_integer(rng, env, agent, allowed > 0 ? allowed : count);
+        int chosen = left;
+        for (int choice = 0; choice < count; ++choice) {
+            if (!action_mask(env, agent, first + choice)) continue;
+            if (left == 0) chosen = choice;
+            --left;
+        }
+        actions(env, row * components + component) = chosen;
+        first += count;
+    }
+}
+
+// Draw the components of actions in [low, high] uniformly; where that is not finite, normally, and clip them.
+template <class Actions, class Rng, class ActionRows, class Low, class High>
+WD_FUNCTION void wd_draw_continuous(Actions actions, Rng rng, ActionRows action_rows, Low low, High high) {
+    const int env = wd_env(), agent = wd_agent(), row = action_rows(agent);
+    if (row < 0) return;
+    const int components = static_cast<int>(low.extent(0));
+    for (int component = 0; component < components; ++component) {
+        const float width = high(component) - low(component);
+        const float value = width < wd_infinity ? fmaf(wd_uniform(rng, env, agent), width, low(component))
+                                                : wd_normal(rng, env, agent);
+        actions(env, row * components + component) = fminf(fmaxf(value, low(component)), high(component));
+    }
+}

@@ -86,7 +86,7 @@ class EnvWrapper:
         functions = kernel_functions(self.env, self.backend.language)
         self._binding = make_replica_arrays(self.env, functions, self.ctx, seed, first_env, reset_pool_size)
         self._launch_reset = fuse_reset(self.env, self._binding).bind(self.backend, self.num_agents)
-        self._launch_step: dict[bool, Callable[[], None]] = {}  # by whether it resets what has ended
+        self._launch_step: dict[tuple[bool, bool], Callable[[], None]] = {}  # by whether it draws actions, and resets
         self.reset()
 
     def reset(self) -> Any:
@@ -96,12 +96,14 @@ class EnvWrapper:
         self._launch_reset()
         return self._observations()
 
-    def step(self, actions: Any) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+    def step(self, actions: Any = None) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Advance every replica by one step.
 
         Args:
             actions: ``[num_envs, num_agents]`` for Discrete, ``[num_envs, num_agents, n]`` for MultiDiscrete (integers)
                 and Box (float32); a tensor or an array, or a dict of them by tag where tags have spaces of their own.
+                None: every agent acts at random, drawn in the same launch: uniformly among what it may do, normally
+                where its Box has no bounds. :meth:`actions` tells what was drawn.
 
         Returns:
             Observations ``[num_envs, num_agents, *shape]`` (a dict of them by tag where tags have spaces of their own,
@@ -339,14 +341,16 @@ class EnvWrapper:
         self.ctx.close()
 
     def _step(self, actions: Any, auto_reset: bool) -> None:
-        """Advance every replica by one step with the caller's actions."""
-        given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
-        for array in self._action_arrays:
-            self.ctx[array.name].copy_(given[array.name])
-        if auto_reset not in self._launch_step:
-            fused = fuse_step(self.env, self._binding, sampled=False, auto_reset=auto_reset)
-            self._launch_step[auto_reset] = fused.bind(self.backend, self.num_agents)
-        self._launch_step[auto_reset]()
+        """Advance every replica by one step with the caller's actions, or random ones for None."""
+        if actions is not None:
+            given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
+            for array in self._action_arrays:
+                self.ctx[array.name].copy_(given[array.name])
+        kind = (actions is None, auto_reset)
+        if kind not in self._launch_step:
+            fused = fuse_step(self.env, self._binding, drawn=actions is None, auto_reset=auto_reset)
+            self._launch_step[kind] = fused.bind(self.backend, self.num_agents)
+        self._launch_step[kind]()
 
     def _observations(self) -> Any:
         return self._nested(self._observation_arrays, "")

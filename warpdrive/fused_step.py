@@ -79,15 +79,20 @@ class FusedKernel:
         return parameter
 
 
-def fuse_step(environment: Environment, binding: Binding, *, sampled: bool, auto_reset: bool) -> FusedKernel:
+def fuse_step(
+    environment: Environment, binding: Binding, *, sampled: bool = False, drawn: bool = False, auto_reset: bool
+) -> FusedKernel:
     """Write the kernel of one step.
 
     With ``sampled``, actions are sampled from the policies' outputs and the step is recorded into the arrays
-    ``rollout.*``; else actions are the caller's.
+    ``rollout.*``; with ``drawn``, they are uniformly random; else they are the caller's.
     """
     context = binding.context
     fused = FusedKernel(f"{environment.name}_step", context)
     observations = observation_arrays(environment)
+    if drawn:
+        for array in action_arrays(environment):
+            _draw(fused, environment, array)
     if sampled:
         _sample(fused, environment)
         for name in ("active", "action_mask"):
@@ -97,8 +102,8 @@ def fuse_step(environment: Environment, binding: Binding, *, sampled: bool, auto
     fused.barrier()
     if sampled:
         for array in action_arrays(environment):
-            drawn = array.name if array.choices else f"sampler.{array.name}"
-            _record(fused, recorder.record_row, drawn, array.name)
+            acted = array.name if array.choices else f"sampler.{array.name}"
+            _record(fused, recorder.record_row, acted, array.name)
     fused.call_user(binding.functions.step, binding)
     fused.call_user(binding.functions.observe, binding)
     fused.call(episode_log.end_step, episode_length="constant.episode_length")
@@ -142,6 +147,25 @@ def fuse_reset(environment: Environment, binding: Binding) -> FusedKernel:
     fused.barrier()
     _restart(fused, binding)
     return fused
+
+
+def _draw(fused: FusedKernel, environment: Environment, array: SpaceArray) -> None:
+    rows, rng = f"constant.rows_of_{array.name}", "sampler.rng"
+    tag = next(tag for tag, agents in environment.policy_tags.items() if set(agents) <= set(array.agents))
+    choices = f"constant.num_choices_{tag}"  # the same for all tags that share the array
+    if not array.choices:
+        low, high = f"constant.low_{array.name}", f"constant.high_{array.name}"
+        fused.call(
+            sampler.draw_continuous, actions=fused.rows(array.name), rng=rng, action_rows=rows, low=low, high=high
+        )
+    elif "action_mask" in fused.context:
+        actions = fused.rows(array.name)
+        fused.call(sampler.draw_allowed, actions=actions, rng=rng, action_rows=rows, num_choices=choices)
+    elif len(array.shape) > 1 or array.path:
+        actions = fused.rows(array.name)
+        fused.call(sampler.draw_multi_discrete, actions=actions, rng=rng, action_rows=rows, num_choices=choices)
+    else:
+        fused.call(sampler.draw_discrete, actions=array.name, logits=f"sampler.logits_{tag}", rng=rng)
 
 
 def _sample(fused: FusedKernel, environment: Environment) -> None:

@@ -128,3 +128,63 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
                 value = cuda.fma(_HALF * width, math.tanh(value) + _ONE, low[component])
             actions[env, place] = min(max(value, low[component]), high[component])
         log_probability[env, agent] = total
+
+
+@device_function
+def draw_discrete(actions, logits, rng):  # type: ignore[no-untyped-def]
+    """Draw each agent's action, all equally probable; of ``logits`` only their number is looked at.
+
+    What :func:`draw_multi_discrete` reads of other arrays would keep a CPU from doing several replicas at a time.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    actions[env, agent] = wd_random.integer(rng, env, agent, logits.shape[2])
+
+
+@device_function
+def draw_multi_discrete(actions, rng, action_rows, num_choices):  # type: ignore[no-untyped-def]
+    """Draw the components of the actions of all agents that ``action_rows`` gives a row: all equally probable."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    row = action_rows[agent]
+    if row >= 0:
+        for component in range(num_choices.shape[0]):
+            place = row * num_choices.shape[0] + component
+            actions[env, place] = wd_random.integer(rng, env, agent, num_choices[component])
+
+
+@device_function
+def draw_allowed(actions, rng, action_rows, num_choices, action_mask):  # type: ignore[no-untyped-def]
+    """Draw the same among what ``action_mask [num_envs, num_agents, choices]`` allows; among all if that is nothing."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    row = action_rows[agent]
+    if row >= 0:
+        first = 0
+        for component in range(num_choices.shape[0]):
+            count = num_choices[component]
+            allowed = 0
+            for choice in range(count):
+                if action_mask[env, agent, first + choice]:
+                    allowed += 1
+            left = wd_random.integer(rng, env, agent, allowed if allowed > 0 else count)
+            chosen = left
+            for choice in range(count):
+                if action_mask[env, agent, first + choice]:
+                    if left == 0:
+                        chosen = choice
+                    left -= 1
+            actions[env, row * num_choices.shape[0] + component] = chosen
+            first += count
+
+
+@device_function
+def draw_continuous(actions, rng, action_rows, low, high):  # type: ignore[no-untyped-def]
+    """Draw the components of actions uniformly in ``[low, high]``; where that is not finite, normally, and clipped."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    row = action_rows[agent]
+    if row >= 0:
+        for component in range(low.shape[0]):
+            width = high[component] - low[component]
+            if width < _INFINITY:
+                value = cuda.fma(wd_random.uniform(rng, env, agent), width, low[component])
+            else:
+                value = wd_random.normal(rng, env, agent)
+            actions[env, row * low.shape[0] + component] = min(max(value, low[component]), high[component])

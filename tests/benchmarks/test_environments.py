@@ -58,6 +58,7 @@ def test_a_measurement_goes_on_without_those_who_cannot_be_measured() -> None:
     known = {"known": lambda replicas, seconds: lambda: next(figures)}
     found = measured(Workload("cartpole", 8, {"a": missing, "b": broken, **known}), [1], 0.01, rounds=3)
     assert found.ours[1] > 0 and found.others.pop("WarpDrive, actions given") > 0
+    assert found.others.pop("WarpDrive, from logits, recorded") > 0
     assert found.others == {"known": 3.0}  # the first round is not counted
     assert found.missing == {"a": "not installed (No module named 'x')", "b": "OSError: no licence"}
 

@@ -140,6 +140,40 @@ def test_sampling_several_components(run_both: RunBoth, greedy: bool) -> None:
     assert_same(expected, found, {"actions", "log_probability"})
 
 
+def test_drawing_among_what_there_is(run_both: RunBoth) -> None:
+    generator = np.random.default_rng(3)
+    arrays = {
+        "rng": random.initial_rng(17, 3, ENVS, AGENTS, random.SAMPLER_FIRST_DRAW),
+        "action_rows": np.array([-1, 2, 0, -1, 1, 3], np.int32),
+        "logits": np.zeros((ENVS, 4, 7), np.float32),
+        "num_choices": np.array([3, 5, 1], np.int32),
+        "low": np.array([-1.0, -np.inf, 0.5], np.float32),
+        "high": np.array([1.0, 2.0, 0.75], np.float32),
+        "action_mask": generator.random((ENVS, AGENTS, 9)) < 0.5,
+        "one": np.full((ENVS, AGENTS), -1, np.int32),
+        "several": np.full((ENVS, 4 * 3), -1, np.int32),
+        "allowed": np.full((ENVS, 4 * 3), -1, np.int32),
+        "continuous": np.zeros((ENVS, 4 * 3), np.float32),
+    }
+    arrays["action_mask"][:9] = False  # nothing is allowed: anything is drawn
+    calls = [
+        called(sampler.draw_discrete, actions="one"),
+        called(sampler.draw_multi_discrete, actions="several"),
+        called(sampler.draw_allowed, actions="allowed"),
+        called(sampler.draw_continuous, actions="continuous"),
+    ]
+    expected, found = run_both(calls, arrays, times=3)
+    assert_same(expected, found, {"one", "several", "allowed", "continuous"})
+    assert found["one"].min() == 0 and found["one"].max() == 6
+    allowed = found["allowed"].reshape(ENVS, 4, 3)
+    assert (allowed >= 0).all() and (allowed < arrays["num_choices"]).all()
+    for row, agent in enumerate([2, 4, 1, 5]):
+        for component, first in enumerate((0, 3, 8)):
+            mask = arrays["action_mask"][:, agent, first : first + arrays["num_choices"][component]]
+            chosen = np.take_along_axis(mask, allowed[:, row, component, None], axis=1)[:, 0]
+            assert (chosen == mask.any(axis=1)).all()
+
+
 @pytest.mark.parametrize("squash", [0, 1], ids=["clipped", "squashed"])
 @pytest.mark.parametrize("greedy", [False, True], ids=["sampled", "greedy"])
 def test_sampling_continuous_actions(run_both: RunBoth, greedy: bool, squash: int) -> None:

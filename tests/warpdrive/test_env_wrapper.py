@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,24 @@ def test_steps_agree_with_a_reference(walkers: Callable[..., Any], random_action
             seen["terminated"] += expected["terminated"]
             seen["truncated"] += expected["truncated"]
     assert min(seen.values()) > 20
+
+
+def test_steps_without_actions_are_steps_with_random_ones(walkers: Callable[..., Any], backend: str) -> None:
+    env, given, part = (
+        EnvWrapper(walkers(), num_envs, backend, seed=3, first_env=first)
+        for num_envs, first in ((4000, 0), (4000, 0), (50, 1000))
+    )
+    counts = np.zeros((3, 3))
+    for _ in range(7):
+        observations, rewards, terminated, truncated, _ = env.step()
+        same = given.step(env.ctx["actions"].clone())
+        assert all(map(torch.equal, (observations, rewards, terminated, truncated), same))
+        part.step()
+        assert torch.equal(env.ctx["actions"][1000:1050], part.ctx["actions"])  # a replica's own stream
+        for agent in range(3):
+            counts[agent] += np.bincount(env.ctx["actions"][:, agent].cpu().numpy(), minlength=3)
+    # 5 standard deviations of 28,000 draws: exceeded by chance with probability below 9 * 6e-7
+    np.testing.assert_allclose(counts, 28_000 / 3, atol=5 * np.sqrt(28_000 * 2 / 9))
 
 
 def test_without_auto_reset_an_episode_goes_on(walkers: Callable[..., Any], backend: str) -> None:
@@ -263,6 +282,13 @@ def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
         env.step({"pusher": actions["pusher"], "turnr": actions["turner"]})
     with pytest.raises(ActionError, match="actions_turner has the value 2 in component 1, expected 0 to 1"):
         env.step(actions | {"turner": np.full((2, 1, 2), 2, np.int32)})
+    drawn = {"pusher": set(), "turner": set()}
+    for _ in range(200):  # a pair is missed with probability below 22 * (15/16)**400, 2e-10
+        env.step()
+        drawn["pusher"] |= {tuple(pair) for pair in env.actions("pusher").tolist()}
+        drawn["turner"] |= {tuple(pair) for (pair,) in env.actions("turner").tolist()}
+    assert drawn["pusher"] == set(itertools.product(range(4), range(4)))
+    assert drawn["turner"] == set(itertools.product(range(3), range(2)))
     rollout = env.allocate_rollout(4)
     for _ in range(4):
         env.step_rollout(rollout)

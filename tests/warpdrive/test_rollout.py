@@ -202,6 +202,16 @@ def test_masks_of_each_step_apply_to_that_step(backend: str) -> None:
     assert (env.logits("all") == 0).all()  # what the policy wrote is left alone
 
 
+def test_random_actions_keep_to_the_mask(backend: str) -> None:
+    env = EnvWrapper(Masked(), 60, backend)
+    env.step()
+    first, second = (set(env.actions("all")[..., part].unique().tolist()) for part in (0, 1))
+    assert first == {0, 1, 2} and second == {0, 1}  # missed with probability below 3 * (2/3)**120
+    for t in range(1, 8):
+        env.step()
+        assert (env.actions("all") == torch.tensor([t % 3, t % 2], device=env.device)).all()
+
+
 def test_multi_discrete_log_probabilities_add_up(backend: str) -> None:
     env = EnvWrapper(Masked(), 30, backend)
     env.logits("all").copy_(torch.tensor([0.0, 1.0, 2.0, -1.0, 1.0]))
@@ -244,6 +254,24 @@ class Movers(wd.Environment):
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, Any]:
         return {"position": np.zeros((3, 2, 2), np.float32)}
+
+
+def test_random_continuous_actions_are_uniform_where_they_have_bounds(backend: str) -> None:
+    env = EnvWrapper(Movers(), 5000, backend, seed=3)
+    env.step()
+    low, high = torch.tensor(LOW).reshape(-1), torch.tensor(HIGH).reshape(-1)
+    drawn = env.ctx["actions"].reshape(-1, 4).cpu()
+    assert (drawn >= low).all() and (drawn <= high).all()
+    for component in range(4):
+        values = drawn[:, component].double().sort().values
+        if high[component] - low[component] < torch.inf:
+            expected = (values - low[component]) / (high[component] - low[component])
+        else:
+            expected = torch.special.ndtr(values)
+        inside = (values > low[component]) & (values < high[component])  # of a normal number, what is not clipped
+        empirical = torch.arange(1, len(values) + 1) / len(values)
+        # Kolmogorov and Smirnov: exceeded by chance with probability below 2 * exp(-2 * 2.5**2) = 7e-6 each
+        assert (empirical - expected)[inside].abs().max() < 2.5 / len(values) ** 0.5
 
 
 def run_movers(
