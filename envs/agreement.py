@@ -1,4 +1,4 @@
-"""How closely the kernels of the environments follow references that others wrote, and how that is found out."""
+"""How closely the kernels of the environments follow their references, and how that is found out."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from warpdrive.envs import particles_twins
 from warpdrive.envs.acrobot import reference as acrobot
 from warpdrive.envs.cartpole import reference as cartpole
 from warpdrive.envs.mountain_car import reference as mountain_car
+from warpdrive.envs.tag_continuous import reference as tag_continuous
 
 Array = npt.NDArray[Any]
 Act = Callable[[Environment, dict[str, Array], np.random.Generator], Array]
@@ -157,10 +158,12 @@ def _states(wrapper: EnvWrapper) -> list[State]:
 
 
 def random_actions(env: Environment, observations: dict[str, Array], rng: np.random.Generator) -> Array:
-    """Return random actions, int32 of a Discrete space, or float32 of a Box and half its size beyond it."""
+    """Return random actions, int32 of a discrete space, or float32 of a Box and half its size beyond it."""
     size = (len(next(iter(observations.values()))), env.num_agents)
     if isinstance(env.action_space, spaces.Discrete):
         return rng.integers(env.action_space.n, size=size).astype(np.int32)
+    if isinstance(env.action_space, spaces.MultiDiscrete):
+        return rng.integers(env.action_space.nvec, size=(*size, len(env.action_space.nvec))).astype(np.int32)
     assert isinstance(env.action_space, spaces.Box)
     low, high = env.action_space.low, env.action_space.high
     actions: Array = low + rng.uniform(-0.5, 1.5, (*size, *low.shape)).astype(np.float32) * (high - low)
@@ -190,6 +193,8 @@ def braking(env: Environment, observations: dict[str, Array], rng: np.random.Gen
 
 BY_ACTIONS = {", discrete": {}, ", continuous": {"continuous_actions": True}}
 
+IN_NUMPY = "ours, in plain NumPy"
+
 CASES: dict[str, Case] = {
     "cartpole": Case("`CartPoleEnv`", 1e-6, 1e-3, random_actions, cartpole.margin),
     "acrobot": Case("`AcrobotEnv`", 1e-5, None, against_the_swing, acrobot.margin),
@@ -214,8 +219,28 @@ CASES: dict[str, Case] = {
         twin=particles_twins.tag,
         variants=BY_ACTIONS,
     ),
+    "tag_gridworld": Case(IN_NUMPY, 1e-6, 1e-6, random_actions),
+    "tag_continuous": Case(
+        IN_NUMPY,
+        1e-5,
+        None,
+        random_actions,
+        tag_continuous.margin,
+        reward_margin=tag_continuous.margin,
+        variants={
+            ", 3 taggers, 10 runners": {"num_taggers": 3, "num_runners": 10, "tagging_distance": 0.05},
+        },
+    ),
+    "battle": Case(
+        IN_NUMPY,
+        1e-5,
+        1e-5,
+        random_actions,
+        variants={", 2 x 12 on 12 x 12 cells": {"agents_per_team": 12, "map_size": 12, "random_starts": True}},
+    ),
 }
-"""By the name of the environment. Acrobot's motion is chaotic, and the pendulum's with random torques."""
+"""By the name of the environment. Acrobot's motion is chaotic, and the pendulum's with random torques; in
+``tag_continuous``, an agent that is tagged on one side alone plays on only on the other."""
 
 USUAL_TOLERANCE = Tolerance(1e-5)
 TOLERANCES: dict[str, Tolerance] = {
