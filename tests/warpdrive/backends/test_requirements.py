@@ -95,7 +95,7 @@ USABLE = {
     "a newer compiler, linked to machine code": {"cuda_libraries": NEWER_NVVM},
     "a newer driver": {"driver": NvidiaDriver((13, 3), (H200,))},
     "a newer card, by PyTorch's PTX": of(replace(H200, capability=(12, 1))),
-    "a compiler of unknown version": {"cuda_libraries": {"nvvm": CudaLibrary(None, "/opt/libnvvm.so")}},
+    "a compiler of unknown version": {"cuda_libraries": {"nvvm": CudaLibrary(None, "/somewhere/libnvvm.so")}},
     "a toolkit of the system": {"cuda_libraries": {"nvvm": CudaLibrary("13.0", "/usr/local/cuda-13.0/libnvvm.so")}},
     "without PyCUDA": {"packages": without("pycuda")},
 }
