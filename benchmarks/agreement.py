@@ -5,16 +5,13 @@ python benchmarks/agreement.py
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import re
-from pathlib import Path
+
+from agreement_table import options_of, row, write_table
 
 import warpdrive as wd
 from warpdrive.envs.agreement import CASES, Agreement, Case, compare
 
-PAGE = Path(__file__).parents[1] / "docs" / "environments.md"
-BEGIN, END = "<!-- agreement -->", "<!-- end of agreement -->"
 HEAD = [
     "| environment | reference | compared | steps | episodes | largest difference | allowed | doubtful |",
     "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
@@ -37,15 +34,12 @@ def line(name: str, variant: str, case: Case, num_steps: int, whole_episodes: bo
         f"{allowed:.0e}",
         str(found.doubtful),
     ]
-    return f"| {' | '.join(cells)} |", found
+    return row(cells), found
 
 
 def main() -> None:
     """Compare, print, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=100_000, help="how many are compared in each line (100,000)")
-    parser.add_argument("--no-write", action="store_true", help="print only")
-    options = parser.parse_args()
+    options = options_of(__doc__)
     lines, disagreements = list(HEAD), []
     for name, case in CASES.items():
         comparisons = [False] + [True] * (case.episode_tolerance is not None)
@@ -57,8 +51,7 @@ def main() -> None:
     if disagreements:
         raise SystemExit("episodes ended at different steps:\n" + "\n".join(disagreements[:10]))
     if not options.no_write:
-        table = "\n".join([BEGIN, *lines, END])
-        PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: table, PAGE.read_text(), flags=re.DOTALL))
+        write_table("agreement", lines)
 
 
 if __name__ == "__main__":

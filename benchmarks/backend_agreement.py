@@ -5,11 +5,8 @@ WARPDRIVE_CUDA_ON_HOST=1 python benchmarks/backend_agreement.py
 
 from __future__ import annotations
 
-import argparse
-import re
-from pathlib import Path
-
 import torch
+from agreement_table import options_of, row, write_table
 
 import warpdrive as wd
 from warpdrive.backends.interface import load_backend, usable_backends
@@ -18,8 +15,6 @@ from warpdrive.environment import kernel_functions
 from warpdrive.envs.agreement import TOLERANCES, USUAL_TOLERANCE
 from warpdrive.errors import DefinitionError
 
-PAGE = Path(__file__).parents[1] / "docs" / "environments.md"
-BEGIN, END = "<!-- agreement of backends -->", "<!-- end of agreement of backends -->"
 HEAD = [
     "| environment | backend | compared | steps | episodes | largest difference | allowed | doubtful decisions |",
     "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
@@ -63,15 +58,12 @@ def line(name: str, backend: str, tolerance: float, num_steps: int, *, same_stat
         f"{tolerance:.0e}",
         str(len(found.doubtful)),
     ]
-    return f"| {' | '.join(cells)} |", found
+    return row(cells), found
 
 
 def main() -> None:
     """Compare, print, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=100_000, help="how many are compared in each line (100,000)")
-    parser.add_argument("--no-write", action="store_true", help="print only")
-    options = parser.parse_args()
+    options = options_of(__doc__)
     torch.set_num_threads(1)  # its copies are small
     lines, mistakes = list(HEAD), []
     for name, backend in pairs():
@@ -85,8 +77,7 @@ def main() -> None:
     if mistakes:
         raise SystemExit("backends differ:\n" + "\n".join(mistakes[:10]))
     if not options.no_write:
-        table = "\n".join([BEGIN, *lines, END])
-        PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: table, PAGE.read_text(), flags=re.DOTALL))
+        write_table("agreement of backends", lines)
 
 
 if __name__ == "__main__":
