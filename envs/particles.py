@@ -14,9 +14,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
 import warpdrive as wd
+from warpdrive.envs import parameters
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 NEGLIGIBLE = np.float32(-20)
@@ -29,6 +31,42 @@ NUM_ACTIONS = 5
 def action_space(continuous: bool) -> spaces.Discrete | spaces.Box:
     """Return the space of one agent's actions: one of the five directions, or how much of each, from 0 to 1."""
     return spaces.Box(0.0, 1.0, (NUM_ACTIONS,), np.float32) if continuous else spaces.Discrete(NUM_ACTIONS)
+
+
+class ParticleWorld(wd.Environment):
+    """Discs that move, and push each other apart, by the physics above."""
+
+    def _set_physics(
+        self,
+        *,
+        mass: float,
+        damping: float,
+        contact_force: float,
+        contact_margin: float,
+        time_step: float,
+        start_range: float,
+        episode_length: int,
+        continuous_actions: bool,
+    ) -> None:
+        """Check and keep the constants that all such environments have, and what kernels need of them."""
+        real = parameters.real
+        self.mass = real("mass", mass, above=0)
+        self.damping = real("damping", damping, at_least=0, at_most=1)
+        self.contact_force = real("contact_force", contact_force, at_least=0)
+        self.contact_margin = real("contact_margin", contact_margin, above=0)
+        self.time_step = real("time_step", time_step, above=0)
+        self.start_range = real("start_range", start_range, above=0)
+        self.episode_length = parameters.whole("episode_length", episode_length, at_least=1)
+        self.continuous_actions = parameters.flag("continuous_actions", continuous_actions)
+        self.kept_velocity = 1 - self.damping
+        self.inverse_mass, self.inverse_margin = 1 / self.mass, 1 / self.contact_margin
+        self.action_space = action_space(self.continuous_actions)
+
+    def _at_rest(self, thing: str, number: int) -> dict[str, npt.NDArray[np.float32]]:
+        """Return all agents at rest in the middle, and so many things that do not move."""
+        agents, things = np.zeros(self.num_agents, np.float32), np.zeros(number, np.float32)
+        names = ("loc_x", "loc_y", "velocity_x", "velocity_y")
+        return {**dict.fromkeys(names, agents), **dict.fromkeys((f"{thing}_x", f"{thing}_y"), things)}
 
 
 @wd.device_function

@@ -127,7 +127,7 @@ def observe(loc_x, loc_y, velocity_x, velocity_y, landmark_x, landmark_y, observ
         observations[env, agent, first + 1 + 2 * i] = loc_y[env, other] - y
 
 
-class SimpleSpread(wd.Environment):
+class SimpleSpread(particles.ParticleWorld):
     """Agents are paid together for being near the landmarks, and each is charged for touching another.
 
     All constants are those of ``mpe2``'s ``simple_spread_v3``.
@@ -177,27 +177,25 @@ class SimpleSpread(wd.Environment):
         self.num_agents = parameters.whole("num_agents", num_agents, at_least=1)
         self.num_landmarks = parameters.whole("num_landmarks", num_landmarks, at_least=1)
         self.local_ratio = real("local_ratio", local_ratio, at_least=0, at_most=1)
-        self.continuous_actions = parameters.flag("continuous_actions", continuous_actions)
         self.collision_penalty = real("collision_penalty", collision_penalty, at_least=0)
         self.agent_size = real("agent_size", agent_size, above=0)
         self.acceleration = real("acceleration", acceleration, at_least=0)
-        self.mass = real("mass", mass, above=0)
-        self.damping = real("damping", damping, at_least=0, at_most=1)
-        self.contact_force = real("contact_force", contact_force, at_least=0)
-        self.contact_margin = real("contact_margin", contact_margin, above=0)
-        self.time_step = real("time_step", time_step, above=0)
-        self.start_range = real("start_range", start_range, above=0)
-        self.episode_length = parameters.whole("episode_length", episode_length, at_least=1)
-
+        self._set_physics(
+            mass=mass,
+            damping=damping,
+            contact_force=contact_force,
+            contact_margin=contact_margin,
+            time_step=time_step,
+            start_range=start_range,
+            episode_length=episode_length,
+            continuous_actions=continuous_actions,
+        )
         self.touching_distance = 2 * self.agent_size
-        self.kept_velocity = 1 - self.damping
-        self.inverse_mass, self.inverse_margin = 1 / self.mass, 1 / self.contact_margin
         self.landmark_weight = 1 - self.local_ratio
         self.collision_weight = self.local_ratio * self.collision_penalty
 
         self.step = continuous_step if self.continuous_actions else discrete_step
         self.policy_tags = {"agent": range(self.num_agents)}
-        self.action_space = particles.action_space(self.continuous_actions)
         length = 4 + 2 * self.num_landmarks + 4 * (self.num_agents - 1)
         self.observation_space = spaces.Box(-np.inf, np.inf, (length,), np.float32)
 
@@ -206,9 +204,7 @@ class SimpleSpread(wd.Environment):
 
         Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per landmark: ``landmark_x``, ``landmark_y``.
         """
-        agents, landmarks = np.zeros(self.num_agents, np.float32), np.zeros(self.num_landmarks, np.float32)
-        names = ("loc_x", "loc_y", "velocity_x", "velocity_y")
-        return {**dict.fromkeys(names, agents), **dict.fromkeys(("landmark_x", "landmark_y"), landmarks)}
+        return self._at_rest("landmark", self.num_landmarks)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (``[num_agents]`` or ``[num_agents, 5]``), in plain NumPy."""

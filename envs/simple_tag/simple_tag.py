@@ -200,7 +200,7 @@ def observe(
         )  # fmt: skip
 
 
-class SimpleTag(wd.Environment):
+class SimpleTag(particles.ParticleWorld):
     """Adversaries are paid for touching good agents, who are faster, pay for it, and pay for leaving the square.
 
     All constants are those of ``mpe2``'s ``simple_tag_v3``.
@@ -265,7 +265,6 @@ class SimpleTag(wd.Environment):
         self.num_adversaries = whole("num_adversaries", num_adversaries, at_least=1)
         self.num_good_agents = whole("num_good_agents", num_good_agents, at_least=1)
         self.num_obstacles = whole("num_obstacles", num_obstacles, at_least=1)
-        self.continuous_actions = parameters.flag("continuous_actions", continuous_actions)
         self.tag_reward = real("tag_reward", tag_reward, at_least=0)
         self.tag_penalty = real("tag_penalty", tag_penalty, at_least=0)
         self.leaving_penalty = real("leaving_penalty", leaving_penalty, at_least=0)
@@ -276,28 +275,28 @@ class SimpleTag(wd.Environment):
         self.good_agent_acceleration = real("good_agent_acceleration", good_agent_acceleration, at_least=0)
         self.adversary_speed = real("adversary_speed", adversary_speed, above=0)
         self.good_agent_speed = real("good_agent_speed", good_agent_speed, above=0)
-        self.mass = real("mass", mass, above=0)
-        self.damping = real("damping", damping, at_least=0, at_most=1)
-        self.contact_force = real("contact_force", contact_force, at_least=0)
-        self.contact_margin = real("contact_margin", contact_margin, above=0)
-        self.time_step = real("time_step", time_step, above=0)
-        self.start_range = real("start_range", start_range, above=0)
         self.obstacle_range = real("obstacle_range", obstacle_range, above=0)
-        self.episode_length = whole("episode_length", episode_length, at_least=1)
+        self._set_physics(
+            mass=mass,
+            damping=damping,
+            contact_force=contact_force,
+            contact_margin=contact_margin,
+            time_step=time_step,
+            start_range=start_range,
+            episode_length=episode_length,
+            continuous_actions=continuous_actions,
+        )
 
         self.num_agents = self.num_adversaries + self.num_good_agents
         self.size = self._of_both(self.adversary_size, self.good_agent_size)
         self.acceleration = self._of_both(self.adversary_acceleration, self.good_agent_acceleration)
         self.largest_speed = self._of_both(self.adversary_speed, self.good_agent_speed)
-        self.kept_velocity = 1 - self.damping
-        self.inverse_mass, self.inverse_margin = 1 / self.mass, 1 / self.contact_margin
 
         self.step = continuous_step if self.continuous_actions else discrete_step
         self.policy_tags = {
             "adversary": range(self.num_adversaries),
             "good_agent": range(self.num_adversaries, self.num_agents),
         }
-        self.action_space = particles.action_space(self.continuous_actions)
         length = 4 + 2 * self.num_obstacles + 2 * (self.num_agents - 1) + 2 * self.num_good_agents
         lengths = {"adversary": length, "good_agent": length - 2}
         self.observation_space = {tag: spaces.Box(-np.inf, np.inf, (n,), np.float32) for tag, n in lengths.items()}
@@ -312,9 +311,7 @@ class SimpleTag(wd.Environment):
 
         Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per obstacle: ``obstacle_x``, ``obstacle_y``.
         """
-        agents, obstacles = np.zeros(self.num_agents, np.float32), np.zeros(self.num_obstacles, np.float32)
-        names = ("loc_x", "loc_y", "velocity_x", "velocity_y")
-        return {**dict.fromkeys(names, agents), **dict.fromkeys(("obstacle_x", "obstacle_y"), obstacles)}
+        return self._at_rest("obstacle", self.num_obstacles)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (``[num_agents]`` or ``[num_agents, 5]``), in plain NumPy."""
