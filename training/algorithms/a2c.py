@@ -44,10 +44,7 @@ class A2C(Algorithm[Batch]):
         """Train on the whole batch at once. Returns scalars on the device; ``generator`` is not used."""
         advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
         loss, metrics = self.loss(batch, advantages)
-        self.optimizer.zero_grad()
-        loss.backward()
-        metrics["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
-        self.optimizer.step()
+        metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
         metrics["explained_variance"] = explained_variance(batch)
         return metrics
 

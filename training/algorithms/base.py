@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from warpdrive.training.models.base import Actor
 
@@ -24,16 +25,48 @@ class Stateful(Protocol):
         """Become as another was when its state was taken."""
 
 
+class Descent(Protocol):
+    """Takes one step of an optimizer, down the gradient of a loss."""
+
+    def __call__(
+        self, loss: Tensor, optimizer: torch.optim.Optimizer, module: nn.Module, max_grad_norm: float = math.inf
+    ) -> Tensor:
+        """Change the parameters of ``module``, which are all that ``optimizer`` holds.
+
+        Args:
+            loss: a scalar.
+            optimizer: takes the step.
+            module: what is trained.
+            max_grad_norm: to which the gradient is shortened where it is longer.
+
+        Returns:
+            the norm of the gradient before that, a scalar on the device.
+        """
+
+
+def descend(
+    loss: Tensor, optimizer: torch.optim.Optimizer, module: nn.Module, max_grad_norm: float = math.inf
+) -> Tensor:
+    """Take the step in this process alone. See ``Descent``."""
+    optimizer.zero_grad()
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(module.parameters(), max_grad_norm)
+    optimizer.step()
+    return norm
+
+
 class Algorithm(ABC, Generic[Experience]):
     """Trains the model of one policy tag: owns its loss and its update.
 
     Attributes:
         model: the policy, which acts when it is evaluated.
         actor: acts in the rollouts that are learned from: the model, or the model and what makes it explore.
+        descend: takes the gradient steps; may be replaced by one that does so for several processes.
     """
 
     model: Actor
     actor: Actor
+    descend: Descent = staticmethod(descend)
 
     @abstractmethod
     def update(self, experience: Experience, generator: torch.Generator) -> dict[str, Tensor]:

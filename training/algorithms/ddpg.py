@@ -72,16 +72,11 @@ class DDPG(Algorithm[ReplayBuffer]):
     def _step(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
         batch = experience.sample(self.config.batch_size, generator)
         critic_loss, metrics = self.critic_loss(batch)
-        self.critic_optimizer.zero_grad()
-        critic_loss.backward()
-        metrics["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.critic.parameters(), self.config.max_grad_norm)
-        self.critic_optimizer.step()
+        limit = self.config.max_grad_norm
+        metrics["grad_norm"] = self.descend(critic_loss, self.critic_optimizer, self.critic, limit)
         with frozen(self.critic):
             policy_loss = self.policy_loss(batch)
-            self.policy_optimizer.zero_grad()
-            policy_loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
-        self.policy_optimizer.step()
+            self.descend(policy_loss, self.policy_optimizer, self.model, limit)
         follow(self.target_critic, self.critic, self.config.tau)
         follow(self.target_model, self.model, self.config.tau)
         return {**metrics, "policy_loss": policy_loss.detach()}

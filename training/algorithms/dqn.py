@@ -55,10 +55,7 @@ class DQN(Algorithm[ReplayBuffer]):
         history = []
         for _ in range(self.config.gradient_steps):
             loss, metrics = self.loss(experience.sample(self.config.batch_size, generator))
-            self.optimizer.zero_grad()
-            loss.backward()
-            metrics["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
-            self.optimizer.step()
+            metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
             history.append(metrics)
             if self._target_is_due():
                 follow(self.target, self.model, self.config.tau)

@@ -52,12 +52,7 @@ class PPO(Algorithm[Batch]):
             for index in order.tensor_split(self.config.minibatches):
                 # one index for every tensor: an agent keeps its own observation, action and advantage
                 loss, metrics = self.loss(batch.rows(index), advantages[index])
-                self.optimizer.zero_grad()
-                loss.backward()
-                metrics["grad_norm"] = torch.nn.utils.clip_grad_norm_(
-                    self.model.parameters(), self.config.max_grad_norm
-                )
-                self.optimizer.step()
+                metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
                 history.append(metrics)
         return {**means(history), "explained_variance": explained_variance(batch)}
 

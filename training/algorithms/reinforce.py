@@ -40,10 +40,7 @@ class Reinforce(Algorithm[Batch]):
         """Take one gradient step on the whole batch. Returns scalars on the device; ``generator`` is not used."""
         returns = normalised(experience.returns, experience) if self.config.normalize_returns else experience.returns
         loss, metrics = self.loss(experience, returns)
-        self.optimizer.zero_grad()
-        loss.backward()
-        metrics["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
-        self.optimizer.step()
+        metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
         return metrics
 
     def loss(self, batch: Batch, returns: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

@@ -92,19 +92,13 @@ class SAC(Algorithm[ReplayBuffer]):
             2, len(batch), self.model.components, generator=generator, device=batch.rewards.device
         )
         critic_loss, critic_terms = self.critic_loss(batch, next_noise)
-        self.critic_optimizer.zero_grad()
-        critic_loss.backward()
-        grad_norm = torch.nn.utils.clip_grad_norm_(self.critics.parameters(), self.config.max_grad_norm)
-        self.critic_optimizer.step()
+        limit = self.config.max_grad_norm
+        grad_norm = self.descend(critic_loss, self.critic_optimizer, self.critics, limit)
         with frozen(self.critics):
             policy_loss, policy_terms = self.policy_loss(batch, noise)
-            self.policy_optimizer.zero_grad()
-            policy_loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
-        self.policy_optimizer.step()
-        self.temperature_optimizer.zero_grad()
-        self.temperature_loss(policy_terms["entropy"]).backward()
-        self.temperature_optimizer.step()
+            self.descend(policy_loss, self.policy_optimizer, self.model, limit)
+        temperature_loss = self.temperature_loss(policy_terms["entropy"])
+        self.descend(temperature_loss, self.temperature_optimizer, self.temperature)
         follow(self.target_critics, self.critics, self.config.tau)
         temperature = self.temperature.value.detach()
         return {**critic_terms, **policy_terms, "grad_norm": grad_norm, "temperature": temperature}

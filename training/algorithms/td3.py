@@ -82,19 +82,13 @@ class TD3(Algorithm[ReplayBuffer]):
             len(batch), self.model.components, generator=generator, device=batch.rewards.device
         )  # drawn apart from the loss, which is a function of its arguments
         loss, metrics = self.critic_loss(batch, noise)
-        self.critic_optimizer.zero_grad()
-        loss.backward()
-        metrics["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.critics.parameters(), self.config.max_grad_norm)
-        self.critic_optimizer.step()
+        metrics["grad_norm"] = self.descend(loss, self.critic_optimizer, self.critics, self.config.max_grad_norm)
         return metrics
 
     def _train_policy(self, batch: Transitions) -> Tensor:
         with frozen(self.critics):
             loss = self.policy_loss(batch)
-            self.policy_optimizer.zero_grad()
-            loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
-        self.policy_optimizer.step()
+            self.descend(loss, self.policy_optimizer, self.model, self.config.max_grad_norm)
         follow(self.target_critics, self.critics, self.config.tau)
         follow(self.target_model, self.model, self.config.tau)
         return loss.detach()
