@@ -15,6 +15,7 @@ from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
 from warpdrive.training.advantages import AdvantageEstimator
+from warpdrive.training.rows import Rows
 from warpdrive.training.sections import OnPolicyConfig
 
 _ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
@@ -28,7 +29,7 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Rows):
     """Rows over time x replica x agent, in that order; every tensor's first axis is the row.
 
     Attributes:
@@ -57,13 +58,6 @@ class Batch:
             name: None if rows is None else mapped(itemgetter(index), rows) for name, rows in vars(self).items()
         }
         return Batch(**taken)
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Mean of ``values [rows]`` over the rows that count, a scalar on the device."""
-        return (values * self.weight).sum() / self.weight.sum().clamp(min=1.0)
-
-    def __len__(self) -> int:
-        return len(self.weight)
 
 
 class Discount(NamedTuple):

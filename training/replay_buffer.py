@@ -13,10 +13,11 @@ from torch import Tensor
 from warpdrive.errors import ConfigError
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout, of_agents
+from warpdrive.training.rows import Rows
 
 
 @dataclass(frozen=True)
-class Transitions:
+class Transitions(Rows):
     """Steps of single agents; every tensor's first axis is the row.
 
     Attributes:
@@ -37,13 +38,6 @@ class Transitions:
     terminal: Tensor
     weight: Tensor
     next_action_mask: Tensor | None = None
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Mean of ``values [rows]`` over the rows that count, a scalar on the device."""
-        return (values * self.weight).sum() / self.weight.sum().clamp(min=1.0)
-
-    def __len__(self) -> int:
-        return len(self.weight)
 
 
 @torch.no_grad()

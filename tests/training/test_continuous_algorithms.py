@@ -133,20 +133,20 @@ def test_the_losses_of_td3_in_float64() -> None:
     smoothing = np.clip(0.4 * noise.double().numpy(), -0.5, 0.5)
     assert (np.abs(smoothing) == 0.5).any()
     next_actions = np.clip(np.tanh(perceptron(fixed, "target_model.policy", following)) + smoothing, -1, 1)
-    later = np.minimum(*(value(fixed, "target_critics", k, following, next_actions) for k in (0, 1)))
+    later = np.minimum(*(value(fixed, "target_critic", k, following, next_actions) for k in (0, 1)))
     wanted = numbers.rewards + GAMMA * numbers.going_on * later
 
     def critic_loss(p: Parameters) -> Any:
-        values = (value(p, "critics", k, numbers.observations, numbers.clipped) for k in (0, 1))
+        values = (value(p, "critic", k, numbers.observations, numbers.clipped) for k in (0, 1))
         return sum(numbers.mean((each - wanted) ** 2) for each in values)
 
-    assert_gradient(algorithm.critic_loss(batch, noise)[0], critic_loss, critics=algorithm.critics)
-    assert_untouched(algorithm.model, algorithm.target_critics, algorithm.target_model)
-    algorithm.critics.zero_grad(set_to_none=True)
+    assert_gradient(algorithm.critic_loss(batch, noise)[0], critic_loss, critic=algorithm.critic)
+    assert_untouched(algorithm.model, algorithm.target_critic, algorithm.target_model)
+    algorithm.critic.zero_grad(set_to_none=True)
 
     def policy_loss(p: Parameters) -> Any:
         actions = np.tanh(perceptron(p, "model.policy", numbers.observations))
-        return -numbers.mean(value(fixed, "critics", 0, numbers.observations, actions))
+        return -numbers.mean(value(fixed, "critic", 0, numbers.observations, actions))
 
     assert_gradient(algorithm.policy_loss(batch), policy_loss, model=algorithm.model)
 
@@ -222,9 +222,9 @@ def test_td3_moves_its_policy_every_other_step() -> None:
     buffer.add(transitions())
     generator, moved = torch.Generator().manual_seed(0), []
     for _ in range(4):
-        before = [p.detach().clone() for m in (algorithm.model, algorithm.target_critics) for p in m.parameters()]
+        before = [p.detach().clone() for m in (algorithm.model, algorithm.target_critic) for p in m.parameters()]
         algorithm.update(buffer, generator)
-        after = [p for m in (algorithm.model, algorithm.target_critics) for p in m.parameters()]
+        after = [p for m in (algorithm.model, algorithm.target_critic) for p in m.parameters()]
         moved.append([not torch.equal(one, other) for one, other in zip(before, after, strict=True)])
     assert [any(step) for step in moved] == [all(step) for step in moved] == [False, True, False, True]
 

@@ -5,40 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from warpdrive.training.algorithms.base import Algorithm, Stateful
-from warpdrive.training.algorithms.common import at, explained_variance, normalised, set_learning_rate
+from warpdrive.training.algorithms.common import explained_variance, normalised
+from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.batch import Batch
-from warpdrive.training.models.base import ActorCritic
-from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.sections import A2CConfig
 
 
-class A2C(Algorithm[Batch]):
-    """Trains one model.
-
-    Args:
-        config: the policy's section of the run configuration.
-        model: what is trained.
-        distribution: of the actions, given what the model makes of an observation.
-        optimizer: holds the model's parameters.
-    """
-
-    def __init__(
-        self, config: A2CConfig, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
-    ) -> None:
-        self.model, self.distribution, self.optimizer = model, distribution, optimizer
-        self.actor = model
-        self.schedules = config
-        self.begin(env_steps=0)
-
-    def begin(self, env_steps: int) -> None:
-        """See ``Algorithm``. The update is never captured as a graph, so its coefficients can be the host's numbers."""
-        self.config = at(self.schedules, env_steps)
-        set_learning_rate(self.optimizer, self.config.lr)
-
-    def parts(self) -> dict[str, Stateful]:
-        """See ``Algorithm``."""
-        return {"optimizer": self.optimizer}
+class A2C(OnPolicy[A2CConfig]):
+    """Trains one model. See ``OnPolicy``."""
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train on the whole batch at once. Returns scalars on the device; ``generator`` is not used."""

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from warpdrive.training.batch import Batch
 from warpdrive.training.schedule import value_at
-from warpdrive.training.sections import OnPolicyConfig
+from warpdrive.training.sections import LearningConfig
 
-Config = TypeVar("Config", bound=OnPolicyConfig)
+Config = TypeVar("Config", bound=LearningConfig)
 
 
 def normalised(advantages: Tensor, batch: Batch) -> Tensor:
@@ -43,8 +43,9 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
 
 
 def means(history: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Means of metrics over gradient steps, by name; of none there are none."""
-    return {name: torch.stack([metrics[name] for metrics in history]).mean() for name in history[0]} if history else {}
+    """Means of metrics over gradient steps, by name: each over the steps that have it."""
+    names = dict.fromkeys(name for metrics in history for name in metrics)
+    return {name: torch.stack([metrics[name] for metrics in history if name in metrics]).mean() for name in names}
 
 
 @contextmanager

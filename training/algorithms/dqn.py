@@ -10,16 +10,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from warpdrive.training.algorithms.base import Algorithm, Every, Stateful
-from warpdrive.training.algorithms.common import follow, means
+from warpdrive.training.algorithms.base import Every, Stateful
+from warpdrive.training.algorithms.common import follow
+from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.exploration import EpsilonGreedy
 from warpdrive.training.models.action_values import ActionValues
-from warpdrive.training.replay_buffer import ReplayBuffer, Transitions
+from warpdrive.training.replay_buffer import Transitions
 from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import DQNConfig
 
 
-class DQN(Algorithm[ReplayBuffer]):
+class DQN(OffPolicy[DQNConfig]):
     """Trains one model.
 
     Args:
@@ -45,21 +46,13 @@ class DQN(Algorithm[ReplayBuffer]):
         """See ``Algorithm``."""
         self.actor.epsilon.fill_(value_at(self.config.epsilon, env_steps))
 
-    def update(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
-        """Take gradient steps on transitions drawn with ``generator``, once there are enough.
-
-        Returns scalars on the device: means over the gradient steps.
-        """
-        if experience.env_steps < self.config.learning_starts:
-            return {}
-        history = []
-        for _ in range(self.config.gradient_steps):
-            loss, metrics = self.loss(experience.sample(self.config.batch_size, generator))
-            metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
-            history.append(metrics)
-            if self._target_is_due():
-                follow(self.target, self.model, self.config.tau)
-        return means(history)
+    def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
+        """See ``OffPolicy``."""
+        loss, metrics = self.loss(batch)
+        metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
+        if self._target_is_due():
+            follow(self.target, self.model, self.config.tau)
+        return metrics
 
     def loss(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise, Huber's of the temporal differences, and its terms without gradient."""

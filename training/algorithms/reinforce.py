@@ -5,36 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from warpdrive.training.algorithms.base import Algorithm, Stateful
-from warpdrive.training.algorithms.common import normalised, set_learning_rate
+from warpdrive.training.algorithms.common import normalised
+from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.batch import Batch
-from warpdrive.training.models.base import ActorCritic
-from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.sections import ReinforceConfig
 
 
-class Reinforce(Algorithm[Batch]):
-    """Trains one model, whose value estimate is not used.
-
-    Args:
-        config: the policy's section of the run configuration.
-        model: what is trained.
-        distribution: of the actions, given what the model makes of an observation.
-        optimizer: holds the model's parameters.
-    """
-
-    model: ActorCritic
-
-    def __init__(
-        self, config: ReinforceConfig, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
-    ) -> None:
-        self.config, self.model, self.distribution, self.optimizer = config, model, distribution, optimizer
-        self.actor = model
-        set_learning_rate(optimizer, config.lr)
-
-    def parts(self) -> dict[str, Stateful]:
-        """See ``Algorithm``."""
-        return {"optimizer": self.optimizer}
+class Reinforce(OnPolicy[ReinforceConfig]):
+    """Trains one model, whose value estimate is not used. See ``OnPolicy``."""
 
     def update(self, experience: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Take one gradient step on the whole batch. Returns scalars on the device; ``generator`` is not used."""

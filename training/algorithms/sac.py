@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
-from warpdrive.training.algorithms.base import Algorithm, Stateful
-from warpdrive.training.algorithms.common import follow, frozen, means
+from warpdrive.training.algorithms.base import Stateful
+from warpdrive.training.algorithms.common import follow, frozen
+from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.models.continuous import Critic, SquashedActor
 from warpdrive.training.models.distributions import log_prob_of_tanh
-from warpdrive.training.replay_buffer import ReplayBuffer, Transitions
+from warpdrive.training.replay_buffer import Transitions
 from warpdrive.training.sections import SACConfig
 
 
@@ -36,7 +37,7 @@ class Temperature(nn.Module):
         return self.logarithm.exp()
 
 
-class SAC(Algorithm[ReplayBuffer]):
+class SAC(OffPolicy[SACConfig]):
     """Trains a policy, its critics and the temperature.
 
     Args:
@@ -77,26 +78,16 @@ class SAC(Algorithm[ReplayBuffer]):
             "temperature_optimizer": self.temperature_optimizer,
         }
 
-    def update(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
-        """Take gradient steps on transitions drawn with ``generator``, once there are enough.
-
-        Returns scalars on the device: means over the gradient steps.
-        """
-        if experience.env_steps < self.config.learning_starts:
-            return {}
-        return means([self._step(experience, generator) for _ in range(self.config.gradient_steps)])
-
-    def _step(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
-        batch = experience.sample(self.config.batch_size, generator)
+    def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
+        """See ``OffPolicy``."""
         next_noise, noise = torch.randn(
             2, len(batch), self.model.components, generator=generator, device=batch.rewards.device
         )
         critic_loss, critic_terms = self.critic_loss(batch, next_noise)
-        limit = self.config.max_grad_norm
-        grad_norm = self.descend(critic_loss, self.critic_optimizer, self.critics, limit)
+        grad_norm = self.descend(critic_loss, self.critic_optimizer, self.critics, self.config.max_grad_norm)
         with frozen(self.critics):
             policy_loss, policy_terms = self.policy_loss(batch, noise)
-            self.descend(policy_loss, self.policy_optimizer, self.model, limit)
+            self.descend(policy_loss, self.policy_optimizer, self.model, self.config.max_grad_norm)
         temperature_loss = self.temperature_loss(policy_terms["entropy"])
         self.descend(temperature_loss, self.temperature_optimizer, self.temperature)
         follow(self.target_critics, self.critics, self.config.tau)

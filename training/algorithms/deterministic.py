@@ -1,0 +1,79 @@
+"""What DDPG and TD3 share: a policy that does one thing in each situation, and the targets of it and of its critic."""
+
+from __future__ import annotations
+
+import copy
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from warpdrive.training.algorithms.base import Stateful
+from warpdrive.training.algorithms.common import follow, frozen
+from warpdrive.training.algorithms.off_policy import OffPolicy
+from warpdrive.training.exploration import NoisyActor
+from warpdrive.training.models.continuous import Critic, DeterministicActor
+from warpdrive.training.replay_buffer import Transitions
+from warpdrive.training.sections import DDPGConfig, TD3Config
+
+Config = TypeVar("Config", bound=DDPGConfig | TD3Config)
+
+
+class DeterministicPolicyGradient(OffPolicy[Config]):
+    """Trains a policy and its critic.
+
+    Args:
+        config: the policy's section of the run configuration.
+        model: the policy.
+        critic: estimates of the value of an action: one, or two.
+        actor: the policy with noise.
+        policy_optimizer, critic_optimizer: hold the parameters of the policy and of the critic.
+    """
+
+    model: DeterministicActor
+    actor: NoisyActor
+
+    def __init__(
+        self,
+        config: Config,
+        model: DeterministicActor,
+        critic: Critic,
+        actor: NoisyActor,
+        policy_optimizer: torch.optim.Optimizer,
+        critic_optimizer: torch.optim.Optimizer,
+    ) -> None:
+        self.config, self.model, self.critic, self.actor = config, model, critic, actor
+        self.policy_optimizer, self.critic_optimizer = policy_optimizer, critic_optimizer
+        self.target_model = copy.deepcopy(model).requires_grad_(False)
+        self.target_critic = copy.deepcopy(critic).requires_grad_(False)
+
+    def parts(self) -> dict[str, Stateful]:
+        """See ``Algorithm``."""
+        return {
+            "critic": self.critic,
+            "target_model": self.target_model,
+            "target_critic": self.target_critic,
+            "policy_optimizer": self.policy_optimizer,
+            "critic_optimizer": self.critic_optimizer,
+            "noise": self.actor.noise,
+        }
+
+    def begin(self, env_steps: int) -> None:
+        """See ``Algorithm``."""
+        self.actor.at_random.fill_(env_steps < self.config.learning_starts)
+
+    def improve_policy(self, batch: Transitions) -> Tensor:
+        """Take a step of the policy, and move the targets. Returns the policy's loss without gradient."""
+        with frozen(self.critic):
+            loss = self.policy_loss(batch)
+            self.descend(loss, self.policy_optimizer, self.model, self.config.max_grad_norm)
+        follow(self.target_critic, self.critic, self.config.tau)
+        follow(self.target_model, self.model, self.config.tau)
+        return loss.detach()
+
+    def policy_loss(self, batch: Transitions) -> Tensor:
+        """Minus the value, by the first estimate, of what the policy would do.
+
+        Its gradient is equation 6 of Lillicrap et al. 2016, arXiv:1509.02971, negated.
+        """
+        return -batch.mean(self.critic(batch.observations, self.model(batch.observations))[0])
