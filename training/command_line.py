@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from warpdrive import __version__
 from warpdrive.errors import WarpDriveError, nearest
 
-COMMANDS = ("train", "evaluate", "replay", "check", "envs", "init", "doctor")
+COMMANDS = ("train", "evaluate", "replay", "export", "check", "envs", "init", "doctor")
 TAKE_OVERRIDES = ("train", "check")
 MISTAKE, INTERRUPTED = 2, 130
 
@@ -68,6 +68,18 @@ The name of a file says what is written:
   .npz, .safetensors   states, actions, rewards and probabilities as arrays (wd.Recording.load reads them)
 Below each picture stand the step, how the episode ended, and the return so far of each policy tag (the mean over its
 agents). Episodes of one --seed are always the same. Of long ones, only every n-th step is drawn."""
+
+EXPORT_EPILOG = """\
+examples:
+  warpdrive export runs/cartpole                                 into agent.onnx
+  warpdrive export runs/tag_gridworld --tag tagger -o tagger.onnx
+  warpdrive export runs/tag_gridworld --tag tagger -o tagger.pt2
+
+The name of the file says what is written:
+  .onnx    for onnxruntime and others; needs pip install 'warpdrive[onnx]'
+  .pt2     for torch.export.load
+Inputs, any number of rows each: observations (of a Dict space observations_<key>, sorted by key), and action_mask if
+asked for. Outputs: actions, the likeliest ones, and logits. The file is compared with the policy before it is kept."""
 
 CHECK_EPILOG = """\
 examples:
@@ -184,6 +196,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_evaluate(commands)
     _add_replay(commands)
+    _add_export(commands)
     _add_check(commands)
     _add_envs(commands)
     _add_init(commands)
@@ -239,6 +252,14 @@ def _add_replay(commands: _Commands) -> None:
     _add_acting(parser)
     parser.add_argument("--fps", type=_count, metavar="N", help="frames per second (default: 10 to 30, by the length)")
     parser.add_argument("--width", type=_count, metavar="N", help="pixels (default: as drawn; several: at most 960)")
+
+
+def _add_export(commands: _Commands) -> None:
+    parser = _add(commands, "export", "write a trained policy as ONNX, or for torch.export", EXPORT_EPILOG)
+    _add_run(parser)
+    parser.add_argument("--tag", metavar="TAG", help="the policy tag (default: the only one that was trained)")
+    parser.add_argument("-o", "--output", metavar="FILE", help=".onnx or .pt2 (default: <tag>.onnx)")
+    parser.add_argument("--action-mask", action="store_true", help="the file takes a mask of the allowed choices")
 
 
 def _add_check(commands: _Commands) -> None:

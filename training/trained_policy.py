@@ -88,7 +88,7 @@ class TrainedPolicy:
             actions = self.distribution.mode(logits, mask)
         else:
             actions = self.distribution.sample(logits, self._generator, mask)
-        actions = self._fitted(actions, leading)
+        actions = self.fitted(actions, leading)
         return actions if isinstance(next(tensors(observations)), Tensor) else actions.cpu().numpy()[()]
 
     def _rows(self, observations: Any) -> tuple[torch.Size, Observations]:
@@ -127,13 +127,41 @@ class TrainedPolicy:
             )
         return mask.reshape(math.prod(expected[:-1]), expected[-1])
 
-    def _fitted(self, actions: Tensor, leading: torch.Size) -> Tensor:
+    def fitted(self, actions: Tensor, leading: torch.Size) -> Tensor:
+        """What was drawn, ``[rows, parts]``, as the environment takes it, with the axes ``leading`` in front."""
         assert self.action_space.shape is not None
         actions = actions.reshape((*leading, *self.action_space.shape))
         if self._bounds is None:
             return actions
         low, high = self._bounds
         return torch.minimum(torch.maximum(actions, low), high).to(low.dtype)
+
+    def export(self, path: str | Path, *, action_mask: bool = False) -> Path:
+        """Write the policy to a file that needs no warpdrive, and check that the file does the same.
+
+        The name says what is written: ``.onnx`` (ONNX, for onnxruntime and others), or ``.pt2``: what
+        ``torch.export.load(path).module()`` returns takes the inputs in this order, observations of a Dict space as one
+        dict sorted by key, and gives the outputs as a tuple. docs/export.md has examples.
+
+        Inputs, any number of rows ``[batch, ...]`` each: ``observations`` in the dtype of their space, or
+        ``observations_<key>`` for each key of a Dict space, sorted; and ``action_mask [batch, choices]`` bool, if asked
+        for. Outputs: ``actions``, the most probable ones, as :meth:`act` returns them; ``logits [batch, n]`` float32,
+        what the model makes of the observations before the mask.
+
+        Args:
+            path: the file.
+            action_mask: whether the file takes a mask of the choices that are allowed.
+
+        Returns:
+            ``path``.
+
+        Raises:
+            ExportError: the name ends in something else, the actions are of a Box and have no mask, a package that ONNX
+                needs is missing, or what was written does other than this policy.
+        """
+        from warpdrive.training.export import export_policy
+
+        return export_policy(self, path, action_mask)
 
     def __repr__(self) -> str:
         return f"TrainedPolicy('{self.tag}', {self.observation_space} -> {self.action_space})"

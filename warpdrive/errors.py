@@ -30,6 +30,10 @@ class BackendError(WarpDriveError):
     """A backend that does not exist or cannot be used on this machine."""
 
 
+class ExportError(WarpDriveError):
+    """A policy that cannot be written to a file for other programs, or that would do something else there."""
+
+
 class TrainingError(WarpDriveError):
     """A training run that cannot go on, such as one whose loss is no longer finite."""
 

@@ -1,0 +1,234 @@
+"""What the shipped run configurations reach: the table of docs/targets.md.
+
+python benchmarks/targets.py                          everything, one run after the other
+python benchmarks/targets.py --only cartpole battle   these rows; the others stay as they are
+python benchmarks/targets.py --seeds 0 --no-write     print only, of one seed
+
+Each configuration is trained with several seeds, each in a process of its own. Policies for one agent are then loaded
+with ``wd.load_policy`` and act in Gymnasium's own environment, always with the most probable action; those of several
+agents are evaluated in the environments they were trained in, with actions drawn as in training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[1] / "docs" / "targets.md"
+BEGIN, END = "<!-- targets -->", "<!-- end of targets -->"
+HEAD = [
+    "| configuration | whose return | target | at random | reached, by seed | steps | processor time | clock |",
+    "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+]
+FIRST_EPISODE = 1000  # the seed of its start state
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a configuration has to reach.
+
+    Attributes:
+        config: the name of the run configuration.
+        goal: the mean return over the episodes that are played.
+        outside: the id of Gymnasium's environment to act in; None: its own environment.
+        tag: the policy tag whose return counts; None: the only one.
+        random: the policy tags that act at random meanwhile.
+        episodes: how many are played.
+    """
+
+    config: str
+    goal: float
+    outside: str | None = None
+    tag: str | None = None
+    random: tuple[str, ...] = ()
+    episodes: int = 100
+
+
+TARGETS = [
+    Target("cartpole", 475, "CartPole-v1"),
+    Target("acrobot", -100, "Acrobot-v1"),
+    Target("mountain_car", -110, "MountainCar-v0"),
+    Target("continuous_mountain_car", 90, "MountainCarContinuous-v0"),
+    Target("pendulum", -200, "Pendulum-v1"),
+    Target("pendulum_sac", -200, "Pendulum-v1"),
+    Target("pendulum_td3", -200, "Pendulum-v1"),
+    Target("pendulum_ddpg", -200, "Pendulum-v1"),
+    Target("tag_gridworld", 8, tag="tagger", random=("runner",)),
+    Target("tag_continuous_small", 20, tag="tagger", random=("runner",)),
+    Target("simple_spread", -15, tag="agent"),
+    Target("simple_tag", 40, tag="adversary", random=("good_agent",)),
+    Target("battle", 5, tag="red"),
+]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run came to."""
+
+    result: float
+    env_steps: int
+    processor_seconds: float = 0.0
+    clock_seconds: float = 0.0
+
+
+def train(target: Target, seed: int, folder: str) -> Outcome:
+    """Train in this process and evaluate what comes out."""
+    import warpdrive as wd
+    from warpdrive.training.config import load_config
+
+    settings = [f"trainer.seed={seed}", f"saving.folder={folder}", "saving.tensorboard=off"]
+    config = load_config(target.config, settings)
+    trainer = wd.Trainer(_make_env(config), config)
+    summary = trainer.train()
+    if target.outside is not None:
+        policy = wd.load_policy(summary.run_folder)
+        result = play(target.outside, target.episodes, lambda seen: policy.act(seen, deterministic=True))
+    else:
+        found = wd.Trainer.load(summary.run_folder).evaluate(target.episodes, random=target.random)
+        result = found.mean_return[_tag_of(target, found.mean_return)]
+    return Outcome(result, summary.env_steps)
+
+
+def act_at_random(target: Target) -> Outcome:
+    """What the same episodes come to if all agents act uniformly at random."""
+    import numpy as np
+
+    import warpdrive as wd
+    from warpdrive.training.config import load_config
+
+    if target.outside is not None:
+        return Outcome(play(target.outside, target.episodes, None), 0)
+    config = load_config(target.config)
+    trainer = wd.Trainer(_make_env(config), config)
+    found = trainer.evaluate(target.episodes, random=tuple(trainer.env.policy_tags))
+    assert np.isfinite(list(found.mean_return.values())).all()
+    return Outcome(found.mean_return[_tag_of(target, found.mean_return)], 0)
+
+
+def play(name: str, episodes: int, act: Callable[[Any], Any] | None) -> float:
+    """The mean return of episodes in Gymnasium's environment ``name``, played side by side; None: at random."""
+    import gymnasium
+    import numpy as np
+
+    envs = [gymnasium.make(name) for _ in range(episodes)]
+    seen = [env.reset(seed=FIRST_EPISODE + number)[0] for number, env in enumerate(envs)]
+    for number, env in enumerate(envs):
+        env.action_space.seed(FIRST_EPISODE + number)
+    returns, playing = np.zeros(episodes), list(range(episodes))
+    while playing:
+        if act is None:
+            actions = [envs[number].action_space.sample() for number in playing]
+        else:
+            actions = list(act(np.stack([seen[number] for number in playing])))
+        for number, action in zip(list(playing), actions, strict=True):
+            seen[number], reward, terminated, truncated, _ = envs[number].step(action)
+            returns[number] += float(reward)
+            if terminated or truncated:
+                playing.remove(number)
+    return float(returns.mean())
+
+
+def _make_env(config: Any) -> Any:
+    from warpdrive.training.trainer import make_env
+
+    return make_env(config)
+
+
+def _tag_of(target: Target, returns: dict[str, float]) -> str:
+    return target.tag or next(iter(returns))
+
+
+def measured(target: Target, seed: int | None) -> Outcome:
+    """What a process of its own comes to, and the time it takes; ``seed`` None: at random."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = ["--seeds", str(seed)] if seed is not None else []
+        command = [sys.executable, __file__, "--only", target.config, *chosen, "--here", folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    outcome = json.loads(done.stdout.splitlines()[-1])
+    return Outcome(outcome["result"], outcome["env_steps"], seconds, time.perf_counter() - began)
+
+
+def row(target: Target, random: Outcome, runs: Sequence[Outcome]) -> str:
+    """A line of the table: results of all seeds, the steps of the longest run, the time of the slowest one."""
+    against = f", {' and '.join(f'`{tag}`' for tag in target.random)} at random" if target.random else ""
+    whose = f"`{target.outside}`" if target.outside else f"`{target.tag}`{against}"
+    reached = ", ".join(_shown(run.result, run.result >= target.goal) for run in runs)
+    cells = [
+        f"`{target.config}`",
+        whose,
+        f"{target.goal:g}",
+        f"{random.result:.1f}",
+        reached,
+        f"{max(run.env_steps for run in runs):,}",
+        f"{max(run.processor_seconds for run in runs):.0f} s",
+        f"{max(run.clock_seconds for run in runs):.0f} s",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _shown(result: float, good: bool) -> str:
+    return f"{result:.1f}" if good else f"{result:.1f} (missed)"
+
+
+def table(former: str, rows: Sequence[str]) -> str:
+    """The table with new ``rows`` in the place of those of the same configurations, in the order of ``TARGETS``."""
+    lines = {text.split("|")[1].strip(" `"): text for text in (*former.splitlines(), *rows) if text.startswith("| `")}
+    return "\n".join([BEGIN, *HEAD, *(lines[target.config] for target in TARGETS if target.config in lines), END])
+
+
+def write(rows: Sequence[str]) -> None:
+    """Put ``rows`` into the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    former = text.partition(BEGIN)[2].partition(END)[0]
+    new = table(former, rows)
+    PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: new, text, flags=re.DOTALL), encoding="utf-8")
+
+
+def main() -> None:
+    """Train, evaluate, print, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    names = [target.config for target in TARGETS]
+    parser.add_argument(
+        "--only", nargs="+", choices=names, default=names, metavar="CONFIG", help="these configurations"
+    )
+    parser.add_argument("--seeds", nargs="*", type=int, default=None, help="of the runs (0 1 2)")
+    parser.add_argument("--no-write", action="store_true", help="print only")
+    parser.add_argument("--here", metavar="FOLDER", help=argparse.SUPPRESS)  # one run, in this process
+    options = parser.parse_args()
+    chosen = [target for target in TARGETS if target.config in options.only]
+    if options.here:
+        outcome = train(chosen[0], options.seeds[0], options.here) if options.seeds else act_at_random(chosen[0])
+        print(json.dumps(asdict(outcome)))
+        return
+    print("\n".join(HEAD), flush=True)
+    missed = []
+    for target in chosen:
+        runs = [measured(target, seed) for seed in (options.seeds or [0, 1, 2])]
+        text = row(target, measured(target, None), runs)
+        print(text, flush=True)
+        missed += [target.config for run in runs if run.result < target.goal]
+        if not options.no_write:
+            write([text])
+    if missed:
+        raise SystemExit(f"missed: {', '.join(dict.fromkeys(missed))}")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    main()

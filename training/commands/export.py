@@ -1,0 +1,21 @@
+"""``warpdrive export``: write a trained policy to a file for other programs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from warpdrive.training.commands.printing import console_for_people
+from warpdrive.training.export import OUTPUT_NAMES, input_names
+from warpdrive.training.trained_policy import load_policy
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the file, and print what it is called and what goes in and comes out."""
+    policy = load_policy(options.run, options.tag)
+    with console_for_people().status("exporting, and comparing what was written"):
+        path = policy.export(Path(options.output or f"{policy.tag}.onnx"), action_mask=options.action_mask)
+    print(f"{path}: the policy of '{policy.tag}', {policy.observation_space} -> {policy.action_space}")
+    print(f"  inputs   {', '.join(input_names(policy, options.action_mask))}")
+    print(f"  outputs  {', '.join(OUTPUT_NAMES)}")
+    return 0
