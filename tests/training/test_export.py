@@ -101,6 +101,9 @@ class _Line(Actor):
     def __init__(self, outputs: int) -> None:
         super().__init__()
         self.policy = nn.Linear(2, outputs)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.uniform_(-0.3, 0.3, generator=torch.Generator().manual_seed(0))
 
     def logits(self, observations: Any) -> Tensor:
         outputs: Tensor = self.policy(observations)
