@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import torch
@@ -30,10 +30,12 @@ from torch import Tensor
 from warpdrive import __version__
 from warpdrive.errors import CheckpointError
 from warpdrive.training.files import write_whole
-from warpdrive.training.run_folder import find_run
+from warpdrive.training.run_folder import RunFolder, find_run
 
-_FORMAT = 2
-_LATEST = "latest"
+_FORMAT = 3
+LATEST, BEST = "latest", "best"
+"""Files beside the checkpoints of a run, which name one of them."""
+Which = Literal["latest", "best"]
 
 
 @dataclass(frozen=True)
@@ -117,22 +119,47 @@ def read_models(folder: Path) -> Checkpoint:
     return Checkpoint(config=manifest["config"], spaces=manifest["spaces"], models=models, state={})
 
 
-def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep_last: int) -> Path:
-    """Write ``checkpoints/step_<env_steps>``, let ``latest`` name it, and remove all but the last ``keep_last``."""
+def save_in_run(
+    checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep_last: int, best: int | None = None
+) -> Path:
+    """Write ``checkpoints/step_<env_steps>``, let ``latest`` name it, and remove all but the last ``keep_last``.
+
+    ``best`` says of how many environment steps the best one is, if there is one: it stays, and ``best`` names it.
+    """
     folder = checkpoints / f"step_{env_steps}"
     write_checkpoint(folder, checkpoint)
-    write_whole(checkpoints / _LATEST, folder.name + "\n")
-    for old in _by_age(checkpoints)[:-keep_last]:
-        _remove(old)
+    point_to(folder, LATEST)
+    if best is not None:
+        point_to(checkpoints / f"step_{best}", BEST)
+    remove_old(checkpoints, keep_last, best)
     return folder
 
 
-def find_checkpoint(path: str | Path) -> Path:
-    """The checkpoint meant by its own folder, or the latest of the run meant (see ``find_run``).
+def remove_old(checkpoints: Path, keep_last: int, best: int | None) -> None:
+    """Remove all checkpoints but the last ``keep_last``, and the one of ``best`` environment steps."""
+    for old in _by_age(checkpoints)[:-keep_last]:
+        if _env_steps(old) != best:
+            _remove(old)
+
+
+def point_to(folder: Path, name: str) -> None:
+    """Have the file ``name`` beside a checkpoint name it, if it does not."""
+    pointer = folder.with_name(name)
+    text = folder.name + "\n"
+    if not pointer.is_file() or pointer.read_text(encoding="utf-8") != text:
+        write_whole(pointer, text)
+
+
+def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
+    """The checkpoint meant by its own folder, or the latest or the best of the run meant (see ``find_run``).
 
     Raises:
         CheckpointError: there is none.
     """
+    if which == "best":
+        return _best_of(find_run(path))
+    if which != "latest":
+        raise CheckpointError(f"found which = {which!r}, expected 'latest' or 'best'")
     path = Path(path)
     if (path / "manifest.json").exists() or path.parent.name == "checkpoints":
         return path
@@ -141,6 +168,17 @@ def find_checkpoint(path: str | Path) -> Path:
     if not checkpoints:
         raise CheckpointError(f"{run.path}: the run has no checkpoint; it ended before its first one")
     return checkpoints[-1]
+
+
+def _best_of(run: RunFolder) -> Path:
+    pointer = run.checkpoints / BEST
+    folder = run.checkpoints / pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else None
+    if folder is None or not folder.is_dir():
+        raise CheckpointError(
+            f"{run.path}: the run has no best checkpoint, as nothing was evaluated while it trained: "
+            "that needs trainer.evaluation.every and saving.keep_best"
+        )
+    return folder
 
 
 def last_whole(checkpoints: Path) -> tuple[Path, Checkpoint] | None:

@@ -51,7 +51,11 @@ EVALUATE_EPILOG = """\
 examples:
   warpdrive evaluate runs/tag_gridworld                        the newest run
   warpdrive evaluate runs/tag_gridworld --random runner        the runner's actions drawn at random
-  warpdrive evaluate runs/tag_gridworld --episodes 200 --deterministic"""
+  warpdrive evaluate runs/tag_gridworld --episodes 200 --deterministic
+  warpdrive evaluate runs/tag_gridworld --best                 the policies that were best while it trained
+
+A run keeps its best checkpoint if it is evaluated while it trains: trainer.evaluation.every=20 says after how many
+updates, and saving.best_metric by what."""
 
 REPLAY_EPILOG = """\
 examples:
@@ -227,6 +231,7 @@ def _add_train(commands: _Commands) -> None:
 def _add_evaluate(commands: _Commands) -> None:
     parser = _add(commands, "evaluate", "measure the policies of a run over whole episodes", EVALUATE_EPILOG)
     _add_run(parser)
+    parser.add_argument("--best", action="store_true", help="the best checkpoint of the run, not its latest")
     parser.add_argument("--episodes", type=_count, metavar="N", help="how many (default: what the run says)")
     _add_acting(parser)
 

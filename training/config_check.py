@@ -63,6 +63,10 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
     """What of the policies does not go with the environment, or with the samples of an update."""
     found = []
     action_spaces = spaces_by_tag(env, env.action_space)
+    wanted, known = run.best_metric, sections.evaluation_metrics(run.policy)
+    if wanted not in known:
+        text = f"found {_show(wanted)}, expected one of {', '.join(known)}.{nearest(wanted, known)}"
+        found.append(("saving.best_metric", text))
     for tag, settings in run.policy.items():
         samples = run.trainer.train_batch_size * len(env.policy_tags[tag])
         if isinstance(settings, sections.PPOConfig) and settings.minibatches > samples:

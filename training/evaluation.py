@@ -34,37 +34,60 @@ class EvaluationResult:
     mean_length: float
     terminated_fraction: float
 
+    def metrics(self) -> dict[str, float]:
+        """The numbers by the names they have among a run's metrics."""
+        of_tags = {
+            f"eval/{name}/{tag}": value
+            for name, values in (("episodic_return", self.mean_return), ("episodic_return_std", self.std_return))
+            for tag, value in values.items()
+        }
+        return {
+            **of_tags,
+            "eval/episodic_length": self.mean_length,
+            "eval/terminated_fraction": self.terminated_fraction,
+            "eval/episodes": self.episodes,
+        }
 
-@torch.no_grad()
-def evaluate(
-    env: EnvWrapper,
-    models: Mapping[str, Actor],
-    num_episodes: int,
-    deterministic: bool = False,
-    graphs: StepGraphs | None = None,
-) -> EvaluationResult:
-    """Play ``num_episodes`` whole episodes.
+
+class Evaluator:
+    """Replicas to play whole episodes in, again and again: each time from the same start states, with the same draws.
 
     Every replica plays the same number of whole episodes, so that short ones are not preferred, as they are among
     the first episodes to finish. Episode k of replica e counts if ``k * num_envs + e < num_episodes``.
 
     Args:
-        env: new replicas, for the evaluation only; at most ``num_episodes``.
+        env: new replicas, for evaluations only; at most ``num_episodes``.
         models: per policy tag, what acts; agents of the other tags act uniformly at random.
         num_episodes: how many episodes count.
         deterministic: take the most probable action instead of sampling.
         graphs: how steps are repeated; None: without CUDA graphs.
     """
-    rounds = -(-num_episodes // env.num_envs)
-    record = _Record(env, rounds)
-    env.greedy = deterministic
-    rollout = env.allocate_rollout(_STEPS_AT_ONCE)
-    loop = RolloutLoop(env, rollout, graphs or StepGraphs(env.device, "off"), after_step=record.add)
-    loop.prepare(models)
-    record.clear()
-    while not record.complete():
-        loop.fill(models)
-    return record.result(num_episodes)
+
+    def __init__(
+        self,
+        env: EnvWrapper,
+        models: Mapping[str, Actor],
+        num_episodes: int,
+        deterministic: bool = False,
+        graphs: StepGraphs | None = None,
+    ) -> None:
+        self.models, self.num_episodes = models, num_episodes
+        self._env, self._start = env, env.ctx.save_state()
+        self._record = _Record(env, rounds=-(-num_episodes // env.num_envs))
+        env.greedy = deterministic
+        rollout = env.allocate_rollout(_STEPS_AT_ONCE)
+        graphs = graphs or StepGraphs(env.device, "off")
+        self._loop = RolloutLoop(env, rollout, graphs, after_step=self._record.add)
+
+    @torch.no_grad()
+    def play(self) -> EvaluationResult:
+        """Play ``num_episodes`` episodes with the parameters that the models have now."""
+        self._env.ctx.load_state(self._start)
+        self._loop.prepare(self.models)
+        self._record.clear()
+        while not self._record.complete():
+            self._loop.fill(self.models)
+        return self._record.result(self.num_episodes)
 
 
 class _Record:

@@ -127,7 +127,7 @@ class OrnsteinUhlenbeckNoise(nn.Module):
     def __init__(self, config: OrnsteinUhlenbeckConfig, shape: tuple[int, int, int]) -> None:
         super().__init__()
         self.std, self.decay = config.std, config.decay
-        self.register_buffer("before", torch.zeros(shape))
+        self.register_buffer("before", torch.zeros(shape), persistent=False)
 
     def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
         """The means of what is drawn next, given those of the policy."""

@@ -45,18 +45,31 @@ class MetricsLog:
         row = {name: repr(value) for name, value in metrics.items() if not math.isnan(value)}
         csv.writer(self._file).writerow([env_steps, *(row.get(name, "") for name in self._columns)])
         self._file.flush()
+        self._add_events(env_steps, metrics)
+
+    def amend(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        """Add ``metrics`` to the row of ``env_steps``, which was written before. The file is written again for it."""
+        self._widen([name for name in metrics if name not in self._columns], str(env_steps), metrics)
+        self._add_events(env_steps, metrics)
+
+    def _add_events(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         if self._events:
             for name, value in metrics.items():
                 if not math.isnan(value):
                     self._events.add_scalar(name, value, env_steps)
 
-    def _widen(self, names: Sequence[str]) -> None:
+    def _widen(self, names: Sequence[str], of_row: str = "", metrics: Mapping[str, float] | None = None) -> None:
+        """Write the file again, with columns for ``names``, and with ``metrics`` in the row that begins ``of_row``."""
         self._columns += names
         header = ["env_steps", *self._columns]
         with self._path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.reader(file))[1:]
+            rows = [row + [""] * (len(header) - len(row)) for row in list(csv.reader(file))[1:]]
+        for row in rows:
+            if row[0] == of_row:
+                for name, value in (metrics or {}).items():
+                    row[header.index(name)] = repr(value)
         whole = io.StringIO(newline="")
-        csv.writer(whole).writerows([header, *(row + [""] * (len(header) - len(row)) for row in rows)])
+        csv.writer(whole).writerows([header, *rows])
         self._file.close()
         write_whole(self._path, whole.getvalue())
         self._file = self._path.open("a", newline="", encoding="utf-8")

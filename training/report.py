@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpdrive.training.evaluation import EvaluationResult
+
 
 @dataclass(frozen=True)
 class UpdateReport:
@@ -31,6 +33,23 @@ class UpdateReport:
 
 
 @dataclass(frozen=True)
+class EvaluationReport:
+    """What came out of an evaluation while the run trains.
+
+    Attributes:
+        update: whose weights these are: updates done when they were taken.
+        env_steps: environment steps done then.
+        result: what came out.
+        seconds: how long it took.
+    """
+
+    update: int
+    env_steps: int
+    result: EvaluationResult
+    seconds: float
+
+
+@dataclass(frozen=True)
 class TrainingSummary:
     """How a run ended; also written to ``summary.json``.
 
@@ -43,6 +62,7 @@ class TrainingSummary:
         seconds: wall time of this call of ``train``.
         returns: per policy tag, as in the last ``UpdateReport`` in which an episode had ended.
         message: what went wrong, or "".
+        best: the checkpoint with the best evaluation, or None.
     """
 
     status: str
@@ -53,3 +73,4 @@ class TrainingSummary:
     seconds: float
     returns: dict[str, float | None]
     message: str = ""
+    best: Path | None = None

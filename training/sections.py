@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -126,9 +127,17 @@ class EnvironmentConfig(Section):
 
 
 class EvaluationConfig(Section):
-    """How trained policies are evaluated."""
+    """How trained policies are evaluated: when the run has ended and, with ``every``, while it trains."""
 
     num_episodes: Count = 1000
+    deterministic: bool = False
+    """Whether agents take the most probable action instead of sampling."""
+    every: Count | None = None
+    """How many updates, or environment steps, come between two evaluations; None: there are none in training."""
+    unit: Literal["updates", "env_steps"] = "updates"
+    """What ``every`` counts. Of environment steps, the first update after each multiple is evaluated."""
+    beside: bool = False
+    """Whether training goes on meanwhile, in another thread: it waits before the next evaluation or checkpoint."""
 
 
 class TrainerConfig(Section):
@@ -374,6 +383,12 @@ POLICY_CONFIGS: dict[str, type[Section]] = {
 }
 
 
+def evaluation_metrics(tags: Iterable[str]) -> list[str]:
+    """The names of what an evaluation measures, of which one may say what is best."""
+    of_tags = [f"eval/{name}/{tag}" for name in ("episodic_return", "episodic_return_std") for tag in tags]
+    return [*of_tags, "eval/episodic_length", "eval/terminated_fraction"]
+
+
 class SavingConfig(Section):
     """What a run leaves behind, and how often. Intervals count updates."""
 
@@ -381,6 +396,12 @@ class SavingConfig(Section):
     log_every: Count = 1
     checkpoint_every: Count = 100
     keep_last: Count = 3
+    keep_best: bool = True
+    """Whether the checkpoint with the best evaluation stays, too; ``checkpoints/best`` names it."""
+    best_metric: str | None = None
+    """Which of the metrics of an evaluation says what is best; None: the return of the first policy that is trained."""
+    best_mode: Literal["max", "min"] = "max"
+    """Whether more or less of it is better."""
     tensorboard: bool = True
 
 
@@ -392,6 +413,12 @@ class RunConfig(Section):
     trainer: TrainerConfig
     policy: dict[str, PolicyConfig]
     saving: SavingConfig = SavingConfig()
+
+    @property
+    def best_metric(self) -> str:
+        """Which of the metrics of an evaluation says what the best checkpoint is."""
+        trained = [tag for tag, policy in self.policy.items() if getattr(policy, "to_train", False)]
+        return self.saving.best_metric or f"eval/episodic_return/{next(iter(trained or self.policy))}"
 
     @model_validator(mode="before")
     @classmethod

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from warpdrive.errors import ActionError, CheckpointError, nearest
 from warpdrive.observations import Observations, tensors
-from warpdrive.training.checkpoint import find_checkpoint, read_models
+from warpdrive.training.checkpoint import Which, find_checkpoint, read_models
 from warpdrive.training.models import acting_distribution, build_model
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.distributions import Distribution
@@ -171,21 +171,23 @@ def load_policy(
     run_or_checkpoint: str | Path,
     tag: str | None = None,
     *,
+    which: Which = "latest",
     device: str | torch.device = "cpu",
     seed: int | None = None,
 ) -> TrainedPolicy:
     """Load one policy of a run, to act without its environment.
 
     Args:
-        run_or_checkpoint: a run (its folder or name; then its latest checkpoint) or a checkpoint folder.
+        run_or_checkpoint: a run (its folder or name) or a checkpoint folder.
         tag: the policy tag; None: the only one that was trained.
+        which: of a run's checkpoints: ``"latest"``, or ``"best"`` by the evaluations while it trained.
         device: where it acts, as PyTorch names it.
         seed: of the actions that are sampled; None: others each time.
 
     Raises:
         CheckpointError: there is no checkpoint, it is damaged, or it has no such policy.
     """
-    folder = find_checkpoint(run_or_checkpoint)
+    folder = find_checkpoint(run_or_checkpoint, which)
     checkpoint = read_models(folder)
     config = RunConfig.model_validate(checkpoint.config)
     tag = _chosen(tag, config, folder)

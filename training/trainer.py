@@ -13,9 +13,18 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import CheckpointError, ConfigError, nearest
 from warpdrive.recording import Recording
 from warpdrive.step_graph import StepGraphs
-from warpdrive.training.checkpoint import Checkpoint, find_checkpoint, last_whole, read_checkpoint, write_checkpoint
+from warpdrive.training.actor_copies import ActorCopies
+from warpdrive.training.callbacks import Callback
+from warpdrive.training.checkpoint import (
+    Checkpoint,
+    Which,
+    find_checkpoint,
+    last_whole,
+    read_checkpoint,
+    write_checkpoint,
+)
 from warpdrive.training.config import RunConfig, check_goes_on, load_config, plain
-from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, evaluate
+from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator
 from warpdrive.training.models.base import Actor
 from warpdrive.training.policy import Policy
 from warpdrive.training.report import TrainingSummary, UpdateReport
@@ -49,6 +58,8 @@ class Trainer:
         updates: updates done so far.
         env_steps: environment steps done so far.
         returns: per policy tag, the mean return that was logged last, if there is one.
+        best: the best evaluation of the run so far, see ``BestCheckpoint.state``.
+        evaluation_under_way: whether the present weights are evaluated beside training.
 
     Raises:
         ConfigError: the configuration is wrong in itself, or does not fit the environment.
@@ -84,25 +95,35 @@ class Trainer:
         self.updates = 0
         self.env_steps = 0
         self.returns: dict[str, float | None] = {}
+        self.best: dict[str, Any] | None = None
+        self.evaluation_under_way = False
         self._resumed: RunFolder | None = None
         self.graphs = StepGraphs(env.device, self.config.trainer.use_cuda_graph)
         self.rollout = env.allocate_rollout(self.config.trainer.rollout_length)
         self._loop = RolloutLoop(env, self.rollout, self.graphs)
         self._forget_the_past()
 
-    def train(self, on_update: Callable[[UpdateReport], None] | None = None) -> TrainingSummary:
+    def train(
+        self, on_update: Callable[[UpdateReport], None] | None = None, callbacks: Sequence[Callback] = ()
+    ) -> TrainingSummary:
         """Train until ``trainer.total_steps``, in a new run folder or, after :meth:`resume`, in that of the run.
 
+        Ctrl-C ends the run after the present update; the checkpoint and the summary are then written as at the end of
+        a whole run.
+
         Args:
-            on_update: called after each logged update. Ctrl-C, in it or anywhere else, ends the run after the
-                present update; the checkpoint and the summary are then written as at the end of a whole run.
+            on_update: called after each logged update: short for a callback that has no other method.
+            callbacks: called at rollouts, updates, evaluations, checkpoints and the end, see ``wd.Callback``. What one
+                raises is raised here, once everything is saved.
 
         Raises:
             TrainingError: a loss is no longer finite. The last good checkpoint is kept.
             CheckpointError: another process has gone on with the run.
         """
         going_on, self._resumed = self._resumed, None
-        return run_training(self, on_update, going_on)
+        if going_on is None:  # the best evaluation of another run, and one that it waits for, are not this one's
+            self.best, self.evaluation_under_way = None, False
+        return run_training(self, on_update, callbacks, going_on)
 
     def collect(self) -> None:
         """Fill the rollout: ``rollout_length`` steps of every replica.
@@ -112,7 +133,7 @@ class Trainer:
         """
         for policy in self.policies.values():
             policy.begin(self.env_steps)
-        self._loop.fill({tag: policy.actor for tag, policy in self.policies.items()})
+        self._loop.fill(self.actors)
         self.env_steps += self.config.trainer.train_batch_size
 
     def update(self) -> dict[str, Tensor]:
@@ -129,7 +150,7 @@ class Trainer:
         self,
         num_episodes: int | None = None,
         random: Collection[str] = (),
-        deterministic: bool = False,
+        deterministic: bool | None = None,
         seed: int | None = None,
     ) -> EvaluationResult:
         """Play whole episodes on replicas of their own; training is not disturbed.
@@ -137,13 +158,26 @@ class Trainer:
         Args:
             num_episodes: how many; None: ``trainer.evaluation.num_episodes``.
             random: policy tags whose agents act uniformly at random instead.
-            deterministic: take the most probable action instead of sampling.
+            deterministic: take the most probable action instead of sampling; None: as ``trainer.evaluation`` says.
             seed: of the start states and the sampling; None: one that follows from the run's seed.
         """
-        num_episodes = self.config.trainer.evaluation.num_episodes if num_episodes is None else num_episodes
+        settings = self.config.trainer.evaluation
+        num_episodes = settings.num_episodes if num_episodes is None else num_episodes
         if num_episodes < 1:
             raise ConfigError(f"evaluate: found num_episodes = {num_episodes}, expected 1 or more")
-        models = self.acting_models(random)
+        deterministic = settings.deterministic if deterministic is None else deterministic
+        _, evaluator = self.evaluator(num_episodes, random, deterministic, seed)
+        with torch_threads(self.config.trainer.torch_threads):
+            return evaluator.play()
+
+    def evaluator(
+        self, num_episodes: int, random: Collection[str] = (), deterministic: bool = False, seed: int | None = None
+    ) -> tuple[ActorCopies, Evaluator]:
+        """New replicas to evaluate in, and the copies of the models that act in them; arguments as of :meth:`evaluate`.
+
+        The copies have the present weights until they are refreshed.
+        """
+        copies = ActorCopies(self.acting_models(random), self.env.device)
         env = EnvWrapper(
             self.env.env,
             num_envs=min(num_episodes, MAX_REPLICAS),
@@ -151,8 +185,7 @@ class Trainer:
             seed=self.config.trainer.seed + _EVALUATION_SEED if seed is None else seed,
             reset_pool_size=self.config.trainer.reset_pool_size,
         )
-        with torch_threads(self.config.trainer.torch_threads):
-            return evaluate(env, models, num_episodes, deterministic, self.graphs)
+        return copies, Evaluator(env, copies.actors, num_episodes, deterministic, self.graphs)
 
     @torch.no_grad()
     def fetch_episode(
@@ -203,6 +236,11 @@ class Trainer:
             max_steps=max_steps,
         )
 
+    @property
+    def actors(self) -> dict[str, Actor]:
+        """What acts in rollouts, by policy tag."""
+        return {tag: policy.actor for tag, policy in self.policies.items()}
+
     def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
         """The model of every policy tag that has one, but for the tags of ``random``.
 
@@ -234,6 +272,9 @@ class Trainer:
                 "updates": self.updates,
                 "env_steps": self.env_steps,
                 "returns": self.returns,
+                "best": self.best,
+                "evaluation_under_way": self.evaluation_under_way,
+                "kept_between_steps": {tag: actor.kept_between_steps() for tag, actor in self.actors.items()},
                 "policies": {tag: policy.state_dict() for tag, policy in self.policies.items()},
                 "simulation": self.env.ctx.save_state(),
             },
@@ -248,17 +289,18 @@ class Trainer:
         write_checkpoint(Path(path), self.checkpoint())
 
     @classmethod
-    def load(cls, path: str | Path, env: EnvWrapper | None = None) -> Trainer:
+    def load(cls, path: str | Path, env: EnvWrapper | None = None, which: Which = "latest") -> Trainer:
         """A trainer as it was when the checkpoint was written; ``train`` continues from there in a new run folder.
 
         Args:
-            path: a checkpoint folder, or a run (its folder or name; then its latest checkpoint).
+            path: a checkpoint folder, or a run: its folder or name.
             env: the environment; None: made from the configuration in the checkpoint.
+            which: of a run's checkpoints: ``"latest"``, or ``"best"`` by the evaluations while it trained.
 
         Raises:
             CheckpointError: there is no checkpoint, it is damaged, or it does not fit the environment.
         """
-        folder = find_checkpoint(path)
+        folder = find_checkpoint(path, which)
         checkpoint = read_checkpoint(folder)
         return cls._of(folder, checkpoint, load_config(checkpoint.config, environment=env.env if env else None), env)
 
@@ -317,9 +359,13 @@ class Trainer:
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = checkpoint.state
         self.updates, self.env_steps, self.returns = state["updates"], state["env_steps"], state["returns"]
+        self.best, self.evaluation_under_way = state["best"], state["evaluation_under_way"]
         for tag, policy in self.policies.items():
             policy.model.load_state_dict(checkpoint.models[tag])
             policy.load_state_dict(state["policies"][tag])
+        for tag, actor in self.actors.items():
+            for name, buffer in actor.kept_between_steps().items():
+                buffer.copy_(state["kept_between_steps"][tag][name])
         self.env.ctx.load_state(state["simulation"].to(self.env.device))
 
 

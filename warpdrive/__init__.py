@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.registry import register as register
     from warpdrive.registry import registered_names as registered_names
     from warpdrive.rollout import Rollout as Rollout
+    from warpdrive.training.callbacks import Callback as Callback
     from warpdrive.training.replay import replay as replay
     from warpdrive.training.trained_policy import TrainedPolicy as TrainedPolicy
     from warpdrive.training.trained_policy import load_policy as load_policy
@@ -60,6 +61,7 @@ _HOME_OF = {
     "make": "warpdrive.registry",
     "register": "warpdrive.registry",
     "registered_names": "warpdrive.registry",
+    "Callback": "warpdrive.training.callbacks",
     "Trainer": "warpdrive.training.trainer",
     "TrainedPolicy": "warpdrive.training.trained_policy",
     "load_policy": "warpdrive.training.trained_policy",

@@ -11,7 +11,7 @@ import torch
 
 from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.batch import batch_of
-from warpdrive.training.evaluation import MAX_REPLICAS, evaluate
+from warpdrive.training.evaluation import MAX_REPLICAS, Evaluator
 from warpdrive.training.models.distributions import distribution_of
 from warpdrive.training.trainer import Trainer, make_env
 
@@ -115,7 +115,7 @@ def test_evaluation_counts_whole_episodes_of_every_replica(sections: Sections) -
     does not depend on the actions.
     """
     values = sections("Fuse", TAGS["Fuse"], num_envs=8)
-    result = evaluate(make_env_of(values), {}, num_episodes=20)
+    result = Evaluator(make_env_of(values), {}, num_episodes=20).play()
     env = make_env_of(values)
     episodes: list[list[int]] = [[] for _ in range(8)]
     actions = np.zeros((8, 3), np.int32)
@@ -138,7 +138,7 @@ def test_evaluation_is_not_biased_towards_short_episodes(sections: Sections) -> 
     Beyond 5 of these lies 1 in 1.7 million; an evaluation that takes the first to finish gives 1.5 or so.
     """
     values = sections("Fuse", TAGS["Fuse"], num_envs=MAX_REPLICAS, train_batch_size=MAX_REPLICAS, reset_pool_size=3000)
-    result = evaluate(make_env_of(values), {}, num_episodes=3000)
+    result = Evaluator(make_env_of(values), {}, num_episodes=3000).play()
     # the pool of 3000 starts varies as much again
     assert result.mean_length == pytest.approx(4.0, abs=5 * 0.065 * 2**0.5)
 

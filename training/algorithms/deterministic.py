@@ -55,7 +55,6 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
             "target_critic": self.target_critic,
             "policy_optimizer": self.policy_optimizer,
             "critic_optimizer": self.critic_optimizer,
-            "noise": self.actor.noise,
         }
 
     def begin(self, env_steps: int) -> None:

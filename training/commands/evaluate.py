@@ -12,11 +12,11 @@ from warpdrive.training.trainer import Trainer
 def run(options: argparse.Namespace) -> int:
     """Print one line: who acted, and what came out."""
     console = console_for_people()
-    trainer = Trainer.load(options.run)
+    trainer = Trainer.load(options.run, which="best" if options.best else "latest")
     episodes = options.episodes or trainer.config.trainer.evaluation.num_episodes
     random = tuple(options.random)
     with console.status(f"evaluating over {episodes} episodes"):
-        result = trainer.evaluate(num_episodes=episodes, random=random, deterministic=options.deterministic)
+        result = trainer.evaluate(num_episodes=episodes, random=random, deterministic=options.deterministic or None)
     trained = tuple(tag for tag in trainer.policies if tag not in random)
     others = tuple(tag for tag in trainer.env.policy_tags if tag not in trained)
     console.print(comparison_table([Measurement(trained, others, result)], in_words(trainer.env.env)))

@@ -31,6 +31,14 @@ class Actor(nn.Module, ABC):
         """
         env.logits(tag).copy_(self.logits(env.observations(tag)))
 
+    def kept_between_steps(self) -> dict[str, Tensor]:
+        """What it keeps from one step to the next, by name: those of its buffers that are not persistent.
+
+        Persistent ones, as running statistics, belong to what is learned, which checkpoints and copies take over.
+        """
+        learned = self.state_dict()
+        return {name: buffer for name, buffer in self.named_buffers() if name not in learned}
+
 
 class ActorCritic(Actor):
     """A policy and a value estimate over the same observations."""

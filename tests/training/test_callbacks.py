@@ -1,0 +1,125 @@
+"""What callbacks are told, and that what they raise costs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import warpdrive as wd
+from warpdrive.errors import TrainingError
+from warpdrive.training.checkpoint import read_checkpoint
+from warpdrive.training.report import EvaluationReport, TrainingSummary, UpdateReport
+from warpdrive.training.trainer import Trainer
+
+Sections = Callable[..., dict[str, Any]]
+TrainerOf = Callable[..., Trainer]
+EVALUATED = ("trainer.evaluation={every: 2, num_episodes: 5}", "saving.checkpoint_every=2")
+
+
+class Diary(wd.Callback):
+    """Writes down all that happens."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[Any, ...]] = []
+
+    def on_rollout(self, trainer: Trainer) -> None:
+        assert trainer.rollout.steps_recorded == trainer.rollout.num_steps
+        self.entries.append(("rollout", trainer.env_steps, trainer.updates))
+
+    def on_update(self, trainer: Trainer, report: UpdateReport) -> None:
+        assert "losses/policy_loss/odd" in report.metrics
+        self.entries.append(("update", report.env_steps, report.update))
+
+    def on_evaluate(self, trainer: Trainer, report: EvaluationReport) -> None:
+        assert report.result.episodes == 5 and report.seconds > 0
+        self.entries.append(("evaluate", report.env_steps, report.update))
+
+    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+        assert read_checkpoint(path).state["updates"] == trainer.updates
+        self.entries.append(("checkpoint", int(path.name.removeprefix("step_")), trainer.updates))
+
+    def on_end(self, trainer: Trainer, summary: TrainingSummary) -> None:
+        assert json.loads((summary.run_folder / "summary.json").read_text())["status"] == summary.status
+        self.entries.append(("end", summary.env_steps, summary.status))
+
+
+def test_everything_is_told_in_order(sections: Sections, trainer_of: TrainerOf) -> None:
+    diary = Diary()
+    trainer_of(sections(), *EVALUATED, "saving.log_every=3", "saving.keep_best=false").train(callbacks=[diary])
+    assert diary.entries == [
+        *[("rollout", 200, 0), ("rollout", 400, 1), ("update", 400, 2), ("evaluate", 400, 2), ("checkpoint", 400, 2)],
+        *[("rollout", 600, 2), ("update", 600, 3), ("checkpoint", 600, 3), ("end", 600, "finished")],
+    ]
+
+
+@pytest.mark.parametrize("method", ["on_rollout", "on_update", "on_evaluate", "on_checkpoint"])
+def test_what_a_callback_raises_ends_the_run_with_everything_saved(
+    sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    class Clumsy(wd.Callback):
+        pass
+
+    def fall(self: Clumsy, trainer: Trainer, *event: Any) -> None:
+        trains.append(trainer)
+        raise ZeroDivisionError("oh")
+
+    trains: list[Trainer] = []
+    monkeypatch.setattr(Clumsy, method, fall, raising=False)
+    diary = Diary()
+    trainer = trainer_of(sections(total_steps=2000), *EVALUATED, "saving.keep_best=false")
+    with pytest.raises(ZeroDivisionError, match="oh"):
+        trainer.train(callbacks=[Clumsy(), diary])
+    happened, env_steps, status = diary.entries[-1]
+    assert (happened, status) == ("end", "failed") and env_steps == (
+        200 if method in ("on_rollout", "on_update") else 400
+    )
+    run = sorted(Path(sections()["saving"]["folder"], "echo").iterdir())[-1]
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["message"] == f"Clumsy.{method} raised ZeroDivisionError: oh"
+    assert summary["checkpoint"] == str(run / "checkpoints" / f"step_{env_steps}")
+    went_on = Trainer.resume(run)
+    assert went_on.env_steps == env_steps
+    # whoever goes on does so as if nothing had happened
+    went_on.train()
+    whole = trainer_of(sections(total_steps=2000), *EVALUATED, "saving.keep_best=false")
+    whole.train()
+    for tag, policy in whole.policies.items():
+        for name, value in policy.model.state_dict().items():
+            assert torch.equal(value, went_on.policies[tag].model.state_dict()[name])
+
+
+def test_what_is_raised_at_the_end_is_raised_too(sections: Sections, trainer_of: TrainerOf) -> None:
+    class Late(wd.Callback):
+        def on_end(self, trainer: Trainer, summary: TrainingSummary) -> None:
+            raise OSError("the mail did not go out")
+
+    trainer = trainer_of(sections(total_steps=200))
+    with pytest.raises(OSError, match="mail"):
+        trainer.train(callbacks=[Late(), diary := Diary()])
+    assert diary.entries[-1] == ("end", 200, "finished"), "others are told all the same"
+
+
+def test_a_run_that_fails_by_itself_tells_so(
+    sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = trainer_of(sections())
+    monkeypatch.setattr(trainer, "update", lambda: {"losses/policy_loss/odd": torch.tensor(torch.inf)})
+    with pytest.raises(TrainingError):
+        trainer.train(callbacks=[diary := Diary()])
+    assert diary.entries[-1] == ("end", 200, "failed")
+
+
+def test_a_callback_can_stop_the_run(sections: Sections, trainer_of: TrainerOf) -> None:
+    class Enough(wd.Callback):
+        def on_update(self, trainer: Trainer, report: UpdateReport) -> None:
+            if report.update == 2:
+                raise KeyboardInterrupt
+
+    summary = trainer_of(sections(total_steps=1000)).train(callbacks=[Enough()])
+    assert (summary.status, summary.updates) == ("interrupted", 2)
+    assert summary.checkpoint is not None and summary.checkpoint.name == "step_400"

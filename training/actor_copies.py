@@ -1,0 +1,63 @@
+"""Copies of actors, which act elsewhere, or at other times, than where the originals are trained."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from warpdrive.host_transfers import host_transfers_allowed
+from warpdrive.training.models.base import Actor
+
+
+class ActorCopies:
+    """Acts with the weights that the originals had when they were last taken over.
+
+    Args:
+        originals: by policy tag.
+        device: where the copies act.
+
+    Attributes:
+        actors: the copies, by policy tag.
+    """
+
+    def __init__(self, originals: Mapping[str, Actor], device: torch.device) -> None:
+        self.originals, self.device = dict(originals), device
+        self.actors = {
+            tag: copy.deepcopy(actor).to(device).requires_grad_(False) for tag, actor in self.originals.items()
+        }
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Take over what the originals have learned: all that a checkpoint of them would hold.
+
+        What the copies keep between steps is their own. The addresses of their tensors stay.
+        """
+        for tag, original in self.originals.items():
+            learned, taken = original.state_dict(), self.actors[tag].state_dict()
+            sources = at([learned[name] for name in taken], next(iter(taken.values())).device)
+            for source, target in zip(sources, taken.values(), strict=True):
+                target.copy_(source)
+
+
+def at(tensors: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
+    """The same values on a device: as they are, if they are there; else through host memory.
+
+    All go together, those of one dtype as one: a transfer costs more than its bytes.
+    """
+    if all(tensor.device == device for tensor in tensors):
+        return tensors
+    alike: dict[torch.dtype, list[int]] = defaultdict(list)
+    for index, tensor in enumerate(tensors):
+        alike[tensor.dtype].append(index)
+    arrived: list[Tensor] = list(tensors)
+    with host_transfers_allowed():
+        for indices in alike.values():
+            flat = torch.cat([tensors[index].reshape(-1) for index in indices]).cpu().to(device)
+            parts = flat.split([tensors[index].numel() for index in indices])
+            for index, part in zip(indices, parts, strict=True):
+                arrived[index] = part.view(tensors[index].shape)
+    return arrived

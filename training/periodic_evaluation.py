@@ -1,0 +1,90 @@
+"""Evaluation at intervals while a run trains, on replicas of its own: between two updates, or beside them."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+import torch
+
+from warpdrive.host_transfers import host_transfers_allowed
+from warpdrive.training.actor_copies import ActorCopies
+from warpdrive.training.evaluation import EvaluationResult, Evaluator
+from warpdrive.training.report import EvaluationReport
+
+if TYPE_CHECKING:
+    from warpdrive.training.trainer import Trainer
+
+
+class PeriodicEvaluation:
+    """Plays as ``trainer.evaluation`` says, and disturbs nothing: replicas, models and random numbers are its own.
+
+    Each evaluation begins in the same start states with the same draws, whatever was evaluated before: what differs is
+    the policies, and a run that was resumed finds the same numbers.
+
+    Args:
+        trainer: whose policies are evaluated.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer, self.settings = trainer, trainer.config.trainer.evaluation
+        self._made: tuple[ActorCopies, Evaluator] | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: tuple[int, int, Future[tuple[EvaluationResult, float]]] | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the weights after the last update are to be evaluated."""
+        every, trainer = self.settings.every, self.trainer
+        if every is None:
+            return False
+        if self.settings.unit == "updates":
+            return trainer.updates % every == 0
+        return trainer.env_steps // every > (trainer.env_steps - trainer.config.trainer.train_batch_size) // every
+
+    def begin(self) -> None:
+        """Evaluate the present weights: now, or beside the training that goes on."""
+        copies, evaluator = self._made = self._made or self._make()
+        copies.refresh()
+        future: Future[tuple[EvaluationResult, float]] = Future()
+        if self.settings.beside:
+            self._thread = self._thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix="evaluation")
+            future = self._thread.submit(_play, evaluator, _stream_beside(copies.device))
+        else:
+            future.set_result(_play(evaluator, nullcontext()))
+        self._under_way = self.trainer.updates, self.trainer.env_steps, future
+
+    def end(self) -> EvaluationReport | None:
+        """Return what came out of the evaluation begun last, once; wait for it if need be."""
+        if self._under_way is None:
+            return None
+        (update, env_steps, future), self._under_way = self._under_way, None
+        result, seconds = future.result()
+        return EvaluationReport(update, env_steps, result, seconds)
+
+    def close(self) -> None:
+        """Wait for what is under way, and forget it."""
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    def _make(self) -> tuple[ActorCopies, Evaluator]:
+        with host_transfers_allowed():
+            return self.trainer.evaluator(self.settings.num_episodes, deterministic=self.settings.deterministic)
+
+
+def _play(evaluator: Evaluator, stream: AbstractContextManager[object]) -> tuple[EvaluationResult, float]:
+    began = time.perf_counter()
+    with stream, host_transfers_allowed():
+        result = evaluator.play()
+    return result, time.perf_counter() - began
+
+
+def _stream_beside(device: torch.device) -> AbstractContextManager[object]:
+    """Return what has a GPU work on something while it trains: after all that it was asked for so far."""
+    if device.type != "cuda":
+        return nullcontext()
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    return torch.cuda.stream(stream)

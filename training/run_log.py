@@ -1,0 +1,191 @@
+"""What a run logs of its updates: intervals from one row of the metrics to the next."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from warpdrive.errors import TrainingError
+from warpdrive.training.device_clock import DeviceClock, Span
+from warpdrive.training.host_copy import HostCopy
+from warpdrive.training.metrics import MetricsLog, memory_gib
+from warpdrive.training.report import EvaluationReport, UpdateReport
+
+if TYPE_CHECKING:
+    from warpdrive.training.trainer import Trainer
+
+
+@dataclass
+class _Interval:
+    """What happened from one logged update to the next.
+
+    Attributes:
+        update: the trainer's at its end.
+        env_steps: likewise.
+        losses: the names of those among ``numbers``.
+        coefficients: what learning rates and scheduled coefficients were in the last update, by the names of metrics.
+        numbers: losses and statistics of episodes.
+        rollout_spans: how long the rollouts took.
+        update_spans: how long the updates took.
+        evaluation: of the policies at its end, if there was one.
+    """
+
+    update: int
+    env_steps: int
+    losses: list[str]
+    coefficients: dict[str, float]
+    numbers: HostCopy
+    rollout_spans: list[Span]
+    update_spans: list[Span]
+    evaluation: EvaluationReport | None
+
+
+class RunLog:
+    """Writes a row for each interval, and tells of it.
+
+    Args:
+        trainer: whose updates are logged.
+        metrics: where to.
+        tell: is called with each report.
+
+    Attributes:
+        returns: per policy tag, the mean return that was logged last, if there is one.
+        saved: the last checkpoint, which an error tells of.
+    """
+
+    def __init__(self, trainer: Trainer, metrics: MetricsLog, tell: Callable[[UpdateReport], None]) -> None:
+        self.trainer, self.metrics, self.tell = trainer, metrics, tell
+        self.returns: dict[str, float | None] = dict.fromkeys(trainer.env.policy_tags) | trainer.returns
+        self.saved: Path | None = None
+        self._clock = DeviceClock(trainer.env.device)
+        self._first_step, self._began = trainer.env_steps, time.perf_counter()
+        self._logged_at = self._began
+        self._pending: _Interval | None = None
+        self._rollout_spans: list[Span] = []
+        self._update_spans: list[Span] = []
+
+    def timed(self, collect: Callable[[], None], update: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Do one rollout and one update, which belong to the present interval. Returns what ``update`` does."""
+        began = self._clock.now()
+        collect()
+        collected = self._clock.now()
+        losses = update()
+        self._rollout_spans.append((began, collected))
+        self._update_spans.append((collected, self._clock.now()))
+        return losses
+
+    def end_interval(self, losses: dict[str, Tensor], evaluation: EvaluationReport | None = None) -> None:
+        """Log what the interval was like: on a GPU once it has the work of the next one, so that it never idles."""
+        trainer = self.trainer
+        self.catch_up()
+        self._pending = _Interval(
+            update=trainer.updates,
+            env_steps=trainer.env_steps,
+            losses=list(losses),
+            coefficients={
+                f"charts/{name}/{tag}": value
+                for tag, policy in trainer.policies.items()
+                for name, value in policy.coefficients().items()
+            },
+            numbers=HostCopy({**losses, **trainer.env.episode_statistics()}),
+            rollout_spans=self._rollout_spans,
+            update_spans=self._update_spans,
+            evaluation=evaluation,
+        )
+        self._rollout_spans, self._update_spans = [], []
+        if self._pending.numbers.is_here:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Log the last interval, if that is still to be done.
+
+        Raises:
+            TrainingError: its losses are not finite.
+        """
+        if self._pending is not None:
+            interval, self._pending = self._pending, None
+            self._log(interval)
+
+    def check(self, losses: dict[str, Tensor]) -> None:
+        """Look at losses now, before what comes of them is used.
+
+        Raises:
+            TrainingError: they are not finite.
+        """
+        self.catch_up()
+        if losses:
+            self._check_finite({name: value[0] for name, value in HostCopy(losses).read().items()})
+
+    def add(self, evaluation: EvaluationReport) -> None:
+        """Put what came out of an evaluation into the row of its weights, which has been written."""
+        self.metrics.amend(evaluation.env_steps, _metrics_of(evaluation))
+
+    def _log(self, interval: _Interval) -> None:
+        trainer = self.trainer
+        on_host = interval.numbers.read()
+        losses = {name: on_host[name][0] for name in interval.losses}
+        metrics = {**self._charts(on_host), **interval.coefficients, **losses}
+        self._check_finite(losses)
+        now = time.perf_counter()
+        steps = len(interval.update_spans) * trainer.config.trainer.train_batch_size
+        speed = steps / (now - self._logged_at)
+        self._logged_at = now
+        metrics |= {
+            "perf/env_steps_per_second": speed,
+            "perf/agent_steps_per_second": speed * trainer.env.num_agents,
+            "perf/rollout_seconds": self._clock.mean_seconds(interval.rollout_spans),
+            "perf/update_seconds": self._clock.mean_seconds(interval.update_spans),
+            "perf/memory_gib": memory_gib(trainer.env.device),
+        }
+        if interval.evaluation:
+            metrics |= _metrics_of(interval.evaluation)
+        self.metrics.write(interval.env_steps, metrics)
+        self.tell(self._report(interval, metrics, speed))
+
+    def _charts(self, on_host: dict[str, list[float]]) -> dict[str, float]:
+        trainer, episodes = self.trainer, on_host["episodes"][0]
+        charts = {}
+        for tag, ids in trainer.env.policy_tags.items():
+            total = sum(on_host["return"][agent] for agent in ids)
+            charts[f"charts/episodic_return/{tag}"] = total / len(ids) / episodes if episodes else math.nan
+            if episodes:
+                self.returns[tag] = charts[f"charts/episodic_return/{tag}"]
+        charts["charts/episodic_length"] = on_host["length"][0] / episodes if episodes else math.nan
+        charts["charts/terminated_fraction"] = on_host["terminated"][0] / episodes if episodes else math.nan
+        charts["charts/episodes"] = episodes
+        return charts
+
+    def _report(self, interval: _Interval, metrics: dict[str, float], speed: float) -> UpdateReport:
+        total, done = self.trainer.config.trainer.total_steps, interval.env_steps
+        elapsed = time.perf_counter() - self._began
+        returns = {tag: metrics[f"charts/episodic_return/{tag}"] for tag in self.returns}
+        return UpdateReport(
+            update=interval.update,
+            env_steps=done,
+            total_steps=total,
+            returns={tag: None if math.isnan(value) else value for tag, value in returns.items()},
+            env_steps_per_second=speed,
+            metrics=metrics,
+            seconds_left=elapsed / (done - self._first_step) * max(0, total - done),
+        )
+
+    def _check_finite(self, losses: Mapping[str, float]) -> None:
+        broken = next((name for name, value in losses.items() if not math.isfinite(value)), None)
+        if broken is None:
+            return
+        _, term, tag = broken.split("/", 2)
+        kept = f"the last good checkpoint is {self.saved}" if self.saved else "no checkpoint had been written yet"
+        raise TrainingError(
+            f"policy '{tag}': {term} became {losses[broken]}; {kept}. "
+            f"Try a smaller policy.{tag}.lr, and look for rewards or observations that are not finite"
+        )
+
+
+def _metrics_of(evaluation: EvaluationReport) -> dict[str, float]:
+    return {**evaluation.result.metrics(), "perf/evaluation_seconds": evaluation.seconds}
