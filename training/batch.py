@@ -122,12 +122,12 @@ class WholeEpisodes:
         tag: the policy tag.
         backend: where returns are computed.
         agent_ids: ``[agents of the tag]`` int32.
-        gamma: discount per step.
+        gamma: returns what the discount per step is now.
     """
 
-    def __init__(self, tag: str, backend: Backend, agent_ids: Tensor, gamma: float) -> None:
+    def __init__(self, tag: str, backend: Backend, agent_ids: Tensor, gamma: Callable[[], float]) -> None:
         self.tag = tag
-        self._rows = RolloutRows(tag, _NoValues(), backend, agent_ids, lambda: Discount(gamma, 1.0))
+        self._rows = RolloutRows(tag, _NoValues(), backend, agent_ids, lambda: Discount(gamma(), 1.0))
 
     @torch.no_grad()
     def of(self, rollout: Rollout) -> Batch:

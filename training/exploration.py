@@ -10,6 +10,7 @@ from warpdrive.observations import Observations
 from warpdrive.training.models.action_values import ActionValues
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.continuous import DeterministicActor
+from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import GaussianNoiseConfig, OrnsteinUhlenbeckConfig
 
 
@@ -22,18 +23,20 @@ class EpsilonGreedy(Actor):
 
     Args:
         model: estimates the value of each choice.
-        repeat: see above; 0 is ordinary epsilon-greedy exploration.
+        repeats: whether ``repeat`` is anything but 0, which is ordinary epsilon-greedy exploration.
 
     Attributes:
-        epsilon: a scalar on the device, to be changed in place.
+        epsilon, repeat: scalars on the device, to be changed in place.
     """
 
     epsilon: Tensor
+    repeat: Tensor
 
-    def __init__(self, model: ActionValues, repeat: float = 0.0) -> None:
+    def __init__(self, model: ActionValues, repeats: bool = False) -> None:
         super().__init__()
-        self.model, self.repeat = model, repeat
+        self.model, self.repeats = model, repeats
         self.register_buffer("epsilon", torch.ones(()))
+        self.register_buffer("repeat", torch.zeros(()))
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``; as if episodes began here and everything were allowed."""
@@ -48,7 +51,7 @@ class EpsilonGreedy(Actor):
         else:
             values = values.masked_fill(~mask, -torch.inf)
             anything = mask / mask.sum(-1, keepdim=True).clamp(min=1)  # agents out of the episode may do nothing
-        if self.repeat:
+        if self.repeats:
             again = torch.zeros_like(values).scatter_(-1, env.actions(tag).long().unsqueeze(-1), 1.0)
             repeat = self.repeat * (env.ctx["timestep"] > 0).view(-1, 1, 1)
             anything = anything + repeat * (again - anything)
@@ -100,11 +103,21 @@ class GaussianNoise(nn.Module):
 
     Args:
         config: of the noise.
+
+    Attributes:
+        std: a scalar on the device.
     """
+
+    std: Tensor
 
     def __init__(self, config: GaussianNoiseConfig) -> None:
         super().__init__()
-        self.std = config.std
+        self.config = config
+        self.register_buffer("std", torch.zeros(()))
+
+    def begin(self, env_steps: int) -> None:
+        """Let what follows a schedule become what it is at ``env_steps``."""
+        self.std.fill_(value_at(self.config.std, env_steps))
 
     def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
         """The means of what is drawn next, given those of the policy."""
@@ -120,14 +133,26 @@ class OrnsteinUhlenbeckNoise(nn.Module):
     Args:
         config: of the noise.
         shape: ``[num_envs, agents of the tag, components]``.
+
+    Attributes:
+        std, decay: scalars on the device.
     """
 
+    std: Tensor
+    decay: Tensor
     before: Tensor
 
     def __init__(self, config: OrnsteinUhlenbeckConfig, shape: tuple[int, int, int]) -> None:
         super().__init__()
-        self.std, self.decay = config.std, config.decay
+        self.config = config
+        self.register_buffer("std", torch.zeros(()))
+        self.register_buffer("decay", torch.zeros(()))
         self.register_buffer("before", torch.zeros(shape), persistent=False)
+
+    def begin(self, env_steps: int) -> None:
+        """Let what follows a schedule become what it is at ``env_steps``."""
+        self.std.fill_(value_at(self.config.std, env_steps))
+        self.decay.fill_(value_at(self.config.decay, env_steps))
 
     def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
         """The means of what is drawn next, given those of the policy."""

@@ -10,7 +10,8 @@ from gymnasium import Space
 from torch import Tensor
 
 from warpdrive.backends.interface import Backend
-from warpdrive.rollout import Rollout
+from warpdrive.observations import Observations, mapped
+from warpdrive.rollout import Rollout, of_agents
 from warpdrive.training.algorithms import Task, build_algorithm
 from warpdrive.training.models.base import Actor
 from warpdrive.training.schedule import value_at
@@ -67,15 +68,19 @@ class Policy:
 
     def coefficients(self) -> dict[str, float]:
         """The learning rate and what else follows a schedule, as they are in the present rollout and update."""
-        schedules = {name: given for name, given in self.config if isinstance(given, list | dict) and name != "lr"}
+        noise = getattr(self.config, "noise", ())
+        given = {**dict(self.config), **{f"noise_{name}": value for name, value in noise}}
+        schedules = {name: value for name, value in given.items() if isinstance(value, list | dict) and name != "lr"}
         present = {"learning_rate": self.config.lr, **schedules}
-        return {name: value_at(given, self.env_steps) for name, given in present.items()}
+        return {name: value_at(schedule, self.env_steps) for name, schedule in present.items()}
 
     def update(self, rollout: Rollout) -> dict[str, Tensor]:
         """Train on a full rollout, unless the configuration says otherwise. Returns scalars on the device."""
         if not self.config.to_train:
             return {}
-        return self.algorithm.update(self.experience.of(rollout), self.generator)
+        losses = self.algorithm.update(self.experience.of(rollout), self.generator)
+        self.model.observe(*_seen(rollout, self.tag))  # so far all was as it was when the policy acted
+        return losses
 
     def state_dict(self) -> dict[str, Any]:
         """What else than the model's parameters it takes to go on training: tensors, numbers, and dictionaries."""
@@ -94,3 +99,10 @@ class Policy:
         self.experience.load_state_dict(state["experience"])
         if state["device"] == self.generator.device.type:  # each kind of device has a generator of its own
             self.generator.set_state(state["generator"])
+
+
+def _seen(rollout: Rollout, tag: str) -> tuple[Observations, Tensor]:
+    """Return what the agents of a tag saw before each step, and which rows count: of those who were in the episode."""
+    observations = mapped(lambda seen: seen[:-1].flatten(0, 2), rollout.of("observations", tag))
+    weight = torch.ones_like(rollout.rewards) if rollout.active is None else rollout.active.float()
+    return observations, of_agents(weight, rollout.agents[tag], dim=2).flatten()

@@ -33,14 +33,17 @@ def _switch(value: object) -> object:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
-def _schedule(least: float, most: float = math.inf, open_below: bool = False) -> Any:
+def _schedule(least: float, most: float = math.inf, open_below: bool = False, optional: bool = False) -> Any:
     """The annotation of a coefficient: a ``schedule.Schedule`` of values from ``least`` to ``most``.
 
-    With ``open_below`` the least value is one to which a schedule may go, and which a number may not have.
+    With ``open_below`` the least value is one to which a schedule may go, and which a number may not have. With
+    ``optional`` it may be None.
     """
     told = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
 
     def check(given: object) -> object:
+        if given is None and optional:
+            return None
         if type(given) in (int, float):
             return _check_number(given)
         if isinstance(given, dict):
@@ -94,17 +97,19 @@ def _is_number(value: object) -> bool:
 
 
 Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
-NonNegative = Annotated[float, Field(ge=0.0)]
 if TYPE_CHECKING:  # what they are once a schedule has been followed: see ``algorithms.common.at``
     FractionSchedule = float
     PositiveSchedule = float
     NonNegativeSchedule = float
+    OptionalPositiveSchedule = float | None
+    OptionalSchedule = float | None
 else:
     FractionSchedule = _schedule(0.0, 1.0)
     PositiveSchedule = _schedule(0.0, open_below=True)
     NonNegativeSchedule = _schedule(0.0)
+    OptionalPositiveSchedule = _schedule(0.0, open_below=True, optional=True)
+    OptionalSchedule = _schedule(-math.inf, optional=True)
 
 
 class Section(BaseModel):
@@ -188,6 +193,8 @@ class FullyConnectedConfig(Section):
     activation: Literal["tanh", "relu"] = "tanh"
     scale_observations: bool = False
     """Whether what the observation space bounds is scaled to [-1, 1] first."""
+    normalize_observations: bool = False
+    """Whether observations are standardised by their mean and variance in all rollouts so far."""
 
 
 class ConvolutionalConfig(Section):
@@ -203,6 +210,8 @@ class ConvolutionalConfig(Section):
     activation: Literal["tanh", "relu"] = "relu"
     scale_observations: bool = False
     """Whether what the observation space bounds is scaled to [-1, 1] first."""
+    normalize_observations: bool = False
+    """Whether observations are standardised by their mean and variance in all rollouts so far."""
 
 
 MODEL_CONFIGS: dict[str, type[Section]] = {
@@ -225,27 +234,27 @@ ModelConfig = Annotated[
 
 
 class LearningConfig(Section):
-    """What all learning algorithms share."""
+    """What all learning algorithms share. Every coefficient may follow a schedule."""
 
     actions: ClassVar[Literal["any", "Discrete", "bounded Box"]] = "any"
     """Which action spaces the algorithm is for."""
 
     to_train: bool = True
-    lr: Positive = 3e-4
-    gamma: Fraction = 0.99
+    lr: PositiveSchedule = 3e-4
+    gamma: FractionSchedule = 0.99
 
 
 class OnPolicyConfig(LearningConfig):
-    """What the algorithms share that learn from each rollout once. Every coefficient may follow a schedule."""
+    """What the algorithms share that learn from each rollout once."""
 
     model: ModelConfig = FullyConnectedConfig()
-    lr: PositiveSchedule = 3e-4
-    gamma: FractionSchedule = 0.99
     gae_lambda: FractionSchedule = 0.95
     entropy_coef: NonNegativeSchedule = 0.01
     value_coef: NonNegativeSchedule = 0.5
     max_grad_norm: PositiveSchedule = 0.5
     normalize_advantage: bool = True
+    normalize_returns: bool = False
+    """Whether values are estimated in units of the returns' running mean and standard deviation."""
 
 
 class OffPolicyConfig(LearningConfig):
@@ -259,7 +268,7 @@ class OffPolicyConfig(LearningConfig):
     batch_size: Count = 128
     gradient_steps: Count = 1
     """Gradient steps per update, that is per rollout of ``trainer.train_batch_size`` environment steps."""
-    max_grad_norm: Positive = 10.0
+    max_grad_norm: PositiveSchedule = 10.0
 
 
 class DQNConfig(OffPolicyConfig):
@@ -269,11 +278,11 @@ class DQNConfig(OffPolicyConfig):
     algorithm: Literal["dqn"]
     epsilon: FractionSchedule = [[0, 1.0], [10_000, 0.05]]  # type: ignore[assignment]
     """Probability of a random choice, by environment steps."""
-    repeat: Fraction = 0.0
+    repeat: FractionSchedule = 0.0
     """Probability that a random choice is the one before again, so that exploration keeps its direction for a while."""
     double: bool = True
     """Whether the model chooses what the target network then judges."""
-    tau: Fraction = 1.0
+    tau: FractionSchedule = 1.0
     """How far the target moves towards the model each time: 1 is all the way."""
     target_update_every: Count = 500
     """Gradient steps between two moves of the target."""
@@ -283,9 +292,9 @@ class OrnsteinUhlenbeckConfig(Section):
     """Noise that goes on in one direction for a while; in units of half the range of an action."""
 
     type: Literal["ornstein_uhlenbeck"]
-    std: NonNegative = 0.2
+    std: NonNegativeSchedule = 0.2
     """Of what is added in each step."""
-    decay: Fraction = 0.15
+    decay: FractionSchedule = 0.15
     """The part of the noise that is gone after a step."""
 
 
@@ -293,7 +302,7 @@ class GaussianNoiseConfig(Section):
     """Independent noise in each step; in units of half the range of an action."""
 
     type: Literal["gaussian"] = "gaussian"
-    std: NonNegative = 0.1
+    std: NonNegativeSchedule = 0.1
 
 
 NoiseConfig = Annotated[GaussianNoiseConfig | OrnsteinUhlenbeckConfig, Field(discriminator="type")]
@@ -303,7 +312,7 @@ class ContinuousConfig(OffPolicyConfig):
     """What the algorithms share that learn the value of actions in a Box."""
 
     actions = "bounded Box"
-    tau: Fraction = 0.005
+    tau: FractionSchedule = 0.005
     """How far the targets move towards what they follow in each gradient step."""
 
 
@@ -321,9 +330,9 @@ class TD3Config(ContinuousConfig):
     noise: NoiseConfig = GaussianNoiseConfig()
     policy_delay: Count = 2
     """Gradient steps of the critics for one of the policy and the targets."""
-    target_noise: NonNegative = 0.2
+    target_noise: NonNegativeSchedule = 0.2
     """Standard deviation of what is added to the target policy's actions, in units of half their range."""
-    target_noise_clip: NonNegative = 0.5
+    target_noise_clip: NonNegativeSchedule = 0.5
 
 
 class SACConfig(ContinuousConfig):
@@ -331,7 +340,7 @@ class SACConfig(ContinuousConfig):
 
     algorithm: Literal["sac"]
     initial_temperature: Positive = 1.0
-    target_entropy: float | None = None
+    target_entropy: OptionalSchedule = None
     """In nats, of actions as numbers from -1 to 1; None: minus the number of an action's components."""
 
 
@@ -339,9 +348,10 @@ class ReinforceConfig(LearningConfig):
     """Policy gradient with the returns of whole episodes, one gradient step per rollout."""
 
     algorithm: Literal["reinforce"]
-    entropy_coef: NonNegative = 0.0
-    max_grad_norm: Positive = 0.5
+    entropy_coef: NonNegativeSchedule = 0.0
+    max_grad_norm: PositiveSchedule = 0.5
     normalize_returns: bool = True
+    """Whether the returns of each rollout are standardised."""
     model: ModelConfig = FullyConnectedConfig()
 
 
@@ -356,6 +366,10 @@ class PPOConfig(OnPolicyConfig):
 
     algorithm: Literal["ppo"]
     clip: PositiveSchedule = 0.2
+    value_clip: OptionalPositiveSchedule = None
+    """How far an update may move a value estimate before moving it further gains nothing; None: as far as it likes."""
+    target_kl: OptionalPositiveSchedule = None
+    """The update ends when the policy is 1.5 times as far from the one that acted, in nats; None: it does not."""
     epochs: Count = 4
     minibatches: Count = 4
 
@@ -432,12 +446,10 @@ class RunConfig(Section):
         return {**raw, "policy": {tag: _with_steps(policy, steps) for tag, policy in policies.items()}}
 
 
-def _with_steps(policy: Any, steps: Any) -> Any:
-    if not isinstance(policy, dict):
-        return policy
-    return {
-        key: {**value, "steps": steps}
-        if isinstance(value, dict) and "schedule" in value and "steps" not in value
-        else value
-        for key, value in policy.items()
-    }
+def _with_steps(section: Any, steps: Any) -> Any:
+    """Give ``steps`` to the schedules of a policy's section, and of the sections in it."""
+    if not isinstance(section, dict):
+        return section
+    if "schedule" in section:
+        return {"steps": steps, **section}
+    return {key: _with_steps(value, steps) for key, value in section.items()}

@@ -48,6 +48,20 @@ class Echo(wd.Environment):
 
 
 @wd.kernel
+def faint_observe(target, observations):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for k in range(3):
+        observations[env, agent, k] = np.float32(5) + np.float32(0.001) * (k == target[env, agent])
+
+
+class Faint(Echo):
+    """Echo, but what agents see are tiny differences between large numbers."""
+
+    name = "faint"
+    observe = faint_observe
+
+
+@wd.kernel
 def fuse_step(length, timestep, rewards, terminated):  # type: ignore[no-untyped-def]
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     rewards[env, agent] += agent + 1

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from warpdrive.host_transfers import no_host_transfers
 from warpdrive.training.algorithms.a2c import A2C
 from warpdrive.training.algorithms.common import explained_variance, normalised
 from warpdrive.training.algorithms.ppo import PPO
@@ -137,6 +138,47 @@ def test_every_row_is_evaluated_under_its_own_mask(name: str) -> None:
     assert terms["entropy"].item() == pytest.approx(math.log(2.0))
     expected = math.log(2.0) * (2 - 1 + 3) / 3 if name == "a2c" else -(2 - 1 + 3) / 3
     assert terms["policy_loss"].item() == pytest.approx(expected)
+
+
+def test_clipped_values_by_hand() -> None:
+    # former values 0.5, 0, 0 and present ones 0, 0, 1 with a clip of 0.25: clipped 0.25, 0, 0.25; returns 1, 2, -1:
+    # max(1, 0.75^2) = 1; 4; max(4, 1.25^2) = 4; the mean of these is 3, and half of it 1.5
+    batch = batch_of_three(values=torch.tensor([0.5, 0.0, 0.0]), returns=torch.tensor([1.0, 2.0, -1.0]))
+    _, terms = algorithm(three_states(), value_clip=0.25).loss(batch, batch.advantages)
+    assert terms["value_loss"].item() == pytest.approx(1.5)
+    # towards a return of 3 the last one gains nothing beyond 0.25: max(4, 2.75^2), and no gradient
+    batch = replace(batch, returns=torch.tensor([1.0, 2.0, 3.0]))
+    model = three_states()
+    loss, terms = algorithm(model, value_clip=0.25, value_coef=1.0).loss(batch, torch.zeros(3))
+    assert terms["value_loss"].item() == pytest.approx(0.5 * (1 + 4 + 2.75**2) / 3)
+    loss.backward()
+    torch.testing.assert_close(model.value.grad, torch.tensor([-1.0, -2.0, 0.0]) / 3)
+
+
+def test_an_update_ends_where_the_policy_has_moved_far_enough() -> None:
+    """The same steps as without a limit, up to the first that finds the policy 1.5 times ``target_kl`` away."""
+    batch = batch_of_three(log_probabilities=torch.tensor([0.75, 0.75, 0.5]).log())
+    generator = torch.Generator()
+
+    def trained(epochs: int, target_kl: float | None) -> tuple[Table, Any, dict[str, Tensor]]:
+        model = three_states()
+        made = algorithm(model, epochs=epochs, minibatches=1, clip=1e6, target_kl=target_kl)
+        made.optimizer = torch.optim.Adam(model.parameters(), lr=0.05, fused=True)
+        with no_host_transfers(torch.device("cpu")):
+            return model, made.optimizer, made.update(batch, generator)
+
+    distances = [0.0]  # before each step
+    for steps in range(1, 8):
+        model, *_ = trained(steps, None)
+        with torch.no_grad():
+            log_ratio = model.policy.log_softmax(-1)[torch.arange(3), batch.actions.long()] - batch.log_probabilities
+            distances.append((log_ratio.exp() - 1 - log_ratio).mean().item())
+    assert distances == sorted(distances)
+    stopped, optimizer, metrics = trained(8, target_kl=(distances[3] + distances[4]) / 2 / 1.5)
+    expected, other, _ = trained(4, None)  # steps 0 to 3 find it near enough, step 4 does not
+    torch.testing.assert_close(stopped.state_dict(), expected.state_dict(), rtol=0, atol=0)
+    torch.testing.assert_close(optimizer.state_dict()["state"], other.state_dict()["state"], rtol=0, atol=0)
+    assert metrics["skipped_steps"].item() == 0.5
 
 
 def test_every_epoch_uses_every_row_once_with_its_own_action() -> None:

@@ -229,6 +229,43 @@ def test_td3_moves_its_policy_every_other_step() -> None:
     assert [any(step) for step in moved] == [all(step) for step in moved] == [False, True, False, True]
 
 
+CURVE = [[0, 0.5], [100, 0.25]]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("ddpg", ["lr", "gamma", "tau", "max_grad_norm"]),
+        ("td3", ["lr", "gamma", "tau", "max_grad_norm", "target_noise", "target_noise_clip"]),
+        ("sac", ["lr", "gamma", "tau", "max_grad_norm", "target_entropy"]),
+    ],
+)
+def test_every_coefficient_may_follow_a_schedule(name: str, keys: list[str]) -> None:
+    algorithm = made(name, **{key: CURVE for key in keys if key != "gamma"})
+    algorithm.schedules = algorithm.schedules.model_copy(update={"gamma": CURVE})
+    for env_steps, expected in ((0, 0.5), (50, 0.375), (1000, 0.25)):
+        algorithm.begin(env_steps)
+        assert {key: getattr(algorithm.config, key) for key in keys} == dict.fromkeys(keys, expected)
+        optimizers = [part for part in algorithm.parts().values() if isinstance(part, torch.optim.Optimizer)]
+        assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == [expected] * (2 + (name == "sac"))
+
+
+def test_noise_follows_its_schedule_and_is_logged(sections: Sections, trainer_of: TrainerOf) -> None:
+    noise = {
+        "type": "ornstein_uhlenbeck",
+        "std": {"schedule": "cosine", "start": 0.4, "end": 0.0},
+        "decay": [[0, 0.1], [800, 0.3]],
+    }
+    trainer = trainer_of(aim(sections, "ddpg", noise=noise))  # 2400 steps in all, 200 an update
+    policy: Any = trainer.policies["aimer"]
+    for env_steps, std, decay in ((0, 0.4, 0.1), (400, 0.373, 0.2), (1200, 0.2, 0.3), (2400, 0.0, 0.3)):
+        policy.begin(env_steps)
+        assert policy.actor.noise.std.item() == pytest.approx(std, abs=1e-3)
+        assert policy.actor.noise.decay.item() == pytest.approx(decay)
+        logged = {"learning_rate": 5e-3, "noise_std": pytest.approx(std, abs=1e-3), "noise_decay": pytest.approx(decay)}
+        assert policy.coefficients() == logged
+
+
 def aim(sections: Sections, algorithm: str, **settings: Any) -> dict[str, Any]:
     values = sections("Aim", ("aimer", "chooser"), total_steps=2_400)
     policy = {"lr": 5e-3, "gamma": 0.5, "learning_starts": 1000, "gradient_steps": 60, "batch_size": 64, "tau": 0.02}

@@ -204,8 +204,9 @@ def test_the_probabilities_of_choices_by_hand(
     repeat: float, previous: int, timestep: int, expected: list[float]
 ) -> None:
     """Choice 1 is the best one, and forbidden."""
-    actor = EpsilonGreedy(Table([[1.0, 3.0, 2.0]]), repeat)
+    actor = EpsilonGreedy(Table([[1.0, 3.0, 2.0]]), repeats=repeat > 0)
     actor.epsilon.fill_(0.3)
+    actor.repeat.fill_(repeat)
     env: Any = Asked(previous, timestep)
     with torch.no_grad():
         actor.act(env, "agent")

@@ -32,7 +32,7 @@ def test_returns_against_a_plain_loop_over_the_rollout(sections: Sections, train
     steps, envs = rollout.rewards.shape[:2]
     for tag, policy in trainer.policies.items():
         ids = trainer.env.policy_tags[tag]
-        batch = WholeEpisodes(tag, trainer.env.backend, policy.agent_ids, gamma=0.9).of(rollout)
+        batch = WholeEpisodes(tag, trainer.env.backend, policy.agent_ids, gamma=lambda: 0.9).of(rollout)
         returns, weight = batch.returns.view(steps, envs, len(ids)), batch.weight.view(steps, envs, len(ids))
         assert 0 < batch.weight.mean() < 1
         for env in range(envs):

@@ -75,25 +75,25 @@ def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any],
     distribution = acting_distribution(config, task.action_space)
     optimizer = torch.optim.Adam(model.parameters(), eps=1e-5, fused=True)
     if isinstance(config, ReinforceConfig):
-        source = WholeEpisodes(task.tag, task.backend, task.agent_ids, config.gamma)
-        return Reinforce(config, model, distribution, optimizer), source
+        reinforce = Reinforce(config, model, distribution, optimizer)
+        return reinforce, WholeEpisodes(task.tag, task.backend, task.agent_ids, lambda: reinforce.config.gamma)
     if isinstance(config, PPOConfig):
         algorithm: PPO | A2C = PPO(config, model, distribution, optimizer)
     else:
         assert isinstance(config, A2CConfig)
         algorithm = A2C(config, model, distribution, optimizer)
-    return algorithm, RolloutRows(task.tag, model, task.backend, task.agent_ids, lambda: algorithm.config)
+    return algorithm, RolloutRows(task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config)
 
 
 def _off_policy(config: OffPolicyConfig, task: Task, model: Any) -> Algorithm[ReplayBuffer]:
     device = task.backend.device
     if isinstance(config, DQNConfig):
-        return DQN(config, model, _adam(model, config))
-    critic = build_critic(config, task.observation_space, model.components, task.seed).to(device)
-    optimizers = _adam(model, config), _adam(critic, config)
+        return DQN(config, model, _adam(model))
+    critic = build_critic(config, model, task.seed).to(device)
+    optimizers = _adam(model), _adam(critic)
     if isinstance(config, SACConfig):
         temperature = Temperature(config.initial_temperature).to(device)
-        return SAC(config, model, critic, temperature, *optimizers, _adam(temperature, config))
+        return SAC(config, model, critic, temperature, *optimizers, _adam(temperature))
     assert isinstance(config, DDPGConfig | TD3Config)
     if isinstance(config.noise, OrnsteinUhlenbeckConfig):
         shape = (task.num_envs, len(task.agent_ids), model.components)
@@ -106,5 +106,5 @@ def _off_policy(config: OffPolicyConfig, task: Task, model: Any) -> Algorithm[Re
     return DDPG(config, model, critic, actor, *optimizers)
 
 
-def _adam(module: nn.Module, config: OffPolicyConfig) -> torch.optim.Optimizer:
-    return torch.optim.Adam(module.parameters(), lr=config.lr, fused=True)
+def _adam(module: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(module.parameters(), fused=True)

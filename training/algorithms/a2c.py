@@ -6,16 +6,17 @@ import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.common import explained_variance, normalised
-from warpdrive.training.algorithms.on_policy import OnPolicy
+from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm
 from warpdrive.training.batch import Batch
 from warpdrive.training.sections import A2CConfig
 
 
-class A2C(OnPolicy[A2CConfig]):
-    """Trains one model. See ``OnPolicy``."""
+class A2C(ActorCriticAlgorithm[A2CConfig]):
+    """Trains one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train on the whole batch at once. Returns scalars on the device; ``generator`` is not used."""
+        self.observe_returns(batch)
         advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
         loss, metrics = self.loss(batch, advantages)
         metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
@@ -27,7 +28,7 @@ class A2C(OnPolicy[A2CConfig]):
         logits, values = self.model(batch.observations)
         log_prob, entropy = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
         policy_loss = -batch.mean(log_prob * advantages)
-        value_loss = 0.5 * batch.mean((values - batch.returns).square())
+        value_loss = 0.5 * batch.mean((values - self.in_model_units(batch.returns)).square())
         mean_entropy = batch.mean(entropy)
         loss = policy_loss + self.config.value_coef * value_loss - self.config.entropy_coef * mean_entropy
         terms = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}

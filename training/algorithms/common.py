@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
@@ -10,9 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from warpdrive.training.batch import Batch
+from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import LearningConfig
 
+Module = TypeVar("Module", bound=nn.Module)
 Config = TypeVar("Config", bound=LearningConfig)
 
 
@@ -54,6 +57,12 @@ def frozen(module: nn.Module) -> Iterator[None]:
     module.requires_grad_(False)
     yield
     module.requires_grad_(True)
+
+
+def target_of(module: Module) -> Module:
+    """A copy whose parameters no gradient moves. Running statistics are not copied: both have the same."""
+    statistics = {id(part): part for part in module.modules() if isinstance(part, RunningMoments)}
+    return copy.deepcopy(module, dict(statistics)).requires_grad_(False)
 
 
 @torch.no_grad()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.base import Stateful
-from warpdrive.training.algorithms.common import follow, frozen
+from warpdrive.training.algorithms.common import follow, frozen, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.exploration import NoisyActor
 from warpdrive.training.models.continuous import Critic, DeterministicActor
@@ -42,10 +41,11 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
         policy_optimizer: torch.optim.Optimizer,
         critic_optimizer: torch.optim.Optimizer,
     ) -> None:
-        self.config, self.model, self.critic, self.actor = config, model, critic, actor
+        super().__init__(config)
+        self.model, self.critic, self.actor = model, critic, actor
         self.policy_optimizer, self.critic_optimizer = policy_optimizer, critic_optimizer
-        self.target_model = copy.deepcopy(model).requires_grad_(False)
-        self.target_critic = copy.deepcopy(critic).requires_grad_(False)
+        self.target_model = target_of(model)
+        self.target_critic = target_of(critic)
 
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
@@ -59,6 +59,8 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
 
     def begin(self, env_steps: int) -> None:
         """See ``Algorithm``."""
+        super().begin(env_steps)
+        self.actor.noise.begin(env_steps)
         self.actor.at_random.fill_(env_steps < self.config.learning_starts)
 
     def improve_policy(self, batch: Transitions) -> Tensor:

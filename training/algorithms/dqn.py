@@ -4,19 +4,16 @@ arXiv:1509.06461): one model that estimates the value of every choice, trained o
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from warpdrive.training.algorithms.base import Every, Stateful
-from warpdrive.training.algorithms.common import follow
+from warpdrive.training.algorithms.common import follow, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.exploration import EpsilonGreedy
 from warpdrive.training.models.action_values import ActionValues
 from warpdrive.training.replay_buffer import Transitions
-from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import DQNConfig
 
 
@@ -33,9 +30,10 @@ class DQN(OffPolicy[DQNConfig]):
     model: ActionValues
 
     def __init__(self, config: DQNConfig, model: ActionValues, optimizer: torch.optim.Optimizer) -> None:
-        self.config, self.model, self.optimizer = config, model, optimizer
-        self.target = copy.deepcopy(model).requires_grad_(False)
-        self.actor = EpsilonGreedy(model, config.repeat).to(next(model.parameters()).device)
+        super().__init__(config)
+        self.model, self.optimizer = model, optimizer
+        self.target = target_of(model)
+        self.actor = EpsilonGreedy(model, repeats=config.repeat != 0).to(next(model.parameters()).device)
         self._target_is_due = Every(config.target_update_every)
 
     def parts(self) -> dict[str, Stateful]:
@@ -44,7 +42,9 @@ class DQN(OffPolicy[DQNConfig]):
 
     def begin(self, env_steps: int) -> None:
         """See ``Algorithm``."""
-        self.actor.epsilon.fill_(value_at(self.config.epsilon, env_steps))
+        super().begin(env_steps)
+        self.actor.epsilon.fill_(self.config.epsilon)
+        self.actor.repeat.fill_(self.config.repeat)
 
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.base import Algorithm
-from warpdrive.training.algorithms.common import means
+from warpdrive.training.algorithms.common import at, means, set_learning_rate
 from warpdrive.training.replay_buffer import ReplayBuffer, Transitions
 from warpdrive.training.sections import OffPolicyConfig
 
@@ -19,11 +19,25 @@ Config = TypeVar("Config", bound=OffPolicyConfig)
 class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
     """Takes gradient steps on transitions drawn from a replay buffer.
 
-    Attributes:
+    Args:
         config: the policy's section of the run configuration.
+
+    Attributes:
+        config: the section with the present value in place of each schedule.
     """
 
     config: Config
+
+    def __init__(self, config: Config) -> None:
+        self.schedules = config
+        self.config = at(config, env_steps=0)
+
+    def begin(self, env_steps: int) -> None:
+        """See ``Algorithm``. The update is never captured as a graph, so its coefficients can be the host's numbers."""
+        self.config = at(self.schedules, env_steps)
+        for part in self.parts().values():
+            if isinstance(part, torch.optim.Optimizer):
+                set_learning_rate(part, self.config.lr)
 
     def update(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
         """Take gradient steps on transitions drawn with ``generator``, once there are enough.

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 import torch
+from torch import Tensor
 
+from warpdrive.observations import Observations
 from warpdrive.training.algorithms.base import Algorithm, Stateful
 from warpdrive.training.algorithms.common import at, set_learning_rate
 from warpdrive.training.batch import Batch
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
-from warpdrive.training.sections import LearningConfig
+from warpdrive.training.models.running_moments import RunningMoments
+from warpdrive.training.sections import OnPolicyConfig, ReinforceConfig
 
-Config = TypeVar("Config", bound=LearningConfig)
+Config = TypeVar("Config", bound=OnPolicyConfig | ReinforceConfig)
 
 
 class OnPolicy(Algorithm[Batch], Generic[Config]):
@@ -48,3 +51,38 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
         return {"optimizer": self.optimizer}
+
+
+Estimating = TypeVar("Estimating", bound=OnPolicyConfig)
+
+
+class ActorCriticAlgorithm(OnPolicy[Estimating]):
+    """Estimates values, too: in units of the returns' running mean and standard deviation, if ``normalize_returns``.
+
+    Attributes:
+        returns: that mean and deviation.
+    """
+
+    def __init__(
+        self, config: Estimating, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
+    ) -> None:
+        super().__init__(config, model, distribution, optimizer)
+        self.returns = RunningMoments().to(next(model.parameters()).device)
+
+    def parts(self) -> dict[str, Stateful]:
+        """See ``Algorithm``."""
+        return {**super().parts(), "returns": self.returns}
+
+    def values(self, observations: Observations) -> Tensor:
+        """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32: estimates of returns."""
+        values = self.model.values(observations)
+        return self.returns.restored(values) if self.config.normalize_returns else values
+
+    def observe_returns(self, batch: Batch) -> None:
+        """Let the running mean and standard deviation take in a batch that is about to be learned from."""
+        if self.config.normalize_returns:
+            self.returns.observe(batch.returns, batch.weight)
+
+    def in_model_units(self, returns: Tensor) -> Tensor:
+        """Returns as the model is to estimate them."""
+        return self.returns(returns) if self.config.normalize_returns else returns

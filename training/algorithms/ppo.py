@@ -6,26 +6,30 @@ import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.common import explained_variance, means, normalised
-from warpdrive.training.algorithms.on_policy import OnPolicy
+from warpdrive.training.algorithms.kl_stop import KlStop
+from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm
 from warpdrive.training.batch import Batch
 from warpdrive.training.sections import PPOConfig
 
 
-class PPO(OnPolicy[PPOConfig]):
-    """Trains one model. See ``OnPolicy``."""
+class PPO(ActorCriticAlgorithm[PPOConfig]):
+    """Trains one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train for several epochs of minibatches drawn with ``generator``; each row is used once per epoch.
 
         Returns scalars on the device: means over all minibatches.
         """
+        self.observe_returns(batch)
         advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
+        stop = KlStop(self.optimizer, self.config.target_kl)
         history: list[dict[str, Tensor]] = []
         for _ in range(self.config.epochs):
             order = torch.randperm(len(batch), generator=generator, device=advantages.device)
             for index in order.tensor_split(self.config.minibatches):
                 # one index for every tensor: an agent keeps its own observation, action and advantage
                 loss, metrics = self.loss(batch.rows(index), advantages[index])
+                metrics |= stop.after(metrics)
                 metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
                 history.append(metrics)
         return {**means(history), "explained_variance": explained_variance(batch)}
@@ -38,7 +42,7 @@ class PPO(OnPolicy[PPOConfig]):
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.config.clip, 1.0 + self.config.clip)
         policy_loss = -batch.mean(torch.minimum(ratio * advantages, clipped * advantages))
-        value_loss = 0.5 * batch.mean((values - batch.returns).square())
+        value_loss = self.value_loss(values, batch)
         mean_entropy = batch.mean(entropy)
         loss = policy_loss + self.config.value_coef * value_loss - self.config.entropy_coef * mean_entropy
         with torch.no_grad():
@@ -52,3 +56,17 @@ class PPO(OnPolicy[PPOConfig]):
             "clipfrac": clipfrac,
         }
         return loss, {name: term.detach() for name, term in terms.items()}
+
+    def value_loss(self, values: Tensor, batch: Batch) -> Tensor:
+        """Half the mean squared error of estimates; with ``value_clip`` that of the clipped ones, where it is larger.
+
+        Clipped estimates are those from before the update, moved by at most ``value_clip`` (in the authors' code, not
+        in the paper).
+        """
+        returns = self.in_model_units(batch.returns)
+        errors = (values - returns).square()
+        if self.config.value_clip is not None:
+            former = self.in_model_units(batch.values)
+            clipped = former + (values - former).clamp(-self.config.value_clip, self.config.value_clip)
+            errors = torch.maximum(errors, (clipped - returns).square())
+        return 0.5 * batch.mean(errors)

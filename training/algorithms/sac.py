@@ -4,7 +4,6 @@ by two critics, of which the lower counts. How much randomness is worth, the tem
 
 from __future__ import annotations
 
-import copy
 import math
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 from warpdrive.training.algorithms.base import Stateful
-from warpdrive.training.algorithms.common import follow, frozen
+from warpdrive.training.algorithms.common import follow, frozen, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.models.continuous import Critic, SquashedActor
 from warpdrive.training.models.distributions import log_prob_of_tanh
@@ -60,12 +59,12 @@ class SAC(OffPolicy[SACConfig]):
         critic_optimizer: torch.optim.Optimizer,
         temperature_optimizer: torch.optim.Optimizer,
     ) -> None:
-        self.config, self.model, self.critics, self.temperature = config, model, critics, temperature
+        super().__init__(config)
+        self.model, self.critics, self.temperature = model, critics, temperature
         self.policy_optimizer, self.critic_optimizer = policy_optimizer, critic_optimizer
         self.temperature_optimizer = temperature_optimizer
         self.actor = model
-        self.target_critics = copy.deepcopy(critics).requires_grad_(False)
-        self.target_entropy = -model.components if config.target_entropy is None else config.target_entropy
+        self.target_critics = target_of(critics)
 
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
@@ -125,7 +124,8 @@ class SAC(OffPolicy[SACConfig]):
 
     def temperature_loss(self, entropy: Tensor) -> Tensor:
         """Falls with the temperature where the entropy is above its target, and rises below (equation 18)."""
-        return self.temperature.value * (entropy - self.target_entropy)
+        wanted = self.config.target_entropy
+        return self.temperature.value * (entropy - (-self.model.components if wanted is None else wanted))
 
     def _drawn(self, observations: Observations, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions from -1 to 1, ``[rows, components]``, and their log-probabilities ``[rows]``, both with gradient."""

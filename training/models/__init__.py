@@ -41,6 +41,7 @@ def _fully_connected(
         config.activation,
         distribution.num_log_stds,
         config.scale_observations,
+        config.normalize_observations,
     )
 
 
@@ -57,6 +58,7 @@ def _convolutional(
         config.activation,
         distribution.num_log_stds,
         config.scale_observations,
+        config.normalize_observations,
     )
 
 
@@ -75,14 +77,26 @@ def _actor_critic(
 def _continuous(config: OffPolicyConfig, observation_space: Space[Any], action_space: Space[Any]) -> Actor:
     assert isinstance(action_space, spaces.Box), "the configuration is checked for this"
     kind, model = SquashedActor if isinstance(config, SACConfig) else DeterministicActor, config.model
-    return kind(observation_space, action_space, model.hidden, model.activation, model.scale_observations)
+    return kind(
+        observation_space,
+        action_space,
+        model.hidden,
+        model.activation,
+        model.scale_observations,
+        model.normalize_observations,
+    )
 
 
 def _action_values(config: DQNConfig, observation_space: Space[Any], action_space: Space[Any]) -> Actor:
     assert isinstance(action_space, spaces.Discrete), "the configuration is checked for this"
     model = config.model
     return ActionValues(
-        observation_space, int(action_space.n), model.hidden, model.activation, model.scale_observations
+        observation_space,
+        int(action_space.n),
+        model.hidden,
+        model.activation,
+        model.scale_observations,
+        model.normalize_observations,
     )
 
 
@@ -115,9 +129,9 @@ def build_model(config: LearningConfig, observation_space: Space[Any], action_sp
         return _ACTORS[type(config)](config, observation_space, action_space)
 
 
-def build_critic(config: OffPolicyConfig, observation_space: Space[Any], components: int, seed: int) -> Critic:
+def build_critic(config: OffPolicyConfig, policy: DeterministicActor | SquashedActor, seed: int) -> Critic:
     """What judges the actions of a continuous policy, initialised likewise: two estimates, of DDPG one."""
     model, count = config.model, 1 if isinstance(config, DDPGConfig) else 2
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed + _CRITIC_SEED)
-        return Critic(observation_space, components, model.hidden, model.activation, model.scale_observations, count)
+        return Critic(policy.flatten, policy.components, model.hidden, model.activation, count)

@@ -25,6 +25,7 @@ class ActionValues(Actor):
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
+        normalize_observations: whether numbers are then standardised by their running mean and variance.
     """
 
     def __init__(
@@ -34,9 +35,10 @@ class ActionValues(Actor):
         hidden: Sequence[int],
         activation: str,
         scale_observations: bool = False,
+        normalize_observations: bool = False,
     ) -> None:
         super().__init__()
-        self.flatten = Flatten(observation_space, scale_observations)
+        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
         self.value = perceptron([self.flatten.size, *hidden, choices], activation, last_gain=1.0)
 
     def forward(self, observations: Observations) -> Tensor:

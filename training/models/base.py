@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
+from warpdrive.training.models.flatten import Flatten
 
 if TYPE_CHECKING:  # a policy that was loaded acts without kernels
     from warpdrive.env_wrapper import EnvWrapper
@@ -38,6 +39,17 @@ class Actor(nn.Module, ABC):
         """
         learned = self.state_dict()
         return {name: buffer for name, buffer in self.named_buffers() if name not in learned}
+
+    def observe(self, observations: Observations, weight: Tensor) -> None:
+        """Let running statistics take in a rollout that has been learned from: ``[rows, *observation_shape]``.
+
+        Args:
+            observations: what agents saw before each step.
+            weight: ``[rows]`` float32, 1 where the agent was in the episode and 0 where not.
+        """
+        for part in self.modules():
+            if isinstance(part, Flatten):
+                part.observe(observations, weight)
 
 
 class ActorCritic(Actor):

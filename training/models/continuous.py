@@ -31,6 +31,7 @@ class DeterministicActor(Actor):
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
+        normalize_observations: whether numbers are then standardised by their running mean and variance.
 
     Attributes:
         components: the numbers in an action.
@@ -47,13 +48,14 @@ class DeterministicActor(Actor):
         hidden: Sequence[int],
         activation: str,
         scale_observations: bool = False,
+        normalize_observations: bool = False,
     ) -> None:
         super().__init__()
         low, high = (torch.from_numpy(bound.reshape(-1)).float() for bound in (action_space.low, action_space.high))
         self.register_buffer("centre", 0.5 * (low + high), persistent=False)
         self.register_buffer("reach", 0.5 * (high - low), persistent=False)
         self.components = len(low)
-        self.flatten = Flatten(observation_space, scale_observations)
+        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
         self.policy = perceptron([self.flatten.size, *hidden, self.components], activation, last_gain=0.01)
 
     def forward(self, observations: Observations) -> Tensor:
@@ -84,10 +86,11 @@ class SquashedActor(Actor):
         hidden: Sequence[int],
         activation: str,
         scale_observations: bool = False,
+        normalize_observations: bool = False,
     ) -> None:
         super().__init__()
         self.components = math.prod(action_space.shape)
-        self.flatten = Flatten(observation_space, scale_observations)
+        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
         self.policy = perceptron([self.flatten.size, *hidden, 2 * self.components], activation, last_gain=0.01)
 
     def logits(self, observations: Observations) -> Tensor:
@@ -108,21 +111,24 @@ class SquashedActor(Actor):
 class Critic(nn.Module):
     """A perceptron that estimates the value of an action, or several of them side by side.
 
-    Args: as of ``DeterministicActor``, and
+    Args:
+        flatten: of the policy, so that both have the same running statistics of observations.
+        components: the numbers in an action.
+        hidden: width of each hidden layer.
+        activation: ``"tanh"`` or ``"relu"``.
         count: how many estimates there are, each of a perceptron of its own.
     """
 
     def __init__(
         self,
-        observation_space: Space[Any],
+        flatten: Flatten,
         components: int,
         hidden: Sequence[int],
         activation: str,
-        scale_observations: bool = False,
         count: int = 1,
     ) -> None:
         super().__init__()
-        self.flatten = Flatten(observation_space, scale_observations)
+        self.flatten = flatten
         sizes = [self.flatten.size + components, *hidden, 1]
         self.values = nn.ModuleList(perceptron(sizes, activation, last_gain=1.0) for _ in range(count))
 

@@ -33,6 +33,7 @@ class Convolutional(ActorCritic):
         activation: ``"tanh"`` or ``"relu"``.
         num_log_stds: logarithms of standard deviations, which do not depend on the observation; they begin at 0.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
+        normalize_observations: whether numbers are then standardised by their running mean and variance.
 
     Raises:
         DefinitionError: observations are no images.
@@ -49,6 +50,7 @@ class Convolutional(ActorCritic):
         activation: str,
         num_log_stds: int = 0,
         scale_observations: bool = False,
+        normalize_observations: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(observation_space, spaces.Box) or len(observation_space.shape) != 3:
@@ -56,7 +58,7 @@ class Convolutional(ActorCritic):
                 f"model.type 'convolutional': found the observation space {observation_space}, expected a Box of "
                 "images [channels, height, width]; 'fully_connected' takes any space"
             )
-        self.flatten = Flatten(observation_space, scale_observations)
+        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
         self.image_shape = observation_space.shape
         channels, height, width = self.image_shape
         for _ in filters:

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from warpdrive.errors import DefinitionError
 from warpdrive.observations import Observations
+from warpdrive.training.models.running_moments import RunningMoments
+
+_MOST = 10.0  # standard deviations that a normalised number is from the mean
 
 
 class Flatten(nn.Module):
@@ -20,12 +23,14 @@ class Flatten(nn.Module):
         space: of one agent: a Box or MultiDiscrete is flattened, a Discrete becomes a unit vector, and what the keys of
             a Dict hold is put side by side, sorted by key.
         scale: whether numbers that a Box bounds are scaled from there to [-1, 1].
+        normalize: whether numbers are then standardised by their running mean and variance, and clipped.
 
     Attributes:
         size: the length of the vector.
+        moments: the running mean and variance, or None.
     """
 
-    def __init__(self, space: Space[Any], scale: bool = False) -> None:
+    def __init__(self, space: Space[Any], scale: bool = False, normalize: bool = False) -> None:
         super().__init__()
         is_dict = isinstance(space, spaces.Dict)
         parts = dict(sorted(space.items())) if isinstance(space, spaces.Dict) else {"": space}
@@ -34,9 +39,19 @@ class Flatten(nn.Module):
         self.keys = list(parts) if is_dict else None
         self.parts = nn.ModuleList(_FlatPart(part, scale) for part in parts.values())
         self.size = sum(_size(part) for part in parts.values())
+        self.moments = RunningMoments(self.size) if normalize else None
 
     def forward(self, observations: Observations) -> Tensor:
         """``[..., *shape]`` of any dtype, by key where the space is a Dict -> ``[..., size]`` float32."""
+        flat = self._side_by_side(observations)
+        return flat if self.moments is None else self.moments(flat).clamp(-_MOST, _MOST)
+
+    def observe(self, observations: Observations, weight: Tensor) -> None:
+        """Let the running mean and variance take in ``[rows, *shape]``, where ``weight [rows]`` is 1 and not 0."""
+        if self.moments is not None:
+            self.moments.observe(self._side_by_side(observations), weight)
+
+    def _side_by_side(self, observations: Observations) -> Tensor:
         if self.keys is None:
             flat: Tensor = self.parts[0](observations)
             return flat

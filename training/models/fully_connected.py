@@ -27,6 +27,7 @@ class FullyConnected(ActorCritic):
         activation: ``"tanh"`` or ``"relu"``.
         num_log_stds: logarithms of standard deviations, which do not depend on the observation; they begin at 0.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
+        normalize_observations: whether numbers are then standardised by their running mean and variance.
     """
 
     def __init__(
@@ -37,9 +38,10 @@ class FullyConnected(ActorCritic):
         activation: str,
         num_log_stds: int = 0,
         scale_observations: bool = False,
+        normalize_observations: bool = False,
     ) -> None:
         super().__init__()
-        self.flatten = Flatten(observation_space, scale_observations)
+        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
         self.policy = perceptron([self.flatten.size, *hidden, num_outputs], activation, last_gain=0.01)
         self.value = perceptron([self.flatten.size, *hidden, 1], activation, last_gain=1.0)
         self.log_std = nn.Parameter(torch.zeros(num_log_stds)) if num_log_stds else None

@@ -1,0 +1,149 @@
+"""Running statistics of observations and returns: the numbers, whose they are, and where they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import warpdrive as wd
+from warpdrive.training.models import running_moments
+from warpdrive.training.models.running_moments import RunningMoments
+from warpdrive.training.trainer import Trainer
+
+Sections = Callable[..., dict[str, Any]]
+TrainerOf = Callable[..., Trainer]
+SMALL: dict[str, Any] = {"hidden": [8], "normalize_observations": True}
+
+
+def test_moments_of_several_parts_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far from 0, where a sum of squares in float32 would have nothing left of the variance."""
+    monkeypatch.setattr(running_moments, "_ROWS_AT_ONCE", 7)
+    generator = torch.Generator().manual_seed(0)
+    values = 10_000 + torch.tensor([1.0, 0.01]) * torch.randn(100, 2, generator=generator)
+    weight = (torch.rand(100, generator=generator) < 0.6).float()
+    values[weight == 0] = 1e6
+    moments = RunningMoments(2)
+    for part in (slice(0, 3), slice(3, 50), slice(50, 50), slice(50, 100)):
+        moments.observe(values[part], weight[part])
+    counted = values[weight > 0].double().numpy()
+    assert moments.count == len(counted)
+    np.testing.assert_allclose(moments.mean, counted.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(moments.variance, counted.var(0), rtol=1e-9)
+    standardised = moments(values[weight > 0])
+    np.testing.assert_allclose(standardised.mean(0), 0, atol=0.1)  # of the second in steps of float32 at 10,000
+    torch.testing.assert_close(moments.restored(standardised), values[weight > 0])
+
+
+def test_nothing_observed_changes_nothing() -> None:
+    moments, values = RunningMoments(3), torch.randn(4, 3)
+    moments.observe(torch.full((5, 3), 7.0), torch.zeros(5))
+    torch.testing.assert_close(moments(values), values)
+
+
+def normalising(sections: Sections, game: str, tags: tuple[str, str], algorithm: str = "ppo", **settings: Any) -> Any:
+    policy = {"algorithm": algorithm, "model": SMALL, "lr": 0.01, **settings}
+    values = sections(game, tags)
+    return {**values, "policy": {tags[0]: policy, tags[1]: {"algorithm": "random"}}}
+
+
+def moments_of(trainer: Trainer, tag: str) -> RunningMoments:
+    moments = trainer.policies[tag].model.flatten.moments  # type: ignore[union-attr]
+    assert isinstance(moments, RunningMoments)
+    return moments
+
+
+def test_they_are_those_of_the_tags_own_agents_while_they_are_in_the_episode(
+    sections: Sections, trainer_of: TrainerOf
+) -> None:
+    trainer = trainer_of(normalising(sections, "Leave", ("outer", "inner")))
+    seen = []
+    for _ in range(3):
+        trainer.collect()
+        rollout = trainer.rollout
+        assert rollout.active is not None and isinstance(rollout.observations, torch.Tensor)
+        seen += [rollout.observations[:-1, :, agent][rollout.active[:, :, agent]] for agent in (2, 0)]
+        trainer.update()
+    counted = torch.cat(seen).double()
+    moments = moments_of(trainer, "outer")
+    assert moments.count == len(counted) < 3 * 200 * 2
+    torch.testing.assert_close(moments.mean, counted.mean(0))
+    torch.testing.assert_close(moments.variance, counted.var(0, correction=0))
+
+
+def test_a_rollout_is_learned_from_with_the_statistics_that_acted(sections: Sections, trainer_of: TrainerOf) -> None:
+    """Else the probability of what was done would be another than when it was done, before anything was learned."""
+    still = {"epochs": 1, "minibatches": 1}
+    trainer = trainer_of(normalising(sections, "Echo", ("even", "odd"), **still))
+    for _ in range(3):
+        trainer.collect()
+        losses = trainer.update()
+        assert losses["losses/approx_kl/even"].abs() < 1e-6
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "reinforce", "dqn", "ddpg", "td3", "sac"])
+def test_they_are_kept_in_checkpoints_and_by_loaded_policies(
+    sections: Sections, trainer_of: TrainerOf, tmp_path: Path, algorithm: str
+) -> None:
+    game, tags = ("Aim", ("aimer", "chooser")) if algorithm in ("ddpg", "td3", "sac") else ("Echo", ("even", "odd"))
+    old = {"learning_starts": 0, "batch_size": 16} if algorithm in ("dqn", "ddpg", "td3", "sac") else {}
+    trainer = trainer_of(normalising(sections, game, tags, algorithm, **old))
+    for _ in range(2):
+        with wd.no_host_transfers(trainer.env.device):
+            trainer.collect()
+            trainer.update()
+    moments = moments_of(trainer, tags[0])
+    assert moments.count == 2 * 200 * 2 and (moments.variance != 1).any()
+    for name, module in vars(trainer.policies[tags[0]].algorithm).items():  # critics and targets see the same numbers
+        if name in ("critic", "critics", "target", "target_model", "target_critic", "target_critics"):
+            assert module.flatten.moments is moments
+    trainer.save(tmp_path / "step_400")
+    again = Trainer.load(tmp_path / "step_400")
+    for one in (trainer, again):
+        one.collect()
+        one.update()
+    torch.testing.assert_close(moments_of(again, tags[0]).state_dict(), moments.state_dict(), rtol=0, atol=0)
+    expected = trainer.policies[tags[0]].model.state_dict()
+    torch.testing.assert_close(again.policies[tags[0]].model.state_dict(), expected, rtol=0, atol=0)
+    trainer.save(tmp_path / "step_600")
+    policy = wd.load_policy(tmp_path / "step_600", tag=tags[0])
+    seen = torch.rand(5, *trainer.env.observation_spaces[tags[0]].shape)
+    with torch.no_grad():
+        torch.testing.assert_close(policy.model.logits(seen), trainer.policies[tags[0]].model.logits(seen))
+
+
+def test_large_and_small_numbers_are_learned_from_alike(sections: Sections, trainer_of: TrainerOf) -> None:
+    """Echo's numbers scaled by 1/1000 say nothing to a network of ordinary weights, unless they are normalised.
+
+    At random 8/3 of 8 are right; runs repeat while the seed stays.
+    """
+    values = normalising(sections, "Faint", ("even", "odd"), entropy_coef=0.0, lr=0.02)
+    values["trainer"] |= {"num_envs": 50, "train_batch_size": 800, "total_steps": 16 * 800}
+    found = []
+    for normalize in (True, False):
+        trainer = trainer_of(values, f"policy.even.model.normalize_observations={str(normalize).lower()}")
+        trainer.train()
+        found.append(trainer.evaluate(num_episodes=100, deterministic=True).mean_return["even"])
+    assert found[0] > 7 > 5 > found[1]
+
+
+def test_values_are_estimated_in_units_of_the_returns(sections: Sections, trainer_of: TrainerOf) -> None:
+    """Fuse earns up to 27 an episode whatever is done: what the model says is standardised, what is told is not."""
+    values = normalising(sections, "Fuse", ("others", "one"), normalize_returns=True, epochs=8, gae_lambda=1.0)
+    values["trainer"] |= {"num_envs": 50, "train_batch_size": 500, "total_steps": 10_000}
+    trainer = trainer_of(values)
+    trainer.train()
+    algorithm: Any = trainer.policies["others"].algorithm
+    returns = algorithm.returns
+    trainer.collect()
+    batch: Any = trainer.policies["others"].experience.of(trainer.rollout)
+    assert returns.count == 10_000 * 2 and returns.mean > 4 and returns.variance > 10
+    with torch.no_grad():
+        estimates = algorithm.model.values(batch.observations)
+    torch.testing.assert_close(batch.values, estimates * returns.variance.sqrt().float() + returns.mean.float())
+    assert estimates.abs().mean() < 2
+    assert (batch.values - batch.returns).square().mean() < 0.2 * batch.returns.var()

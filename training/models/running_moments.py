@@ -1,0 +1,60 @@
+"""Mean and variance of all that has been seen so far, kept beside a model's parameters."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+_ROWS_AT_ONCE = 65536  # bounds the memory of what is computed in float64
+_LEAST_VARIANCE = 1e-8
+
+
+class RunningMoments(nn.Module):
+    """Standardises numbers by what their mean and variance have been: 0 and 1 until something was observed.
+
+    Args:
+        shape: of a row.
+
+    Attributes:
+        mean: ``[*shape]`` float64.
+        variance: ``[*shape]`` float64.
+        count: a scalar, float64: how many rows there were.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("variance", torch.ones(shape, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, values: Tensor) -> Tensor:
+        """``[..., *shape]`` -> the same as numbers of standard deviations from the mean."""
+        return (values - self.mean.float()) / self._deviation()
+
+    def restored(self, standardised: Tensor) -> Tensor:
+        """Undo ``forward``."""
+        return standardised * self._deviation() + self.mean.float()
+
+    @torch.no_grad()
+    def observe(self, values: Tensor, weight: Tensor) -> None:
+        """Take in ``values [rows, *shape]``, of which those count whose ``weight [rows]`` is 1 and not 0."""
+        for part, counts in zip(values.split(_ROWS_AT_ONCE), weight.split(_ROWS_AT_ONCE), strict=True):
+            self._merge(part.double(), counts.double().view(-1, *[1] * (values.dim() - 1)))
+
+    def _merge(self, values: Tensor, weight: Tensor) -> None:
+        """Combine two sets of numbers (Chan et al. 1979, "Updating formulae and a pairwise algorithm", eq. 2.1)."""
+        added = weight.sum()
+        mean = (weight * values).sum(0) / added.clamp(min=1.0)
+        squares = (weight * (values - mean).square()).sum(0)
+        total, distance = (self.count + added).clamp(min=1.0), mean - self.mean
+        squares += self.variance * self.count + distance.square() * (self.count * added / total)
+        self.variance.copy_(torch.where(added > 0, squares / total, self.variance))
+        self.mean += distance * (added / total)
+        self.count += added
+
+    def _deviation(self) -> Tensor:
+        return (self.variance + _LEAST_VARIANCE).sqrt().float()
