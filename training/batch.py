@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,15 +17,9 @@ from warpdrive.rollout import Rollout
 from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.rows import Rows
 from warpdrive.training.sections import OnPolicyConfig
+from warpdrive.training.sequences import Judge, Sequences, estimate_values, sequences_of
 
 _ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
-
-
-class Judge(Protocol):
-    """What estimates values."""
-
-    def values(self, observations: Observations) -> Tensor:
-        """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +35,7 @@ class Batch(Rows):
         returns: ``[rows]`` float32, the targets of the value.
         weight: ``[rows]`` float32, 1 where the agent was in the episode and 0 where not.
         action_mask: ``[rows, choices]`` bool, or None.
+        sequences: how the rows, of time x sequence then, belong together; None for models without a state.
     """
 
     observations: Observations
@@ -51,13 +46,31 @@ class Batch(Rows):
     returns: Tensor
     weight: Tensor
     action_mask: Tensor | None = None
+    sequences: Sequences | None = None
 
     def rows(self, index: Tensor) -> Batch:
-        """The rows of ``index`` (int64), in its order."""
-        taken: dict[str, Any] = {
-            name: None if rows is None else mapped(itemgetter(index), rows) for name, rows in vars(self).items()
+        """The rows of ``index`` (int64), in its order; of a batch with sequences, those of these sequences."""
+        sequences = self.sequences
+        if sequences is None:
+            return self._taken(itemgetter(index))
+        shape = sequences.begins.shape
+        part = self._taken(lambda rows: rows.unflatten(0, shape)[:, index].flatten(0, 1))
+        return replace(part, sequences=sequences.of(index))
+
+    def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Batch]:
+        """Split the rows, or the whole sequences, into ``count`` parts at random: each is in one of them."""
+        units = len(self) if self.sequences is None else len(self.sequences)
+        order = torch.randperm(units, generator=generator, device=self.weight.device)
+        # one index for every tensor: an agent keeps its own observation, action and advantage
+        return map(self.rows, order.tensor_split(count))
+
+    def _taken(self, take: Callable[[Tensor], Tensor]) -> Batch:
+        tensors_by_name: dict[str, Any] = {
+            name: None if rows is None else mapped(take, rows)
+            for name, rows in vars(self).items()
+            if name != "sequences"
         }
-        return Batch(**taken)
+        return Batch(**tensors_by_name)
 
 
 class Discount(NamedTuple):
@@ -155,6 +168,11 @@ class _NoValues:
         """One 0 for all."""
         return next(tensors(observations)).new_zeros((), dtype=torch.float32)
 
+    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Zeros for all."""
+        values = torch.zeros_like(begins, dtype=torch.float32)
+        return values, values, state.expand(*begins.shape, -1)
+
 
 @torch.no_grad()
 def batch_of(rollout: Rollout, tag: str, model: Judge, estimator: AdvantageEstimator) -> Batch:
@@ -171,8 +189,13 @@ def batch_of(rollout: Rollout, tag: str, model: Judge, estimator: AdvantageEstim
         mapped(lambda tensor: tensor.flatten(0, 2), rollout.of(name, tag))
         for name in ("observations", "final_observations")
     )
-    _estimate(model, observations, estimator.values)
-    _estimate(model, final, estimator.final_values)
+    sequences = sequences_of(rollout, tag)
+    if sequences is not None:
+        final_slot = rollout.final_slot
+        estimate_values(model, sequences, observations, final, final_slot, estimator.values, estimator.final_values)
+    else:
+        _estimate(model, observations, estimator.values)
+        _estimate(model, final, estimator.final_values)
     estimator.launch()
     values, advantages = estimator.values[:-1].flatten(), estimator.advantages.flatten()
     active = None if rollout.active is None else rollout.of("active", tag)
@@ -185,11 +208,12 @@ def batch_of(rollout: Rollout, tag: str, model: Judge, estimator: AdvantageEstim
         returns=advantages + values,
         weight=torch.ones_like(values) if active is None else active.flatten().float(),
         action_mask=None if rollout.action_mask is None else rollout.of("action_mask", tag).flatten(0, 2),
+        sequences=None if sequences is None else sequences.first(rollout.num_steps),
     )
 
 
 def _estimate(model: Judge, observations: Observations, values: Tensor) -> None:
-    """Write the values of all observations, a part at a time."""
+    """Write the values of all observations, a part at a time, by a model without a state."""
     for number, part in enumerate(values.flatten().split(_ROWS_AT_ONCE)):
         rows = slice(number * _ROWS_AT_ONCE, number * _ROWS_AT_ONCE + len(part))
         part.copy_(model.values(mapped(itemgetter(rows), observations)))

@@ -69,9 +69,14 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
         found.append(("saving.best_metric", text))
     for tag, settings in run.policy.items():
         samples = run.trainer.train_batch_size * len(env.policy_tags[tag])
-        if isinstance(settings, sections.PPOConfig) and settings.minibatches > samples:
-            text = f"found {settings.minibatches}, expected at most {samples}, the samples of one update"
-            found.append((f"policy.{tag}.minibatches", text))
+        sequences = run.trainer.num_envs * len(env.policy_tags[tag])
+        if isinstance(settings, sections.PPOConfig):
+            most, what = samples, "the samples of one update"
+            if isinstance(settings.model, sections.RecurrentConfig):
+                most, what = sequences, "the sequences of one update: replicas x agents"
+            if settings.minibatches > most:
+                text = f"found {settings.minibatches}, expected at most {most}, {what}"
+                found.append((f"policy.{tag}.minibatches", text))
         if isinstance(settings, sections.OffPolicyConfig) and settings.buffer_size < samples:
             text = f"found {settings.buffer_size}, expected at least {samples}, the samples of one update"
             found.append((f"policy.{tag}.buffer_size", text))
@@ -140,9 +145,12 @@ def _choice_problem(path: list[str], value: object, known: Iterable[str]) -> Pro
 
 def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[sections.Section]:
     if path[0:1] == ["policy"] and len(path) >= 2:
-        if path[2:] == ["model"]:
-            return sections.MODEL_CONFIGS[raw["policy"][path[1]]["model"].get("type", "fully_connected")]
-        return sections.POLICY_CONFIGS[raw["policy"][path[1]]["algorithm"]]
+        of_policy = sections.POLICY_CONFIGS[raw["policy"][path[1]]["algorithm"]]
+        if path[2:] != ["model"]:
+            return of_policy
+        if issubclass(of_policy, sections.OffPolicyConfig):
+            return sections.PerceptronConfig
+        return sections.MODEL_CONFIGS[raw["policy"][path[1]]["model"].get("type", "fully_connected")]
     section: type[sections.Section] = sections.RunConfig
     for part in path:
         annotation = section.model_fields[part].annotation
@@ -160,7 +168,7 @@ def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
     homes: dict[str, list[type[sections.Section]]] = {
         "trainer": [sections.TrainerConfig],
         "saving": [sections.SavingConfig],
-        "model": list(sections.MODEL_CONFIGS.values()),
+        "model": [sections.PerceptronConfig, *sections.MODEL_CONFIGS.values()],
     }
     belongs = "".join(
         f" It belongs to the section '{name}'."

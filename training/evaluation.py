@@ -10,7 +10,7 @@ import torch
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.models.base import Actor
-from warpdrive.training.rollout_loop import RolloutLoop
+from warpdrive.training.rollout_loop import RolloutLoop, in_replicas_of
 
 MAX_REPLICAS = 1000
 _STEPS_AT_ONCE = 16  # between two looks, from the host, at whether all have finished
@@ -71,7 +71,8 @@ class Evaluator:
         deterministic: bool = False,
         graphs: StepGraphs | None = None,
     ) -> None:
-        self.models, self.num_episodes = models, num_episodes
+        self.num_episodes = num_episodes
+        self._actors = in_replicas_of(env, models)
         self._env, self._start = env, env.ctx.save_state()
         self._record = _Record(env, rounds=-(-num_episodes // env.num_envs))
         env.greedy = deterministic
@@ -83,10 +84,10 @@ class Evaluator:
     def play(self) -> EvaluationResult:
         """Play ``num_episodes`` episodes with the parameters that the models have now."""
         self._env.ctx.load_state(self._start)
-        self._loop.prepare(self.models)
+        self._loop.prepare(self._actors)
         self._record.clear()
         while not self._record.complete():
-            self._loop.fill(self.models)
+            self._loop.fill(self._actors)
         return self._record.result(self.num_episodes)
 
 

@@ -102,6 +102,8 @@ def _check(policy: TrainedPolicy, path: Path, action_mask: bool) -> None:
         raise ExportError(f"{path}: the name of an exported policy ends in .onnx (ONNX) or .pt2 (torch.export).{hint}")
     if path.is_dir() or not path.parent.is_dir():
         raise ExportError(f"{path}: {'is a folder; name a file in it' if path.is_dir() else 'there is no such folder'}")
+    if policy.is_recurrent:
+        raise ExportError(f"policy '{policy.tag}': found a recurrent model; only models without a memory are exported")
     if action_mask and isinstance(policy.action_space, spaces.Box):
         raise ExportError(f"policy '{policy.tag}': found action_mask, but {policy.action_space} has no choices")
     if suffix == ".onnx":

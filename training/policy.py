@@ -10,12 +10,15 @@ from gymnasium import Space
 from torch import Tensor
 
 from warpdrive.backends.interface import Backend
+from warpdrive.errors import TrainingError
 from warpdrive.observations import Observations, mapped
 from warpdrive.rollout import Rollout, of_agents
 from warpdrive.training.algorithms import Task, build_algorithm
+from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.models.base import Actor
 from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import PolicyConfig, RandomConfig
+from warpdrive.training.sequences import Replayed
 
 
 class Policy:
@@ -49,6 +52,8 @@ class Policy:
         self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)
         task = Task(tag, self.agent_ids, observation_space, action_space, num_envs, backend, seed)
         self.algorithm, self.experience = build_algorithm(config, task)
+        acting = self.algorithm.actor if config.to_train else self.model
+        self._actor = acting.in_replicas(num_envs, len(self.agent_ids))
         self.generator = torch.Generator(device).manual_seed(seed)
 
     @property
@@ -59,7 +64,7 @@ class Policy:
     @property
     def actor(self) -> Actor:
         """What acts in rollouts: the model, and what makes it explore while it is trained."""
-        return self.algorithm.actor if self.config.to_train else self.model
+        return self._actor
 
     def begin(self, env_steps: int) -> None:
         """Prepare for the rollout and the update that begin at ``env_steps``."""
@@ -81,6 +86,23 @@ class Policy:
         losses = self.algorithm.update(self.experience.of(rollout), self.generator)
         self.model.observe(*_seen(rollout, self.tag))  # so far all was as it was when the policy acted
         return losses
+
+    def replay(self, rollout: Rollout) -> Replayed:
+        """Recompute, with gradient, what the model made of a full rollout when it was collected.
+
+        With unchanged weights the log-probabilities are those of ``rollout.log_probabilities``, to float32's rounding.
+        A recurrent model begins with the states that it had, and anew with each episode.
+
+        Raises:
+            TrainingError: the algorithm learns from a replay buffer: what acts does so without log-probabilities, or
+                it is not what is trained.
+        """
+        if not isinstance(self.algorithm, OnPolicy):
+            raise TrainingError(
+                f"policy '{self.tag}': found the algorithm '{self.config.algorithm}', expected one that learns from "
+                "rollouts (reinforce, a2c, ppo)"
+            )
+        return self.algorithm.replay(rollout, self.tag)
 
     def state_dict(self) -> dict[str, Any]:
         """What else than the model's parameters it takes to go on training: tensors, numbers, and dictionaries."""

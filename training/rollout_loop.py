@@ -10,6 +10,7 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.rollout import Rollout
 from warpdrive.step_graph import Step, StepGraphs
 from warpdrive.training.models.base import Actor
+from warpdrive.training.models.recurrent import as_it_begins
 
 
 def act(env: EnvWrapper, actors: Mapping[str, Actor]) -> None:
@@ -19,6 +20,11 @@ def act(env: EnvWrapper, actors: Mapping[str, Actor]) -> None:
     """
     for tag, actor in actors.items():
         actor.act(env, tag)
+
+
+def in_replicas_of(env: EnvWrapper, models: Mapping[str, Actor]) -> dict[str, Actor]:
+    """What acts in ``env``, by policy tag: models, with room for what they keep between steps."""
+    return {tag: model.in_replicas(env.num_envs, len(env.policy_tags[tag])) for tag, model in models.items()}
 
 
 class RolloutLoop:
@@ -62,6 +68,8 @@ class RolloutLoop:
         """Fill the whole rollout. Parameters that are changed in place since the last time count."""
         self.prepare(actors)
         self.rollout.begin()
+        memories = {tag: memory for tag, actor in actors.items() if (memory := actor.memory()) is not None}
+        self.rollout.memory = {tag: as_it_begins(memory, self.env) for tag, memory in memories.items()}
         for _ in range(self.rollout.num_steps):
             self._step()
         self.rollout.steps_recorded = self.rollout.num_steps  # which a replayed step does not count

@@ -185,8 +185,8 @@ class TrainerConfig(Section):
         return self.train_batch_size // self.num_envs
 
 
-class FullyConnectedConfig(Section):
-    """A multi-layer perceptron for the policy and another for the value."""
+class PerceptronConfig(Section):
+    """A multi-layer perceptron."""
 
     type: Literal["fully_connected"] = "fully_connected"
     hidden: list[Count] = [64, 64]
@@ -195,6 +195,15 @@ class FullyConnectedConfig(Section):
     """Whether what the observation space bounds is scaled to [-1, 1] first."""
     normalize_observations: bool = False
     """Whether observations are standardised by their mean and variance in all rollouts so far."""
+    initialization: Literal["orthogonal", "xavier"] = "orthogonal"
+    """How weights begin."""
+
+
+class FullyConnectedConfig(PerceptronConfig):
+    """A multi-layer perceptron for the policy and another for the value."""
+
+    trunk: Literal["separate", "shared"] = "separate"
+    """Whether policy and value have hidden layers of their own, or the last layer only."""
 
 
 class ConvolutionalConfig(Section):
@@ -212,11 +221,48 @@ class ConvolutionalConfig(Section):
     """Whether what the observation space bounds is scaled to [-1, 1] first."""
     normalize_observations: bool = False
     """Whether observations are standardised by their mean and variance in all rollouts so far."""
+    initialization: Literal["orthogonal", "xavier"] = "orthogonal"
+    """How weights begin."""
+    trunk: Literal["separate", "shared"] = "separate"
+    """Whether policy and value have convolutions and hidden layers of their own, or the last layer only."""
+
+
+class RecurrentConfig(Section):
+    """A multi-layer perceptron, then units that remember what was seen in the episode."""
+
+    hidden: list[Count] = [64]
+    """The perceptron's layers."""
+    units: Count = 64
+    """How many remember."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Of the perceptron."""
+    scale_observations: bool = False
+    """Whether what the observation space bounds is scaled to [-1, 1] first."""
+    normalize_observations: bool = False
+    """Whether observations are standardised by their mean and variance in all rollouts so far."""
+    initialization: Literal["orthogonal", "xavier"] = "orthogonal"
+    """How weights begin."""
+    trunk: Literal["separate", "shared"] = "shared"
+    """Whether policy and value have a perceptron and units of their own, or the last layer only."""
+
+
+class GRUConfig(RecurrentConfig):
+    """Gated recurrent units."""
+
+    type: Literal["gru"]
+
+
+class LSTMConfig(RecurrentConfig):
+    """Long short-term memory."""
+
+    type: Literal["lstm"]
 
 
 MODEL_CONFIGS: dict[str, type[Section]] = {
     "fully_connected": FullyConnectedConfig,
     "convolutional": ConvolutionalConfig,
+    "gru": GRUConfig,
+    "lstm": LSTMConfig,
 }
 
 
@@ -224,11 +270,14 @@ def _model_type(value: Any) -> str:
     """Return the type of a model's section, which may leave it out."""
     if isinstance(value, dict):
         return str(value.get("type", "fully_connected"))
-    return value.type if isinstance(value, ConvolutionalConfig) else "fully_connected"
+    return str(getattr(value, "type", "fully_connected"))
 
 
 ModelConfig = Annotated[
-    Annotated[FullyConnectedConfig, Tag("fully_connected")] | Annotated[ConvolutionalConfig, Tag("convolutional")],
+    Annotated[FullyConnectedConfig, Tag("fully_connected")]
+    | Annotated[ConvolutionalConfig, Tag("convolutional")]
+    | Annotated[GRUConfig, Tag("gru")]
+    | Annotated[LSTMConfig, Tag("lstm")],
     Discriminator(_model_type),
 ]
 
@@ -260,7 +309,7 @@ class OnPolicyConfig(LearningConfig):
 class OffPolicyConfig(LearningConfig):
     """What the algorithms share that learn from old experience, kept in a replay buffer."""
 
-    model: FullyConnectedConfig = FullyConnectedConfig()
+    model: PerceptronConfig = PerceptronConfig()
     buffer_size: Count = 100_000
     """How many steps of single agents are kept."""
     learning_starts: Annotated[int, BeforeValidator(_whole_number), Field(ge=0)] = 1000

@@ -25,6 +25,9 @@ from warpdrive.training.space_description import space_of
 class TrainedPolicy:
     """What a policy tag has learned, ready to act anywhere.
 
+    A recurrent policy remembers what it saw: of each row of the observations of one call of :meth:`act` for the same
+    row of the next. :meth:`reset` begins new episodes in all rows.
+
     Args:
         tag: the policy tag.
         model: makes of observations what actions are drawn from.
@@ -53,10 +56,23 @@ class TrainedPolicy:
             self._generator.seed()
         else:
             self._generator.manual_seed(seed)
+        self._memory: Tensor | None = None  # [rows, state_size]: of the episodes that are under way
         self._bounds: tuple[Tensor, Tensor] | None = None
         if isinstance(action_space, spaces.Box):
             low, high = (torch.from_numpy(bound).to(self.device) for bound in (action_space.low, action_space.high))
             self._bounds = low, high
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether it remembers what it saw earlier in an episode."""
+        return self.model.state_size > 0
+
+    def reset(self) -> None:
+        """Forget: the observations of the next :meth:`act` are the first ones of episodes, in any number of rows.
+
+        To be called before each episode of a recurrent policy; to others it means nothing.
+        """
+        self._memory = None
 
     @torch.no_grad()
     def act(
@@ -64,6 +80,7 @@ class TrainedPolicy:
         observations: Any,
         deterministic: bool = False,
         action_mask: npt.ArrayLike | Tensor | None = None,
+        episode_start: npt.ArrayLike | Tensor | None = None,
     ) -> Any:
         """Choose an action for each observation.
 
@@ -72,6 +89,8 @@ class TrainedPolicy:
                 dict of these by key.
             deterministic: take the most probable action instead of sampling.
             action_mask: ``[..., choices]`` bool, False for choices that are not allowed; None: all are.
+            episode_start: ``[...]`` bool, True for rows where an episode begins with this observation, where the others
+                go on; None: all go on. Only a recurrent policy needs to know.
 
         Returns:
             Actions as the environment takes them: ``[...]`` int64 for Discrete, ``[..., n]`` int64 for MultiDiscrete,
@@ -79,10 +98,11 @@ class TrainedPolicy:
             ``observations`` are tensors, else an array (one choice for one observation: a NumPy number).
 
         Raises:
-            ActionError: ``observations`` or ``action_mask`` are of another shape than the policy was trained with.
+            ActionError: ``observations`` or ``action_mask`` are of another shape than the policy was trained with; or
+                they are another number of rows than a recurrent policy remembers.
         """
         leading, seen = self._rows(observations)
-        logits = self.model.logits(seen)
+        logits, self._memory = self.model.step(seen, self._remembered(leading, episode_start))
         mask = None if action_mask is None else self._checked_mask(action_mask, (*leading, logits.shape[-1]))
         if deterministic:
             actions = self.distribution.mode(logits, mask)
@@ -116,6 +136,25 @@ class TrainedPolicy:
             )
         leading = seen.shape[: seen.dim() - len(shape)]
         return leading, seen.reshape((leading.numel(), *shape))
+
+    def _remembered(self, leading: torch.Size, episode_start: npt.ArrayLike | Tensor | None) -> Tensor:
+        """Return the state of each row before its observation, ``[rows, state_size]``."""
+        rows = leading.numel()
+        if self._memory is None or not self.is_recurrent:
+            return torch.zeros(rows, self.model.state_size, device=self.device)
+        begins = torch.zeros(leading, dtype=torch.bool, device=self.device)
+        if episode_start is not None:
+            begins = torch.as_tensor(episode_start, device=self.device).bool()
+        if begins.shape != leading:
+            raise ActionError(
+                f"policy '{self.tag}': found an episode_start of shape {tuple(begins.shape)}, expected {tuple(leading)}"
+            )
+        if len(self._memory) != rows:
+            raise ActionError(
+                f"policy '{self.tag}': found {rows} row(s) of observations, expected {len(self._memory)}, as in the "
+                "calls before, which it remembers; policy.reset() begins new episodes in any number of rows"
+            )
+        return self._memory.masked_fill(begins.view(rows, 1), 0.0)
 
     def _checked_mask(self, action_mask: npt.ArrayLike | Tensor, expected: tuple[int, ...]) -> Tensor:
         mask = torch.as_tensor(action_mask, device=self.device).bool()

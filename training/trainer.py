@@ -28,7 +28,7 @@ from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evalua
 from warpdrive.training.models.base import Actor
 from warpdrive.training.policy import Policy
 from warpdrive.training.report import TrainingSummary, UpdateReport
-from warpdrive.training.rollout_loop import RolloutLoop, act
+from warpdrive.training.rollout_loop import RolloutLoop, act, in_replicas_of
 from warpdrive.training.run_folder import RunFolder, find_run
 from warpdrive.training.sections import RandomConfig
 from warpdrive.training.space_description import describe_space
@@ -228,9 +228,10 @@ class Trainer:
         )
         env.env_name, env.env_config = self.env.env_name, self.env.env_config
         env.greedy = deterministic
+        actors = in_replicas_of(env, models)
         return env.record(
             chosen,
-            lambda replicas: act(replicas, models),
+            lambda replicas: act(replicas, actors),
             observations=observations,
             logits=logits,
             max_steps=max_steps,

@@ -146,6 +146,15 @@ class EnvWrapper:
         choices = self.logits(tag).shape[-1]  # other tags may have more
         return of_agents(self.ctx["action_mask"], self._agents[tag], dim=1)[..., :choices]
 
+    def active(self, tag: str) -> torch.Tensor | None:
+        """Return which agents of a tag are in the episode, ``[num_envs, agents of the tag]`` bool; None: all, always.
+
+        It is an alias or a copy, as :meth:`observations`.
+        """
+        if "active" not in self.ctx:
+            return None
+        return of_agents(self.ctx["active"], self._agents[tag], dim=1)
+
     def actions(self, tag: str, drawn: bool = False) -> torch.Tensor:
         """Return what the agents of a tag did last: ``[num_envs, agents of the tag(, n)]``.
 

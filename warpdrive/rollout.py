@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -42,6 +42,8 @@ class Rollout:
         step: ``[1]`` int32: the step that is recorded next.
         steps_recorded: the same, known without asking the device.
         by_tag: which of the above are dicts by tag.
+        memory: by tag, what models that remember had kept of its agents before the first step, ``[num_envs, agents of
+            the tag, n]`` float32: zero where an episode began there.
         seen: the tensors of what the agents see now, each with the one that it is recorded in.
     """
 
@@ -65,6 +67,7 @@ class Rollout:
     seen: Sequence[tuple[torch.Tensor, torch.Tensor]]
     launch: Callable[[], None]
     steps_recorded: int = 0
+    memory: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     @property
     def num_steps(self) -> int:

@@ -55,7 +55,15 @@ TAGS = {"Echo": ("even", "odd"), "Leave": ("inner", "outer"), "Aim": ("aimer", "
 
 
 @pytest.mark.parametrize(
-    ("game", "algorithm"), [("Echo", "ppo"), ("Leave", "ppo"), ("Leave", "a2c"), ("Aim", "ppo"), ("Aim", "dqn")]
+    ("game", "algorithm"),
+    [
+        ("Echo", "ppo"),
+        ("Leave", "ppo"),
+        ("Leave", "a2c"),
+        ("Aim", "ppo"),
+        ("Aim", "dqn"),
+        ("Leave", "ppo, model: {type: lstm}"),
+    ],
 )
 def test_an_interrupted_run_equals_one_that_was_not(
     sections: Sections, trainer_of: TrainerOf, game: str, algorithm: str

@@ -25,8 +25,7 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise, and its terms without gradient."""
-        logits, values = self.model(batch.observations)
-        log_prob, entropy = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
+        log_prob, entropy, values = self.replayed(batch)
         policy_loss = -batch.mean(log_prob * advantages)
         value_loss = 0.5 * batch.mean((values - self.in_model_units(batch.returns)).square())
         mean_entropy = batch.mean(entropy)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.observations import Observations
+from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.base import Algorithm, Stateful
 from warpdrive.training.algorithms.common import at, set_learning_rate
 from warpdrive.training.batch import Batch
@@ -15,6 +16,7 @@ from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.sections import OnPolicyConfig, ReinforceConfig
+from warpdrive.training.sequences import Replayed, outputs, replay_of
 
 Config = TypeVar("Config", bound=OnPolicyConfig | ReinforceConfig)
 
@@ -52,6 +54,15 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
         """See ``Algorithm``."""
         return {"optimizer": self.optimizer}
 
+    def replayed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-probabilities of the actions, entropies and the model's own values, ``[rows]`` with gradient."""
+        logits, values = outputs(self.model, batch.observations, batch.sequences)
+        return *self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask), values
+
+    def replay(self, rollout: Rollout, tag: str) -> Replayed:
+        """What the model, as it is now, makes of a full rollout of the agents of ``tag``."""
+        return replay_of(rollout, tag, self.model, self.distribution)
+
 
 Estimating = TypeVar("Estimating", bound=OnPolicyConfig)
 
@@ -75,13 +86,26 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 
     def values(self, observations: Observations) -> Tensor:
         """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32: estimates of returns."""
-        values = self.model.values(observations)
-        return self.returns.restored(values) if self.config.normalize_returns else values
+        return self.in_units_of_returns(self.model.values(observations))
+
+    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of sequences, see ``ActorCritic.through``."""
+        logits, values, states = self.model.through(observations, state, begins)
+        return logits, self.in_units_of_returns(values), states
+
+    def replay(self, rollout: Rollout, tag: str) -> Replayed:
+        """See ``OnPolicy``."""
+        found = super().replay(rollout, tag)
+        return found._replace(values=self.in_units_of_returns(found.values))
 
     def observe_returns(self, batch: Batch) -> None:
         """Let the running mean and standard deviation take in a batch that is about to be learned from."""
         if self.config.normalize_returns:
             self.returns.observe(batch.returns, batch.weight)
+
+    def in_units_of_returns(self, values: Tensor) -> Tensor:
+        """What the model estimates as returns."""
+        return self.returns.restored(values) if self.config.normalize_returns else values
 
     def in_model_units(self, returns: Tensor) -> Tensor:
         """Returns as the model is to estimate them."""

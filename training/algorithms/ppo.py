@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -16,19 +18,19 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
     """Trains one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Train for several epochs of minibatches drawn with ``generator``; each row is used once per epoch.
+        """Train for several epochs of minibatches drawn with ``generator``; each row is used once per epoch (of a
+        model with a state, each sequence).
 
         Returns scalars on the device: means over all minibatches.
         """
         self.observe_returns(batch)
-        advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
+        if self.config.normalize_advantage:
+            batch = replace(batch, advantages=normalised(batch.advantages, batch))
         stop = KlStop(self.optimizer, self.config.target_kl)
         history: list[dict[str, Tensor]] = []
         for _ in range(self.config.epochs):
-            order = torch.randperm(len(batch), generator=generator, device=advantages.device)
-            for index in order.tensor_split(self.config.minibatches):
-                # one index for every tensor: an agent keeps its own observation, action and advantage
-                loss, metrics = self.loss(batch.rows(index), advantages[index])
+            for part in batch.minibatches(self.config.minibatches, generator):
+                loss, metrics = self.loss(part, part.advantages)
                 metrics |= stop.after(metrics)
                 metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
                 history.append(metrics)
@@ -36,8 +38,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""
-        logits, values = self.model(batch.observations)
-        log_prob, entropy = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
+        log_prob, entropy, values = self.replayed(batch)
         log_ratio = log_prob - batch.log_probabilities  # to the policy that acted, not to the present one
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.config.clip, 1.0 + self.config.clip)

@@ -9,6 +9,7 @@ from warpdrive.training.algorithms.common import normalised
 from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.batch import Batch
 from warpdrive.training.sections import ReinforceConfig
+from warpdrive.training.sequences import logits_of
 
 
 class Reinforce(OnPolicy[ReinforceConfig]):
@@ -23,7 +24,7 @@ class Reinforce(OnPolicy[ReinforceConfig]):
 
     def loss(self, batch: Batch, returns: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise, and its terms without gradient."""
-        logits = self.model.logits(batch.observations)
+        logits = logits_of(self.model, batch.observations, batch.sequences)
         log_prob, entropy = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
         policy_loss = -batch.mean(log_prob * returns)
         mean_entropy = batch.mean(entropy)

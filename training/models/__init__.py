@@ -14,13 +14,16 @@ from warpdrive.training.models.continuous import Critic, DeterministicActor, Squ
 from warpdrive.training.models.convolutional import Convolutional
 from warpdrive.training.models.distributions import Distribution, SquashedGaussian, distribution_of
 from warpdrive.training.models.fully_connected import FullyConnected
+from warpdrive.training.models.recurrent import Recurrent
 from warpdrive.training.sections import (
     A2CConfig,
     ConvolutionalConfig,
     DDPGConfig,
     DQNConfig,
     FullyConnectedConfig,
+    GRUConfig,
     LearningConfig,
+    LSTMConfig,
     OffPolicyConfig,
     PPOConfig,
     ReinforceConfig,
@@ -42,6 +45,8 @@ def _fully_connected(
         distribution.num_log_stds,
         config.scale_observations,
         config.normalize_observations,
+        config.initialization,
+        config.trunk,
     )
 
 
@@ -59,12 +64,34 @@ def _convolutional(
         distribution.num_log_stds,
         config.scale_observations,
         config.normalize_observations,
+        config.initialization,
+        config.trunk,
+    )
+
+
+def _recurrent(
+    config: GRUConfig | LSTMConfig, observation_space: Space[Any], distribution: Distribution
+) -> ActorCritic:
+    return Recurrent(
+        config.type,
+        observation_space,
+        distribution.num_outputs,
+        config.hidden,
+        config.units,
+        config.activation,
+        distribution.num_log_stds,
+        config.scale_observations,
+        config.normalize_observations,
+        config.initialization,
+        config.trunk,
     )
 
 
 MODELS: dict[str, Callable[[Any, Space[Any], Distribution], ActorCritic]] = {
     "fully_connected": _fully_connected,
     "convolutional": _convolutional,
+    "gru": _recurrent,
+    "lstm": _recurrent,
 }
 
 
@@ -84,6 +111,7 @@ def _continuous(config: OffPolicyConfig, observation_space: Space[Any], action_s
         model.activation,
         model.scale_observations,
         model.normalize_observations,
+        model.initialization,
     )
 
 
@@ -97,6 +125,7 @@ def _action_values(config: DQNConfig, observation_space: Space[Any], action_spac
         model.activation,
         model.scale_observations,
         model.normalize_observations,
+        model.initialization,
     )
 
 
@@ -134,4 +163,4 @@ def build_critic(config: OffPolicyConfig, policy: DeterministicActor | SquashedA
     model, count = config.model, 1 if isinstance(config, DDPGConfig) else 2
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed + _CRITIC_SEED)
-        return Critic(policy.flatten, policy.components, model.hidden, model.activation, count)
+        return Critic(policy.flatten, policy.components, model.hidden, model.activation, count, model.initialization)

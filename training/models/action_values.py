@@ -11,7 +11,7 @@ from torch import Tensor
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.models.perceptron import perceptron
+from warpdrive.training.models.perceptron import Initialization, perceptron
 
 _GREED = 1e6
 
@@ -26,6 +26,7 @@ class ActionValues(Actor):
         activation: ``"tanh"`` or ``"relu"``.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
         normalize_observations: whether numbers are then standardised by their running mean and variance.
+        initialization: of the weights, see ``perceptron.initialise``.
     """
 
     def __init__(
@@ -36,10 +37,11 @@ class ActionValues(Actor):
         activation: str,
         scale_observations: bool = False,
         normalize_observations: bool = False,
+        initialization: Initialization = "orthogonal",
     ) -> None:
         super().__init__()
         self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.value = perceptron([self.flatten.size, *hidden, choices], activation, last_gain=1.0)
+        self.value = perceptron([self.flatten.size, *hidden, choices], activation, 1.0, initialization)
 
     def forward(self, observations: Observations) -> Tensor:
         """``[..., *observation_shape]`` of any dtype -> ``[..., choices]`` float32, the value of each choice."""

@@ -15,14 +15,38 @@ if TYPE_CHECKING:  # a policy that was loaded acts without kernels
 
 
 class Actor(nn.Module, ABC):
-    """What acts for the agents of a policy tag."""
+    """What acts for the agents of a policy tag.
+
+    Attributes:
+        state_size: how many numbers it keeps for an agent from one step of an episode to the next.
+    """
+
+    state_size: int = 0
 
     @abstractmethod
     def logits(self, observations: Observations) -> Tensor:
         """``[..., *observation_shape]`` of any dtype -> ``[..., num_logits]`` float32, for a ``Distribution``.
 
-        Observations of a Dict space are a dict of such tensors by key.
+        Observations of a Dict space are a dict of such tensors by key. A model with a state takes them for the first of
+        an episode.
         """
+
+    def step(self, observations: Observations, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of observations, and what is to be kept until the next ones.
+
+        Args:
+            observations: see :meth:`logits`.
+            state: ``[..., state_size]`` float32, what was kept: zeros where an episode begins.
+        """
+        return self.logits(observations), state
+
+    def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
+        """What acts in so many replicas with so many agents of the tag: itself, unless it needs room there."""
+        return self
+
+    def memory(self) -> Tensor | None:
+        """``[num_envs, agents of the tag, state_size]``, where it keeps its state in replicas; None if it has none."""
+        return None
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """Put what it makes of what the agents of ``tag`` see now where the next step samples from.
@@ -62,3 +86,16 @@ class ActorCritic(Actor):
     def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
         """Logits ``[..., num_logits]`` and values ``[...]``."""
         return self.logits(observations), self.values(observations)
+
+    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What it makes of sequences.
+
+        Args:
+            observations: ``[T, n, *observation_shape]``, step after step.
+            state: ``[n, state_size]``, before the first step.
+            begins: ``[T, n]`` bool: an episode begins with this observation, so the state is zero before it.
+
+        Returns:
+            logits ``[T, n, num_logits]``, values ``[T, n]``, and the states ``[T, n, state_size]`` after each step.
+        """
+        return *self.forward(observations), state.expand(*begins.shape, -1)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.models.perceptron import perceptron
+from warpdrive.training.models.perceptron import Initialization, perceptron
 
 if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
@@ -32,6 +32,7 @@ class DeterministicActor(Actor):
         activation: ``"tanh"`` or ``"relu"``.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
         normalize_observations: whether numbers are then standardised by their running mean and variance.
+        initialization: of the weights, see ``perceptron.initialise``.
 
     Attributes:
         components: the numbers in an action.
@@ -49,6 +50,7 @@ class DeterministicActor(Actor):
         activation: str,
         scale_observations: bool = False,
         normalize_observations: bool = False,
+        initialization: Initialization = "orthogonal",
     ) -> None:
         super().__init__()
         low, high = (torch.from_numpy(bound.reshape(-1)).float() for bound in (action_space.low, action_space.high))
@@ -56,7 +58,7 @@ class DeterministicActor(Actor):
         self.register_buffer("reach", 0.5 * (high - low), persistent=False)
         self.components = len(low)
         self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.policy = perceptron([self.flatten.size, *hidden, self.components], activation, last_gain=0.01)
+        self.policy = perceptron([self.flatten.size, *hidden, self.components], activation, 0.01, initialization)
 
     def forward(self, observations: Observations) -> Tensor:
         """``[..., *observation_shape]`` of any dtype -> ``[..., components]`` float32, from -1 to 1."""
@@ -87,11 +89,12 @@ class SquashedActor(Actor):
         activation: str,
         scale_observations: bool = False,
         normalize_observations: bool = False,
+        initialization: Initialization = "orthogonal",
     ) -> None:
         super().__init__()
         self.components = math.prod(action_space.shape)
         self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.policy = perceptron([self.flatten.size, *hidden, 2 * self.components], activation, last_gain=0.01)
+        self.policy = perceptron([self.flatten.size, *hidden, 2 * self.components], activation, 0.01, initialization)
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``."""
@@ -126,11 +129,12 @@ class Critic(nn.Module):
         hidden: Sequence[int],
         activation: str,
         count: int = 1,
+        initialization: Initialization = "orthogonal",
     ) -> None:
         super().__init__()
         self.flatten = flatten
         sizes = [self.flatten.size + components, *hidden, 1]
-        self.values = nn.ModuleList(perceptron(sizes, activation, last_gain=1.0) for _ in range(count))
+        self.values = nn.ModuleList(perceptron(sizes, activation, 1.0, initialization) for _ in range(count))
 
     def forward(self, observations: Observations, actions: Tensor) -> Tensor:
         """``[rows, *observation_shape]``, actions from -1 to 1 ``[rows, components]`` -> ``[count, rows]`` float32."""

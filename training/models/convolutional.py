@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from warpdrive.errors import DefinitionError
-from warpdrive.observations import Observations
-from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.models.perceptron import ACTIVATIONS, perceptron
+from warpdrive.training.models.perceptron import ACTIVATIONS, Initialization, hidden_layers, initialise, perceptron
+from warpdrive.training.models.two_headed import Trunk, TwoHeaded
 
 
-class Convolutional(ActorCritic):
-    """Policy and value as separate stacks of convolutions, each with a perceptron after it.
+class Convolutional(TwoHeaded):
+    """Policy and value as stacks of convolutions with a perceptron after them, separate or with all but the last layer
+    in common.
 
     Images are padded with zeros by half of a kernel, so that one with an odd size and a stride s makes an image of
     height h one of height ceil(h / s). Initialised like the standard model.
@@ -34,6 +33,8 @@ class Convolutional(ActorCritic):
         num_log_stds: logarithms of standard deviations, which do not depend on the observation; they begin at 0.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
         normalize_observations: whether numbers are then standardised by their running mean and variance.
+        initialization: of the weights, see ``perceptron.initialise``.
+        trunk: whether policy and value have convolutions and hidden layers of their own.
 
     Raises:
         DefinitionError: observations are no images.
@@ -51,50 +52,58 @@ class Convolutional(ActorCritic):
         num_log_stds: int = 0,
         scale_observations: bool = False,
         normalize_observations: bool = False,
+        initialization: Initialization = "orthogonal",
+        trunk: Trunk = "separate",
     ) -> None:
-        super().__init__()
         if not isinstance(observation_space, spaces.Box) or len(observation_space.shape) != 3:
             raise DefinitionError(
                 f"model.type 'convolutional': found the observation space {observation_space}, expected a Box of "
                 "images [channels, height, width]; 'fully_connected' takes any space"
             )
-        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.image_shape = observation_space.shape
-        channels, height, width = self.image_shape
+        channels, height, width = image_shape = observation_space.shape
         for _ in filters:
             height, width = ((n + 2 * (kernel_size // 2) - kernel_size) // stride + 1 for n in (height, width))
         sizes = [(filters[-1] if filters else channels) * height * width, *hidden]
 
-        def stack(outputs: int, last_gain: float) -> nn.Sequential:
-            convolutions = _convolutions([channels, *filters], kernel_size, stride, activation)
-            return nn.Sequential(*convolutions, nn.Flatten(), perceptron([*sizes, outputs], activation, last_gain))
+        def convolutions() -> list[nn.Module]:
+            return [*_convolutions([channels, *filters], kernel_size, stride, activation, initialization), nn.Flatten()]
 
-        self.policy = stack(num_outputs, last_gain=0.01)
-        self.value = stack(1, last_gain=1.0)
-        self.log_std = nn.Parameter(torch.zeros(num_log_stds)) if num_log_stds else None
+        def head(sizes: Sequence[int], outputs: int, last_gain: float) -> nn.Sequential:
+            return perceptron([*sizes, outputs], activation, last_gain, initialization)
 
-    def logits(self, observations: Observations) -> Tensor:
-        """See ``ActorCritic``."""
-        outputs = self._through(self.policy, observations)
-        if self.log_std is None:
-            return outputs
-        return torch.cat([outputs, self.log_std.expand(*outputs.shape[:-1], -1)], dim=-1)
+        common: nn.Module | None = None
+        if trunk == "shared":
+            hidden_of_both = hidden_layers(sizes, activation, initialization)
+            common = _OfImages(image_shape, *convolutions(), *hidden_of_both)
+            policy, value = head(sizes[-1:], num_outputs, 0.01), head(sizes[-1:], 1, 1.0)
+        else:
+            policy = _OfImages(image_shape, *convolutions(), head(sizes, num_outputs, 0.01))
+            value = _OfImages(image_shape, *convolutions(), head(sizes, 1, 1.0))
+        super().__init__(
+            Flatten(observation_space, scale_observations, normalize_observations), common, policy, value, num_log_stds
+        )
 
-    def values(self, observations: Observations) -> Tensor:
-        """See ``ActorCritic``."""
-        return self._through(self.value, observations).squeeze(-1)
 
-    def _through(self, stack: nn.Sequential, observations: Observations) -> Tensor:
-        flat = self.flatten(observations)
-        outputs: Tensor = stack(flat.reshape(-1, *self.image_shape))
+class _OfImages(nn.Sequential):
+    """Layers that take images, for vectors that hold them."""
+
+    def __init__(self, image_shape: tuple[int, ...], *layers: nn.Module) -> None:
+        super().__init__(*layers)
+        self.image_shape = image_shape
+
+    def forward(self, flat: Tensor) -> Tensor:
+        """``[..., channels * height * width]`` -> ``[..., outputs]``."""
+        outputs: Tensor = super().forward(flat.reshape(-1, *self.image_shape))  # type: ignore[no-untyped-call]
         return outputs.reshape(*flat.shape[:-1], -1)
 
 
-def _convolutions(channels: Sequence[int], kernel_size: int, stride: int, activation: str) -> list[nn.Module]:
+def _convolutions(
+    channels: Sequence[int], kernel_size: int, stride: int, activation: str, initialization: Initialization
+) -> list[nn.Module]:
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(channels):
         convolution = nn.Conv2d(inputs, outputs, kernel_size, stride, padding=kernel_size // 2)
-        nn.init.orthogonal_(convolution.weight, 2**0.5)
+        initialise(convolution.weight, 2**0.5, initialization)
         nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
         layers += [convolution, ACTIVATIONS[activation]()]
     return layers

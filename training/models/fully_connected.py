@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from gymnasium import Space
-from torch import Tensor, nn
+from torch import nn
 
-from warpdrive.observations import Observations
-from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.models.perceptron import perceptron
+from warpdrive.training.models.perceptron import Initialization, hidden_layers, perceptron
+from warpdrive.training.models.two_headed import Trunk, TwoHeaded
 
 
-class FullyConnected(ActorCritic):
-    """Policy and value as separate perceptrons, so that neither loss moves the other's parameters.
+class FullyConnected(TwoHeaded):
+    """Policy and value as perceptrons, separate or with common hidden layers.
 
     The gain of the last layer is 0.01 for the policy, which starts nearly uniform, and 1 for the value.
 
@@ -28,6 +26,8 @@ class FullyConnected(ActorCritic):
         num_log_stds: logarithms of standard deviations, which do not depend on the observation; they begin at 0.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
         normalize_observations: whether numbers are then standardised by their running mean and variance.
+        initialization: of the weights, see ``perceptron.initialise``.
+        trunk: whether policy and value have hidden layers of their own.
     """
 
     def __init__(
@@ -39,21 +39,15 @@ class FullyConnected(ActorCritic):
         num_log_stds: int = 0,
         scale_observations: bool = False,
         normalize_observations: bool = False,
+        initialization: Initialization = "orthogonal",
+        trunk: Trunk = "separate",
     ) -> None:
-        super().__init__()
-        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.policy = perceptron([self.flatten.size, *hidden, num_outputs], activation, last_gain=0.01)
-        self.value = perceptron([self.flatten.size, *hidden, 1], activation, last_gain=1.0)
-        self.log_std = nn.Parameter(torch.zeros(num_log_stds)) if num_log_stds else None
-
-    def logits(self, observations: Observations) -> Tensor:
-        """See ``ActorCritic``."""
-        outputs: Tensor = self.policy(self.flatten(observations))
-        if self.log_std is None:
-            return outputs
-        return torch.cat([outputs, self.log_std.expand(*outputs.shape[:-1], -1)], dim=-1)
-
-    def values(self, observations: Observations) -> Tensor:
-        """See ``ActorCritic``."""
-        outputs: Tensor = self.value(self.flatten(observations))
-        return outputs.squeeze(-1)
+        flatten = Flatten(observation_space, scale_observations, normalize_observations)
+        sizes = [flatten.size, *hidden]
+        common = None
+        if trunk == "shared":
+            common = nn.Sequential(*hidden_layers(sizes, activation, initialization))
+            sizes = sizes[-1:]
+        policy = perceptron([*sizes, num_outputs], activation, 0.01, initialization)
+        value = perceptron([*sizes, 1], activation, 1.0, initialization)
+        super().__init__(flatten, common, policy, value, num_log_stds)

@@ -4,23 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
+Initialization = Literal["orthogonal", "xavier"]
 
-def perceptron(sizes: Sequence[int], activation: str, last_gain: float) -> nn.Sequential:
+
+def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") -> None:
+    """Fill the weight of a layer.
+
+    Orthogonally (Saxe et al. 2014, arXiv:1312.6120), or uniformly with variance ``2 * gain**2 / (inputs + outputs)``
+    (Glorot & Bengio 2010, "Understanding the difficulty of training deep feedforward neural networks").
+    """
+    if how == "orthogonal":
+        nn.init.orthogonal_(weight, gain)
+    else:
+        nn.init.xavier_uniform_(weight, gain)
+
+
+def hidden_layers(sizes: Sequence[int], activation: str, initialization: Initialization) -> list[nn.Module]:
+    """Linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` units, an activation after each; the gain is sqrt(2)."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [_linear(inputs, outputs, 2**0.5, initialization), ACTIVATIONS[activation]()]
+    return layers
+
+
+def perceptron(
+    sizes: Sequence[int], activation: str, last_gain: float, initialization: Initialization = "orthogonal"
+) -> nn.Sequential:
     """A multi-layer perceptron whose layers have ``sizes`` units, inputs and outputs included.
 
-    Initialised orthogonally (Saxe et al. 2014, arXiv:1312.6120), with gain sqrt(2) in the hidden layers and
-    ``last_gain`` in the last one.
+    The gain of the initialisation is sqrt(2) in the hidden layers and ``last_gain`` in the last one.
     """
-    layers: list[nn.Module] = []
-    for depth, (inputs, outputs) in enumerate(pairwise(sizes)):
-        is_last = depth == len(sizes) - 2
-        linear = nn.Linear(inputs, outputs)
-        nn.init.orthogonal_(linear.weight, last_gain if is_last else 2**0.5)
-        nn.init.zeros_(linear.bias)
-        layers += [linear] if is_last else [linear, ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers)
+    hidden = hidden_layers(sizes[:-1], activation, initialization)
+    return nn.Sequential(*hidden, _linear(sizes[-2], sizes[-1], last_gain, initialization))
+
+
+def _linear(inputs: int, outputs: int, gain: float, initialization: Initialization) -> nn.Linear:
+    linear = nn.Linear(inputs, outputs)
+    initialise(linear.weight, gain, initialization)
+    nn.init.zeros_(linear.bias)
+    return linear

@@ -1,0 +1,222 @@
+"""Models that remember: what they make of an observation depends on those before it in the episode."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from gymnasium import Space
+from torch import Tensor, nn
+
+from warpdrive.observations import Observations
+from warpdrive.training.models.base import Actor, ActorCritic
+from warpdrive.training.models.flatten import Flatten
+from warpdrive.training.models.perceptron import Initialization, hidden_layers, initialise, perceptron
+from warpdrive.training.models.two_headed import Trunk, with_log_std
+
+if TYPE_CHECKING:
+    from warpdrive.env_wrapper import EnvWrapper
+
+
+class RecurrentActorCritic(ActorCritic):
+    """A policy and a value that are functions of a state, which every observation moves on.
+
+    A subclass says how in three parts, so that what does not depend on the state is done for all steps at once.
+    """
+
+    @abstractmethod
+    def encode(self, observations: Observations) -> Tensor:
+        """``[..., *observation_shape]`` of any dtype -> ``[..., features]``: what the state is moved on by."""
+
+    @abstractmethod
+    def advance(self, features: Tensor, state: Tensor) -> Tensor:
+        """``[n, features]``, ``[n, state_size]`` -> ``[n, state_size]``: the state after the observations."""
+
+    @abstractmethod
+    def heads(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        """``[..., state_size]``, after the observations -> logits ``[..., num_logits]`` and values ``[...]``."""
+
+    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``ActorCritic``."""
+        states = []
+        for features, begin in zip(self.encode(observations), begins.unsqueeze(-1), strict=True):
+            state = self.advance(features, state.masked_fill(begin, 0.0))
+            states.append(state)
+        after = torch.stack(states)
+        return *self.heads(after), after
+
+    def step(self, observations: Observations, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Actor``."""
+        features = self.encode(observations)
+        leading = features.shape[:-1]
+        after = self.advance(features.reshape(-1, features.shape[-1]), state.reshape(-1, self.state_size))
+        return self.heads(after.reshape(*leading, -1))[0], after.reshape(*leading, -1)
+
+    def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
+        """Logits ``[..., num_logits]`` and values ``[...]`` of first observations of episodes."""
+        features = self.encode(observations)
+        rows = features.reshape(-1, features.shape[-1])
+        state = self.advance(rows, rows.new_zeros(len(rows), self.state_size))
+        return self.heads(state.reshape(*features.shape[:-1], -1))
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``: of first observations of episodes."""
+        return self.forward(observations)[0]
+
+    def values(self, observations: Observations) -> Tensor:
+        """See ``ActorCritic``: of first observations of episodes."""
+        return self.forward(observations)[1]
+
+    def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
+        """See ``Actor``."""
+        return Remembering(self, num_envs, num_agents)
+
+
+class Remembering(Actor):
+    """A model with a state in the replicas where it acts.
+
+    The state of an agent is zero where an episode begins, and while the agent is out of the episode.
+
+    Args:
+        model: what acts.
+        num_envs: the number of replicas.
+        num_agents: how many agents in each it acts for.
+    """
+
+    state: Tensor
+
+    def __init__(self, model: ActorCritic, num_envs: int, num_agents: int) -> None:
+        super().__init__()
+        self.model, self.state_size = model, model.state_size
+        like = next(model.parameters())
+        self.register_buffer("state", like.new_zeros(num_envs, num_agents, model.state_size), persistent=False)
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``."""
+        return self.model.logits(observations)
+
+    def memory(self) -> Tensor | None:
+        """See ``Actor``."""
+        return self.state
+
+    def act(self, env: EnvWrapper, tag: str) -> None:
+        """See ``Actor``."""
+        logits, state = self.model.step(env.observations(tag), as_it_begins(self.state, env))
+        env.logits(tag).copy_(logits)
+        active = env.active(tag)
+        self.state.copy_(state if active is None else state.masked_fill(~active.unsqueeze(-1), 0.0))
+
+
+def as_it_begins(state: Tensor, env: EnvWrapper) -> Tensor:
+    """``state [num_envs, agents, state_size]`` before the next step: zero in replicas whose episode begins with it."""
+    return state.masked_fill((env.ctx["timestep"] == 0).view(-1, 1, 1), 0.0)
+
+
+class Recurrent(RecurrentActorCritic):
+    """A perceptron, then units that remember, then one linear layer each for the policy and the value.
+
+    GRU: Cho et al. 2014, arXiv:1406.1078, in the version of ``torch.nn.GRUCell``. LSTM: Hochreiter & Schmidhuber 1997
+    with forget gates (Gers et al. 2000), whose biases begin at 1. With separate trunks the state is that of the
+    policy's units, then that of the value's; each is the units' outputs and, of an LSTM, then the cells.
+
+    Args:
+        kind: of the units.
+        observation_space: of one agent; observations are flattened, and what keys of a Dict hold put side by side.
+        num_outputs: what the policy makes of an observation.
+        hidden: width of each layer of the perceptron.
+        units: how many remember.
+        activation: of the perceptron, ``"tanh"`` or ``"relu"``.
+        num_log_stds: logarithms of standard deviations, which do not depend on the observation; they begin at 0.
+        scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
+        normalize_observations: whether numbers are then standardised by their running mean and variance.
+        initialization: of the weights, see ``perceptron.initialise``.
+        trunk: whether policy and value have a perceptron and units of their own.
+    """
+
+    def __init__(
+        self,
+        kind: Literal["gru", "lstm"],
+        observation_space: Space[Any],
+        num_outputs: int,
+        hidden: Sequence[int],
+        units: int,
+        activation: str,
+        num_log_stds: int = 0,
+        scale_observations: bool = False,
+        normalize_observations: bool = False,
+        initialization: Initialization = "orthogonal",
+        trunk: Trunk = "shared",
+    ) -> None:
+        super().__init__()
+        trunks = 1 if trunk == "shared" else 2
+        self.units = units
+        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
+        sizes = [self.flatten.size, *hidden]
+        self.encoders = nn.ModuleList(
+            nn.Sequential(*hidden_layers(sizes, activation, initialization)) for _ in range(trunks)
+        )
+        self.cells = nn.ModuleList(_CELLS[kind](sizes[-1], units, initialization) for _ in range(trunks))
+        self.features, self.state_size = sizes[-1], trunks * _CELLS[kind].numbers * units
+        self.policy = perceptron([units, num_outputs], activation, 0.01, initialization)
+        self.value = perceptron([units, 1], activation, 1.0, initialization)
+        self.log_std = nn.Parameter(torch.zeros(num_log_stds)) if num_log_stds else None
+
+    def encode(self, observations: Observations) -> Tensor:
+        """See ``RecurrentActorCritic``: the features of each trunk side by side."""
+        flat = self.flatten(observations)
+        return torch.cat([encoder(flat) for encoder in self.encoders], dim=-1)
+
+    def advance(self, features: Tensor, state: Tensor) -> Tensor:
+        """See ``RecurrentActorCritic``."""
+        parts = zip(self.cells, features.split(self.features, -1), self._by_trunk(state), strict=True)
+        return torch.cat([cell(seen, before) for cell, seen, before in parts], dim=-1)
+
+    def heads(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``RecurrentActorCritic``."""
+        trunks = self._by_trunk(state)
+        of_policy, of_value = (trunks[which][..., : self.units] for which in (0, -1))
+        return with_log_std(self.policy(of_policy), self.log_std), self.value(of_value).squeeze(-1)
+
+    def _by_trunk(self, state: Tensor) -> tuple[Tensor, ...]:
+        return state.chunk(len(self.cells), dim=-1)
+
+
+class _GRU(nn.GRUCell):
+    """The state is the units' outputs, ``[n, units]``."""
+
+    numbers = 1
+
+    def __init__(self, inputs: int, units: int, initialization: Initialization) -> None:
+        super().__init__(inputs, units)
+        _initialise_gates(self, initialization)
+
+
+class _LSTM(nn.LSTMCell):
+    """The state is the units' outputs and their cells, ``[n, 2 * units]``."""
+
+    numbers = 2
+
+    def __init__(self, inputs: int, units: int, initialization: Initialization) -> None:
+        super().__init__(inputs, units)
+        _initialise_gates(self, initialization)
+        with torch.no_grad():
+            self.bias_ih[units : 2 * units].fill_(1.0)  # the gates' order: input, forget, cell, output
+
+    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:  # type: ignore[override]
+        """``[n, inputs]``, ``[n, 2 * units]`` -> ``[n, 2 * units]``."""
+        outputs, cells = state.chunk(2, dim=-1)
+        return torch.cat(super().forward(inputs, (outputs, cells)), dim=-1)
+
+
+_CELLS: dict[str, type[_GRU] | type[_LSTM]] = {"gru": _GRU, "lstm": _LSTM}
+
+
+def _initialise_gates(cell: nn.GRUCell | nn.LSTMCell, initialization: Initialization) -> None:
+    for name, parameter in cell.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(parameter)
+        else:
+            for gate in parameter.data.split(cell.hidden_size):
+                initialise(gate, 1.0, initialization)

@@ -1,0 +1,159 @@
+"""Rows of experience that belong together in time, for models that remember."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from warpdrive.observations import Observations, mapped
+from warpdrive.rollout import Rollout
+from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.distributions import Distribution
+
+_ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """What a model with a state needs besides the observations of ``[steps, sequences]``.
+
+    A sequence is what one agent of one replica did in a rollout, which may hold several episodes.
+
+    Attributes:
+        start: ``[sequences, state_size]`` float32, the states before the first step.
+        begins: ``[steps, sequences]`` bool: the state is zero before this step, as an episode begins with it, or as the
+            agent was out of the episode in the step before.
+    """
+
+    start: Tensor
+    begins: Tensor
+
+    def of(self, index: Tensor) -> Sequences:
+        """Some of the sequences, ``index`` (int64), in its order."""
+        return Sequences(self.start[index], self.begins[:, index])
+
+    def first(self, steps: int) -> Sequences:
+        """The first so many steps."""
+        return Sequences(self.start, self.begins[:steps])
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def sequences_of(rollout: Rollout, tag: str) -> Sequences | None:
+    """The sequences of the agents of ``tag`` in a full rollout; None if their model keeps no state.
+
+    There is one step more than in the rollout: for the observations after the last one.
+    """
+    if tag not in rollout.memory:
+        return None
+    start = rollout.memory[tag]
+    ended = (rollout.terminated | rollout.truncated).unsqueeze(-1).expand(-1, *start.shape[:2])
+    if rollout.active is not None:
+        ended = ended | ~rollout.of("active", tag)
+    begins = torch.cat([torch.zeros_like(ended[:1]), ended]).flatten(1)  # what begins with the first step has begun
+    return Sequences(start.flatten(0, 1), begins)
+
+
+def outputs(model: ActorCritic, observations: Observations, sequences: Sequences | None) -> tuple[Tensor, Tensor]:
+    """Logits ``[rows, n]`` and values ``[rows]`` of rows, time x sequence in that order where there are sequences."""
+    if sequences is None:
+        logits, values = model(observations)
+        return logits, values
+    shape = sequences.begins.shape
+    by_step = mapped(lambda seen: seen.unflatten(0, shape), observations)
+    logits, values, _ = model.through(by_step, sequences.start, sequences.begins)
+    return logits.flatten(0, 1), values.flatten()
+
+
+class Judge(Protocol):
+    """What estimates values."""
+
+    def values(self, observations: Observations) -> Tensor:
+        """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32."""
+
+    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of a model with a state: its outputs, values and states, see ``ActorCritic.through``."""
+
+
+class Replayed(NamedTuple):
+    """What a model makes of recorded actions, with gradient.
+
+    Attributes:
+        log_probabilities: ``[num_steps, num_envs, agents of the tag]``, of the actions.
+        entropies: likewise, of the distributions they were drawn from.
+        values: likewise, estimates.
+    """
+
+    log_probabilities: Tensor
+    entropies: Tensor
+    values: Tensor
+
+
+def replay_of(rollout: Rollout, tag: str, model: ActorCritic, distribution: Distribution) -> Replayed:
+    """What ``model`` makes of a full rollout of the agents of ``tag``."""
+    sequences = sequences_of(rollout, tag)
+    recorded: dict[str, Any] = {
+        name: mapped(lambda tensor: tensor[: rollout.num_steps].flatten(0, 2), rollout.of(name, tag))
+        for name in ("observations", "actions", "action_mask")
+        if getattr(rollout, name) is not None
+    }
+    sequences = None if sequences is None else sequences.first(rollout.num_steps)
+    logits, values = outputs(model, recorded["observations"], sequences)
+    probabilities = distribution.log_prob_and_entropy(logits, recorded["actions"], recorded.get("action_mask"))
+    shape = rollout.of("rewards", tag).shape
+    return Replayed(*(rows.view(shape) for rows in (*probabilities, values)))
+
+
+def logits_of(model: ActorCritic, observations: Observations, sequences: Sequences | None) -> Tensor:
+    """The first of :func:`outputs`, without the values where these are apart."""
+    return model.logits(observations) if sequences is None else outputs(model, observations, sequences)[0]
+
+
+def estimate_values(
+    judge: Judge,
+    sequences: Sequences,
+    observations: Observations,
+    final_observations: Observations,
+    final_slot: Tensor,
+    values: Tensor,
+    final_values: Tensor,
+) -> None:
+    """Write what a model with a state makes of all observations of a rollout, some sequences at a time.
+
+    Args:
+        judge: has a state.
+        sequences: of the rollout.
+        observations: ``[rows, *observation_shape]`` over time x sequence.
+        final_observations: ``[rows, *observation_shape]`` over slot x sequence, of truncated episodes.
+        final_slot: ``[steps, num_envs]``, see ``Rollout``.
+        values: ``[steps + 1, num_envs, agents]``, written.
+        final_values: ``[slots, num_envs, agents]``, written: with the state that the agent had after the last step of
+            that episode. Of slots without an episode they mean nothing.
+    """
+    observations, final_observations = (
+        mapped(lambda rows: rows.unflatten(0, (-1, len(sequences))), seen)
+        for seen in (observations, final_observations)
+    )
+    slots = len(final_values)
+    slot = final_slot.long().unsqueeze(-1).expand(values[:-1].shape).flatten(1)
+    slot = torch.where(slot < 0, slots, slot)  # one more, for steps that did not truncate an episode
+    width = max(1, _ROWS_AT_ONCE // len(values))
+    for first in range(0, len(sequences), width):
+        some = slice(first, min(first + width, len(sequences)))
+        start, begins = sequences.start[some], sequences.begins[:, some]
+        _, values.flatten(1)[:, some], states = judge.through(_of(observations, some), start, begins)
+        ends = states.new_zeros(slots + 1, *start.shape)
+        ends[slot[:, some], torch.arange(len(start), device=slot.device)] = states[:-1]
+        at_once = mapped(lambda seen: seen.flatten(0, 1).unsqueeze(0), _of(final_observations, some))
+        going_on = begins.new_zeros(1, slots * len(start))
+        _, found, _ = judge.through(at_once, ends[:-1].flatten(0, 1), going_on)
+        final_values.flatten(1)[:, some] = found.view(slots, -1)
+
+
+def _of(observations: Observations, sequences: slice) -> Observations:
+    return mapped(itemgetter((slice(None), sequences)), observations)
