@@ -18,6 +18,7 @@ from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.rows import Rows
 from warpdrive.training.sections import OnPolicyConfig
 from warpdrive.training.sequences import Judge, Sequences, estimate_values, sequences_of
+from warpdrive.training.transitions import ended
 
 _ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
 
@@ -146,11 +147,7 @@ class WholeEpisodes:
     def of(self, rollout: Rollout) -> Batch:
         """The rows of a full rollout."""
         rows = self._rows.of(rollout)
-        ended = (rollout.terminated | rollout.truncated).unsqueeze(-1)
-        if rollout.still_active is not None:
-            ended = ended | ~rollout.of("still_active", self.tag)
-        ended = ended.expand(rollout.of("rewards", self.tag).shape)
-        ends_later = ended.flip(0).cumsum(0).flip(0) > 0
+        ends_later = ended(rollout, self.tag).flip(0).cumsum(0).flip(0) > 0
         return replace(rows, weight=rows.weight * ends_later.flatten())
 
     def state_dict(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import itemgetter
 from typing import Any
 
@@ -12,68 +12,9 @@ from torch import Tensor
 
 from warpdrive.errors import ConfigError
 from warpdrive.observations import Observations, mapped, tensors
-from warpdrive.rollout import Rollout, of_agents
-from warpdrive.training.rows import Rows
-
-
-@dataclass(frozen=True)
-class Transitions(Rows):
-    """Steps of single agents; every tensor's first axis is the row.
-
-    Attributes:
-        observations: ``[rows, *observation_shape]``, before the step; by key where the space is a Dict.
-        actions: as the rollout has them: ``[rows]`` or ``[rows, parts]`` int32, or ``[rows, *shape]`` float32 as drawn.
-        rewards: ``[rows]`` float32.
-        next_observations: ``[rows, *observation_shape]``, after the step: of the same episode, even where that ended.
-        terminal: ``[rows]`` bool: nothing comes after the step for this agent, because the episode terminated (which a
-            time limit does not do) or the agent left it.
-        weight: ``[rows]`` float32, 1 where the agent was in the episode and 0 where not.
-        next_action_mask: ``[rows, choices]`` bool, what the agent could do next, or None.
-    """
-
-    observations: Observations
-    actions: Tensor
-    rewards: Tensor
-    next_observations: Observations
-    terminal: Tensor
-    weight: Tensor
-    next_action_mask: Tensor | None = None
-
-
-@torch.no_grad()
-def transitions_of(rollout: Rollout, tag: str) -> Transitions:
-    """The steps of the agents of ``tag`` in a full rollout: rows over time x replica x agent, in that order."""
-    terminated = rollout.terminated.unsqueeze(-1)
-    terminal = terminated.expand(rollout.of("rewards", tag).shape)
-    weight = torch.ones_like(terminal, dtype=torch.float32)
-    if rollout.active is not None:
-        terminal = terminal | ~rollout.of("still_active", tag)
-        weight = rollout.of("active", tag).float()
-    next_mask = None
-    if rollout.action_mask is not None:
-        present = of_agents(rollout.context["action_mask"], rollout.agents[tag], dim=1)
-        next_mask = torch.cat([rollout.of("action_mask", tag)[1:], present.unsqueeze(0)])
-        next_mask = _or_final(next_mask, rollout.of("final_action_mask", tag), rollout.final_slot).flatten(0, 2)
-    observations: Observations = rollout.of("observations", tag)
-    final = tensors(rollout.of("final_observations", tag))
-    following = mapped(lambda seen: _or_final(seen[1:], next(final), rollout.final_slot).flatten(0, 2), observations)
-    return Transitions(
-        observations=mapped(lambda seen: seen[:-1].flatten(0, 2), observations),
-        actions=rollout.of("actions", tag).flatten(0, 2),
-        rewards=rollout.of("rewards", tag).flatten(),
-        next_observations=following,
-        terminal=terminal.flatten(),
-        weight=weight.flatten(),
-        next_action_mask=next_mask,
-    )
-
-
-def _or_final(following: Tensor, final: Tensor, final_slot: Tensor) -> Tensor:
-    """``following [T, num_envs, ...]``, but where an episode was truncated its end instead of the next one's start."""
-    replica = torch.arange(following.shape[1], device=following.device)
-    ends = final[final_slot.long().clamp(min=0), replica]
-    truncated = (final_slot >= 0).view(*final_slot.shape, *[1] * (following.dim() - 2))
-    return torch.where(truncated, ends, following)
+from warpdrive.rollout import Rollout
+from warpdrive.training.n_step import NStep
+from warpdrive.training.transitions import Transitions, ended, transitions_of
 
 
 class ReplayBuffer:
@@ -83,20 +24,22 @@ class ReplayBuffer:
         tag: the policy tag.
         capacity: how many transitions there is room for.
         device: where they are kept.
+        n_step: makes of single steps what is kept; None: they are.
 
     Attributes:
         env_steps: environment steps seen so far.
         size: transitions that are there.
     """
 
-    def __init__(self, tag: str, capacity: int, device: torch.device) -> None:
-        self.tag, self.capacity, self.device = tag, capacity, device
+    def __init__(self, tag: str, capacity: int, device: torch.device, n_step: NStep | None = None) -> None:
+        self.tag, self.capacity, self.device, self.n_step = tag, capacity, device, n_step
         self.env_steps = self.size = self._place = 0
         self._memory: dict[str, Observations] = {}
 
     def of(self, rollout: Rollout) -> ReplayBuffer:
         """Add the steps of a full rollout; return the buffer."""
-        self.add(transitions_of(rollout, self.tag))
+        new = transitions_of(rollout, self.tag)
+        self.add(self.n_step.of(new, ended(rollout, self.tag)) if self.n_step else new)
         self.env_steps += rollout.terminated.numel()
         return self
 
@@ -124,7 +67,8 @@ class ReplayBuffer:
         """All that is there: copies of its columns, and numbers."""
         there = slice(self.size)
         columns = {name: mapped(lambda kept: kept[there].clone(), column) for name, column in self._memory.items()}
-        return {"columns": columns, "place": self._place, "env_steps": self.env_steps}
+        state = {"columns": columns, "place": self._place, "env_steps": self.env_steps}
+        return {**state, "n_step": self.n_step.state_dict()} if self.n_step else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become as another buffer of the same capacity was when its state was taken."""
@@ -134,6 +78,8 @@ class ReplayBuffer:
             columns: dict[str, Any] = {name: mapped(self._here, column) for name, column in state["columns"].items()}
             self.add(Transitions(**{**dict.fromkeys(missing), **columns}))
         self._place, self.env_steps = state["place"], state["env_steps"]
+        if self.n_step:
+            self.n_step.load_state_dict(state["n_step"], self.device)
 
     def _here(self, column: Tensor) -> Tensor:
         return column.to(self.device)

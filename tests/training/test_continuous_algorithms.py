@@ -20,9 +20,10 @@ from warpdrive.training.algorithms.sac import SAC
 from warpdrive.training.algorithms.td3 import TD3
 from warpdrive.training.exploration import NoisyActor
 from warpdrive.training.models import acting_distribution
-from warpdrive.training.replay_buffer import ReplayBuffer, Transitions
+from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.sections import DDPGConfig, SACConfig, TD3Config
 from warpdrive.training.trainer import Trainer
+from warpdrive.training.transitions import Transitions
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
@@ -327,9 +328,13 @@ def test_noise_and_random_actions_before_learning_starts(
 def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path, algorithm: str
 ) -> None:
-    """Critics, targets, optimizers, the noise of the last step, the temperature: bit for bit."""
+    """Critics, targets, optimizers, noise, statistics, steps that wait for others, the temperature: bit for bit."""
     noise = {} if algorithm == "sac" else {"noise": {"type": "ornstein_uhlenbeck"}}
-    whole = trainer_of(aim(sections, algorithm, learning_starts=200, gradient_steps=3, **noise), "trainer.seed=3")
+    normalised: dict[str, Any] = {"model": {"hidden": [64], "normalize_observations": True}}
+    whole = trainer_of(
+        aim(sections, algorithm, learning_starts=200, gradient_steps=3, n_step=12, **normalised, **noise),
+        "trainer.seed=3",
+    )
     for update in range(8):
         if update == 4:
             whole.save(tmp_path / "half")

@@ -16,9 +16,10 @@ from gymnasium import spaces
 from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.exploration import EpsilonGreedy
 from warpdrive.training.models.action_values import ActionValues
-from warpdrive.training.replay_buffer import ReplayBuffer, Transitions
+from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.sections import DQNConfig
 from warpdrive.training.trainer import Trainer
+from warpdrive.training.transitions import Transitions
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]

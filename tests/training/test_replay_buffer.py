@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import torch
 
 import warpdrive as wd
 from warpdrive.observations import tensors
-from warpdrive.training.replay_buffer import ReplayBuffer, Transitions, transitions_of
+from warpdrive.training.n_step import NStep
+from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.trainer import Trainer
+from warpdrive.training.transitions import Transitions, ended, transitions_of
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
@@ -61,6 +64,56 @@ def test_transitions_against_a_plain_loop_over_the_rollout(
                         ends[name] += happened
     assert ends["truncated"] > 10 and (ends["terminated"] > 10) == (game == "Fuse")
     assert (ends["left"] > 10) == (game == "Leave")
+
+
+@pytest.mark.parametrize("game", TAGS)
+@pytest.mark.parametrize("length", [2, 6])
+def test_steps_are_joined_within_an_episode_and_across_rollouts(
+    sections: Sections, trainer_of: TrainerOf, game: str, length: int
+) -> None:
+    """Known mistakes: rewards of the next episode added, a time limit treated as termination."""
+    n, gamma, tag = 4, 0.9, TAGS[game][0]
+    trainer = trainer_of(sections(game, TAGS[game], num_envs=7, train_batch_size=7 * length))
+    buffer = ReplayBuffer(tag, 10_000, trainer.env.device, NStep(n, lambda: gamma))
+    single: list[dict[str, Any]] = []
+    rows = 7 * len(trainer.env.policy_tags[tag])
+    for _ in range(24 // length):
+        trainer.collect()
+        with wd.no_host_transfers(trainer.env.device):
+            buffer.of(trainer.rollout)
+        columns = {**vars(transitions_of(trainer.rollout, tag)), "ended": ended(trainer.rollout, tag).flatten()}
+        for t in range(length):
+            at = slice(t * rows, (t + 1) * rows)
+            single.append({name: column[at].clone() for name, column in columns.items() if column is not None})
+    assert buffer.size == rows * (24 - n + 1)
+    kept = buffer.state_dict()["columns"]
+    lengths = set()
+    for t in range(24 - n + 1):
+        for row in range(rows):
+            expected, last = 0.0, t
+            for k in range(n):
+                last = t + k
+                expected += gamma**k * float(single[last]["rewards"][row])
+                if single[last]["ended"][row]:
+                    break
+            found = {name: column[t * rows + row] for name, column in kept.items()}
+            assert found["rewards"].item() == pytest.approx(expected, rel=1e-5)
+            assert found["steps"] == last - t + 1
+            for name in ("observations", "actions", "weight"):
+                assert torch.equal(found[name], single[t][name][row])
+            for name in ("next_observations", "terminal"):
+                assert torch.equal(found[name], single[last][name][row])
+            lengths.add(last - t + 1)
+    assert lengths == set(range(1, n + 1))
+
+
+def test_the_target_over_several_steps_by_hand() -> None:
+    # 5 + 0.5^3 * 8 over 3 steps, 5 + 0.5 * 8 over one, and 5 where nothing follows
+    one = torch.zeros(3)
+    rows = Transitions(one, one, one + 5, one, torch.tensor([False, False, True]), one + 1)
+    steps = torch.tensor([3.0, 1.0, 3.0])
+    assert replace(rows, steps=steps).target(0.5, one + 8).tolist() == [6.0, 9.0, 5.0]
+    assert rows.target(0.5, one + 8).tolist() == [9.0, 9.0, 5.0]
 
 
 def test_what_an_agent_may_do_next_is_that_of_its_own_episode(sections: Sections, trainer_of: TrainerOf) -> None:

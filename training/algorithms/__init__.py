@@ -15,6 +15,7 @@ from warpdrive.training.algorithms.a2c import A2C
 from warpdrive.training.algorithms.base import Algorithm, Stateful
 from warpdrive.training.algorithms.ddpg import DDPG
 from warpdrive.training.algorithms.dqn import DQN
+from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.algorithms.ppo import PPO
 from warpdrive.training.algorithms.reinforce import Reinforce
 from warpdrive.training.algorithms.sac import SAC, Temperature
@@ -22,6 +23,7 @@ from warpdrive.training.algorithms.td3 import TD3
 from warpdrive.training.batch import RolloutRows, WholeEpisodes
 from warpdrive.training.exploration import GaussianNoise, NoisyActor, OrnsteinUhlenbeckNoise
 from warpdrive.training.models import acting_distribution, build_critic, build_model
+from warpdrive.training.n_step import NStep
 from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.sections import (
     A2CConfig,
@@ -71,7 +73,9 @@ def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any],
     """The algorithm that ``config`` describes, with a new model, and what it learns from."""
     model = build_model(config, task.observation_space, task.action_space, task.seed).to(task.backend.device)
     if isinstance(config, OffPolicyConfig):
-        return _off_policy(config, task, model), ReplayBuffer(task.tag, config.buffer_size, task.backend.device)
+        learner = _off_policy(config, task, model)
+        n_step = NStep(config.n_step, lambda: learner.config.gamma) if config.n_step > 1 else None
+        return learner, ReplayBuffer(task.tag, config.buffer_size, task.backend.device, n_step)
     distribution = acting_distribution(config, task.action_space)
     optimizer = torch.optim.Adam(model.parameters(), eps=1e-5, fused=True)
     if isinstance(config, ReinforceConfig):
@@ -85,7 +89,7 @@ def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any],
     return algorithm, RolloutRows(task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config)
 
 
-def _off_policy(config: OffPolicyConfig, task: Task, model: Any) -> Algorithm[ReplayBuffer]:
+def _off_policy(config: OffPolicyConfig, task: Task, model: Any) -> OffPolicy[Any]:
     device = task.backend.device
     if isinstance(config, DQNConfig):
         return DQN(config, model, _adam(model))

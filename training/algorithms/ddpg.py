@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.deterministic import DeterministicPolicyGradient
-from warpdrive.training.replay_buffer import Transitions
 from warpdrive.training.sections import DDPGConfig
+from warpdrive.training.transitions import Transitions
 
 
 class DDPG(DeterministicPolicyGradient[DDPGConfig]):
@@ -27,7 +27,7 @@ class DDPG(DeterministicPolicyGradient[DDPGConfig]):
         with torch.no_grad():
             next_actions = self.target_model(batch.next_observations)
             later = self.target_critic(batch.next_observations, next_actions)[0]
-            target = batch.rewards + self.config.gamma * later * ~batch.terminal
+            target = batch.target(self.config.gamma, later)
         value = self.critic(batch.observations, self.model.done(batch.actions))[0]
         loss = batch.mean((value - target).square())
         return loss, {"value_loss": loss.detach(), "q_values": batch.mean(value.detach())}

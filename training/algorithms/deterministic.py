@@ -12,8 +12,8 @@ from warpdrive.training.algorithms.common import follow, frozen, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.exploration import NoisyActor
 from warpdrive.training.models.continuous import Critic, DeterministicActor
-from warpdrive.training.replay_buffer import Transitions
 from warpdrive.training.sections import DDPGConfig, TD3Config
+from warpdrive.training.transitions import Transitions
 
 Config = TypeVar("Config", bound=DDPGConfig | TD3Config)
 

@@ -13,8 +13,8 @@ from warpdrive.training.algorithms.common import follow, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.exploration import EpsilonGreedy
 from warpdrive.training.models.action_values import ActionValues
-from warpdrive.training.replay_buffer import Transitions
 from warpdrive.training.sections import DQNConfig
+from warpdrive.training.transitions import Transitions
 
 
 class DQN(OffPolicy[DQNConfig]):
@@ -71,4 +71,4 @@ class DQN(OffPolicy[DQNConfig]):
         if batch.next_action_mask is not None:
             judged = judged.masked_fill(~batch.next_action_mask[..., : judged.shape[-1]], -torch.inf)
         best: Tensor = later.gather(-1, judged.argmax(-1, keepdim=True)).squeeze(-1)
-        return batch.rewards + self.config.gamma * best * ~batch.terminal
+        return batch.target(self.config.gamma, best)

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from warpdrive.training.algorithms.base import Algorithm
 from warpdrive.training.algorithms.common import at, means, set_learning_rate
-from warpdrive.training.replay_buffer import ReplayBuffer, Transitions
+from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.sections import OffPolicyConfig
+from warpdrive.training.transitions import Transitions
 
 Config = TypeVar("Config", bound=OffPolicyConfig)
 
@@ -44,7 +45,7 @@ class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
 
         Returns scalars on the device: means over the gradient steps.
         """
-        if experience.env_steps < self.config.learning_starts:
+        if experience.env_steps < self.config.learning_starts or not experience.size:
             return {}
         history = []
         for _ in range(self.config.gradient_steps):

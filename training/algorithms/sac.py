@@ -15,8 +15,8 @@ from warpdrive.training.algorithms.common import follow, frozen, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.models.continuous import Critic, SquashedActor
 from warpdrive.training.models.distributions import log_prob_of_tanh
-from warpdrive.training.replay_buffer import Transitions
 from warpdrive.training.sections import SACConfig
+from warpdrive.training.transitions import Transitions
 
 
 class Temperature(nn.Module):
@@ -105,7 +105,7 @@ class SAC(OffPolicy[SACConfig]):
             later = (
                 self.target_critics(batch.next_observations, next_actions).amin(0) - self.temperature.value * log_prob
             )
-            target = batch.rewards + self.config.gamma * later * ~batch.terminal
+            target = batch.target(self.config.gamma, later)
         values = self.critics(batch.observations, self.model.done(batch.actions))
         loss = 0.5 * batch.mean((values - target).square().sum(0))
         return loss, {"value_loss": loss.detach(), "q_values": batch.mean(values.detach().mean(0))}

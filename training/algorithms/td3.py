@@ -11,8 +11,8 @@ from warpdrive.training.algorithms.base import Every, Stateful
 from warpdrive.training.algorithms.deterministic import DeterministicPolicyGradient
 from warpdrive.training.exploration import NoisyActor
 from warpdrive.training.models.continuous import Critic, DeterministicActor
-from warpdrive.training.replay_buffer import Transitions
 from warpdrive.training.sections import TD3Config
+from warpdrive.training.transitions import Transitions
 
 
 class TD3(DeterministicPolicyGradient[TD3Config]):
@@ -57,7 +57,7 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
             smoothing = (self.config.target_noise * noise).clamp(-limit, limit)
             next_actions = (self.target_model(batch.next_observations) + smoothing).clamp(-1.0, 1.0)
             later = self.target_critic(batch.next_observations, next_actions).amin(0)
-            target = batch.rewards + self.config.gamma * later * ~batch.terminal
+            target = batch.target(self.config.gamma, later)
         values = self.critic(batch.observations, self.model.done(batch.actions))
         loss = batch.mean((values - target).square().sum(0))
         return loss, {"value_loss": loss.detach(), "q_values": batch.mean(values.detach().mean(0))}
