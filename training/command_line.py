@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NoReturn
 from warpdrive import __version__
 from warpdrive.errors import WarpDriveError, nearest
 
-COMMANDS = ("train", "evaluate", "replay", "export", "check", "envs", "init", "doctor")
-TAKE_OVERRIDES = ("train", "check")
+COMMANDS = ("train", "autoscale", "evaluate", "replay", "export", "check", "envs", "init", "doctor")
+TAKE_OVERRIDES = ("train", "autoscale", "check")
 MISTAKE, INTERRUPTED = 2, 130
 
 DESCRIPTION = """\
@@ -46,6 +46,19 @@ examples:
 
 Any key of the run configuration can be overridden; config.yaml in a run folder lists them all and can be
 trained from again. Ctrl-C stops the training and leaves a checkpoint and a readable run folder."""
+
+AUTOSCALE_EPILOG = """\
+examples:
+  warpdrive autoscale tag_gridworld                        writes tag_gridworld_autoscaled.yaml, .png and .json
+  warpdrive train tag_gridworld_autoscaled.yaml
+  warpdrive autoscale my_run.yaml --memory 2GiB -o small.yaml
+  warpdrive train tag_gridworld --auto_scale               both at once
+
+Finds trainer.num_envs and the length of a rollout (train_batch_size / num_envs) for the highest training throughput
+that fits, which are not the largest sizes that fit. Each size is tried in a process of its own; what runs out of
+memory, takes too long or crashes does not fit. Of sizes that are about as fast, the smallest batch wins. Everything
+else in the configuration stays as it is: a larger batch learns from fewer updates, so look at what policies reach, too.
+A search takes some minutes. Other programs on the machine disturb it."""
 
 EVALUATE_EPILOG = """\
 examples:
@@ -198,6 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"warpdrive {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="<command>", required=True, title="commands")
     _add_train(commands)
+    _add_autoscale(commands)
     _add_evaluate(commands)
     _add_replay(commands)
     _add_export(commands)
@@ -226,6 +240,44 @@ def _add_train(commands: _Commands) -> None:
     )
     parser.add_argument("--resume", metavar="<run>", help="go on with a run, in its folder, as if it had never stopped")
     parser.add_argument("--no-replay", action="store_true", help="do not write replay.gif")
+    parser.add_argument(
+        "-a",
+        "--auto_scale",
+        action="store_true",
+        help="first find the size that trains fastest here (see `warpdrive autoscale --help`), then train with it",
+    )
+    _add_search(parser)
+
+
+def _add_autoscale(commands: _Commands) -> None:
+    parser = _add(
+        commands, "autoscale", "find the number of replicas and the rollout length that train fastest", AUTOSCALE_EPILOG
+    )
+    parser.add_argument("source", metavar="<env or yaml>", help="a name from `warpdrive envs`, or a YAML file")
+    parser.add_argument(
+        "overrides", metavar="key=value", nargs="*", default=[], help="replaces a value of the run configuration"
+    )
+    _add_search(parser)
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the search for a size (autoscale, train --auto_scale)")
+    group.add_argument(
+        "-o", "--output", metavar="FILE", help="the YAML file for what is found (default: <name>_autoscaled.yaml)"
+    )
+    group.add_argument("--memory", metavar="SIZE", help="what training may take, as 2GiB (default: what there is)")
+    group.add_argument(
+        "--min_updates",
+        type=_count,
+        metavar="N",
+        help="try no batch that leaves fewer updates in trainer.total_steps (default: 1; of train --auto_scale 50)",
+    )
+    group.add_argument(
+        "--time_limit", type=_count, metavar="S", default=120, help="seconds that a size may take (default: 120)"
+    )
+    group.add_argument(
+        "--seconds", type=_count, metavar="S", default=2, help="seconds that speed is measured for (default: 2)"
+    )
 
 
 def _add_evaluate(commands: _Commands) -> None:

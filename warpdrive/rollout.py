@@ -75,6 +75,13 @@ class Rollout:
         return self.rewards.shape[0]
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of all its tensors."""
+        nested = ("observations", "actions", "final_observations")
+        held = [value for name, value in vars(self).items() if name in nested or isinstance(value, torch.Tensor)]
+        return sum(tensor.nbytes for value in held for tensor in tensors(value))
+
+    @property
     def num_final(self) -> int:
         """The number of slots for final observations."""
         return len(next(tensors(self.final_observations)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from warpdrive.errors import WarpDriveError
+from warpdrive.training.commands.autoscale import find as find_size
 from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_for_people, in_words
 from warpdrive.training.comparison import Measurement, as_plain_data, comparison_table, line_ups
 from warpdrive.training.config import load_config
@@ -26,6 +27,8 @@ def run(options: argparse.Namespace) -> int:
     """Train as the run configuration says, and leave a run folder; or go on with a run."""
     console = console_for_people()
     config = None if options.resume else load_config(options.source, options.overrides)
+    if config is not None and options.auto_scale:
+        config = find_size(config, options, console, then_train=True)
     with console.status("compiling kernels (kept for the next time)"):
         if config is None:
             trainer = Trainer.resume(options.resume, options.overrides)

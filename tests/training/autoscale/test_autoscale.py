@@ -1,0 +1,188 @@
+"""Auto-scaling: probes that really run, with memory really limited, and what a search leaves behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from PIL import Image
+
+from warpdrive.errors import TrainingError
+from warpdrive.training.autoscale import find
+from warpdrive.training.autoscale.prober import Prober, Survey
+from warpdrive.training.autoscale.size import Outcome, Size
+from warpdrive.training.command_line import main
+from warpdrive.training.config import load_config
+
+SMALL = (
+    "env.grid_length=6",
+    "env.episode_length=20",
+    "trainer.num_envs=50",
+    "trainer.train_batch_size=1000",
+    "trainer.torch_threads=1",
+    "trainer.evaluation.num_episodes=20",
+)
+
+
+@contextmanager
+def address_space(size: int) -> Iterator[None]:
+    """Processes started in the block have so many bytes of address space; this one keeps what it has."""
+    former = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size, former[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, former)
+
+
+@pytest.fixture(scope="module")
+def prober() -> Prober:
+    return Prober(load_config("tag_gridworld", SMALL), seconds=0.05, time_limit=120.0)
+
+
+def test_the_first_probe_works(prober):
+    """Earlier systems had auto-scalers whose first probe always failed."""
+    outcome = prober(Size(50, 20))
+    assert outcome.fits, outcome.reason
+    assert outcome.speed > 0 and 0.1 < outcome.memory / 2**30 < 4
+
+
+def test_memory_is_known_beforehand(prober):
+    """Compared with what the arrays of a real environment take."""
+    from warpdrive.training.trainer import Trainer, make_env
+
+    config = load_config("tag_gridworld", [*SMALL, "trainer.num_envs=33", "trainer.train_batch_size=330"])
+    trainer = Trainer(make_env(config), config)
+    taken = sum(trainer.env.ctx.memory_report().values()) + trainer.rollout.nbytes
+    assert prober.survey.arrays(Size(33, 10)) == pytest.approx(taken, rel=0.01)
+
+
+def test_what_cannot_fit_is_not_tried(prober, monkeypatch):
+    monkeypatch.setattr(subprocess, "Popen", None)
+    outcome = prober(Size(10**9, 20))
+    assert outcome.failure == "refused" and "its arrays alone take" in outcome.reason
+
+
+def test_out_of_memory_is_an_outcome(prober):
+    """Of the address space, which training needs about 1.5 GB of before it has any replicas."""
+    size = Size(2_000_000, 20)
+    prober.survey = replace(prober.survey, available=math.inf)  # so that it is tried
+    with address_space(5 * 2**30):
+        outcome = prober(size)
+    assert outcome.failure == "memory", outcome
+    again = prober(Size(2_000_000, 40))
+    assert again.failure == "refused" and "2000000 replicas x 20 steps did not fit" in again.reason
+
+
+def test_a_probe_that_takes_too_long_or_is_killed_is_an_outcome(prober, monkeypatch, tmp_path):
+    (tmp_path / "stage").write_text("")
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    assert prober._watch(sleeping, tmp_path, 0.2, None)[:2] == ("time", "took longer than 0 s")
+    killed = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+    failure, reason, _ = prober._watch(killed, tmp_path, 60.0, None)
+    assert failure == "memory" and "killed by the system" in reason
+    crashed = [sys.executable, "-c", "import os; os.abort()"]
+    assert prober._watch(crashed, tmp_path, 60.0, None)[:2] == ("crash", "crashed with SIGABRT")
+    large = [sys.executable, "-c", "x = bytearray(b'1') * 400_000_000; import time; time.sleep(60)"]
+    assert prober._watch(large, tmp_path, 60.0, 3e8)[0] == "memory"
+
+
+def test_an_environment_that_cannot_be_made_is_told_at_once(tmp_path):
+    (tmp_path / "broken.py").write_text(
+        "from warpdrive.envs.cartpole import CartPole\n"
+        "class Broken(CartPole):\n"
+        "    def initial_state(self, rng):\n"
+        "        raise RuntimeError('no state today')\n"
+    )
+    config = {
+        "name": "broken",
+        "env": {"name": f"{tmp_path / 'broken.py'}:Broken"},
+        "trainer": {"num_envs": 2, "train_batch_size": 4, "total_steps": 8},
+        "policy": {"agent": {"algorithm": "ppo", "minibatches": 1}},
+    }
+    with pytest.raises(TrainingError, match=r"no size of 'broken' can be tried: .*no state today"):
+        Prober(load_config(config), seconds=0.1, time_limit=60.0)
+
+
+# --- what a search leaves behind, with probes that are made up ---
+
+
+class MadeUpProber:
+    """Speed grows with the batch; there is room for 20,000 steps. Training to the end needs twice as much."""
+
+    survey = Survey("cpu", "cpu", 5, 100, 20, 30, 1000, 1e9, "free memory", 5e8)
+    room = 20_000
+
+    def __init__(self, config, seconds, time_limit, memory) -> None:
+        pass
+
+    def limit(self) -> tuple[float, str]:
+        return 1e9, "free memory"
+
+    def __call__(self, size: Size) -> Outcome:
+        if size.batch > self.room:
+            return Outcome(size, failure="memory", reason="no room")
+        return Outcome(size, size.batch / (1 + size.batch / 1000), 6e8 + 1e4 * size.batch, 0.1, 0.2)
+
+    def trains(self, config_file, size: Size) -> Outcome | None:
+        return None if size.batch <= self.room / 2 else Outcome(size, failure="memory", reason="no room to evaluate")
+
+
+@pytest.fixture
+def made_up(monkeypatch, tmp_path):
+    monkeypatch.setattr(find, "Prober", MadeUpProber)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_configuration_that_is_written_differs_in_size_only(made_up, capsys):
+    assert main(["autoscale", "tag_gridworld", *SMALL, "trainer.total_steps=200000"]) == 0
+    before = load_config("tag_gridworld", [*SMALL, "trainer.total_steps=200000"]).model_dump()
+    after = load_config(made_up / "tag_gridworld_autoscaled.yaml").model_dump()
+    sizes = ("num_envs", "train_batch_size")
+    assert 5000 < after["trainer"]["train_batch_size"] <= 10_000, "what is found must train to the end"
+    for name in sizes:
+        del before["trainer"][name], after["trainer"][name]
+    assert before == after
+    printed = capsys.readouterr().out
+    assert "no room to evaluate" in printed and "<- the winner" in printed
+    assert "Learning changes with the batch" in printed and "Left as they are: epochs, lr, minibatches" in printed
+    assert "Few updates" in printed
+    assert json.loads((made_up / "tag_gridworld_autoscaled.json").read_text())["before"]["num_envs"] == 50
+    with Image.open(made_up / "tag_gridworld_autoscaled.png") as picture:
+        assert picture.width > 500
+
+
+def test_a_run_that_follows_is_left_some_updates(made_up, capsys):
+    assert main(["train", "tag_gridworld", *SMALL, "trainer.total_steps=4000", "-a", "--no-replay"]) == 0
+    (run,) = (made_up / "runs" / "tag_gridworld").iterdir()
+    assert 8 <= load_config(run / "config.yaml").trainer.train_batch_size <= 4000 / 50
+
+
+def test_where_nothing_fits_the_reason_is_told(made_up, monkeypatch, capsys):
+    monkeypatch.setattr(MadeUpProber, "room", 0)
+    assert main(["autoscale", "tag_gridworld", *SMALL]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "nothing fits, not even 1 replicas x 8 steps: no room" in told
+    assert not list(made_up.glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--memory", "much"], "--memory: found 'much', expected a size such as 2GiB"),
+        (["-o", "found.txt"], "--output: found 'found.txt', expected the name of a YAML file"),
+        (["--min_updates", "999999999"], "do not have room for"),
+    ],
+)
+def test_wrong_options_are_told_in_a_line(made_up, capsys, options, told):
+    assert main(["autoscale", "tag_gridworld", *SMALL, *options]) == 2
+    error = capsys.readouterr().err
+    assert told in error and error.count("\n") == 1

@@ -1,0 +1,114 @@
+"""From a run configuration to one of the size that trains fastest here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpdrive.errors import ConfigError, TrainingError
+from warpdrive.training.autoscale.memory import gib
+from warpdrive.training.autoscale.prober import Prober, Survey
+from warpdrive.training.autoscale.search import Bounds, Search
+from warpdrive.training.autoscale.size import Outcome, Size
+from warpdrive.training.config import RunConfig, load_config, save_config
+
+_LEAST_ROLLOUT = 8
+"""Steps: shorter rollouts than this, or than the user's, are not tried. What they would teach is another matter."""
+
+
+@dataclass(frozen=True)
+class Autoscaled:
+    """What a search found.
+
+    Attributes:
+        config: the run configuration with the size that won.
+        before: the size that the configuration had.
+        winner: what came of the size that won.
+        outcomes: of all sizes that were looked at, in the order of the search.
+        survey: what was known before.
+        memory: bytes that a process could take, and who says so.
+    """
+
+    config: RunConfig
+    before: Size
+    winner: Outcome
+    outcomes: list[Outcome]
+    survey: Survey
+    memory: tuple[float, str]
+
+
+def autoscale(
+    config: RunConfig,
+    *,
+    write_to: Path,
+    memory: float | None = None,
+    time_limit: float = 120.0,
+    seconds: float = 2.0,
+    min_updates: int = 1,
+    on_survey: Callable[[Survey, tuple[float, str]], None] | None = None,
+    on_outcome: Callable[[Mapping[Size, Outcome], Size | None], None] | None = None,
+) -> Autoscaled:
+    """Find the number of replicas and the rollout length for the highest training throughput that fits.
+
+    Args:
+        config: what is to be trained. Nothing but ``trainer.num_envs`` and ``trainer.train_batch_size`` is changed.
+        write_to: the YAML file for the configuration found; it is tried by training with it before this returns.
+        memory: bytes that training may take; None: as much as there is.
+        time_limit: seconds for a probe, its start included.
+        seconds: for how long a probe measures.
+        min_updates: larger batches than leave so many updates in ``trainer.total_steps`` are not tried.
+        on_survey: called with what is known beforehand, and the memory that there is.
+        on_outcome: called before each probe with all that is known and the size that is tried now, and after the last.
+
+    Raises:
+        TrainingError: nothing fits: why not.
+        ConfigError: ``min_updates`` leaves no batch at all.
+    """
+    trainer = config.trainer
+    before = Size(trainer.num_envs, trainer.rollout_length)
+    bounds = Bounds(trainer.total_steps // min_updates, min(_LEAST_ROLLOUT, before.rollout_length))
+    if bounds.most_batch < bounds.least_rollout:
+        raise ConfigError(
+            f"found {min_updates} as the least number of updates, which {trainer.total_steps} environment steps "
+            f"(trainer.total_steps) do not have room for"
+        )
+    prober = Prober(config, seconds, time_limit, memory)
+    limit = prober.limit()
+    if on_survey:
+        on_survey(prober.survey, limit)
+
+    def attempt(size: Size) -> Outcome:
+        if on_outcome:
+            on_outcome(search.outcomes, size)
+        return prober(size)
+
+    search = Search(attempt, bounds)
+    winner = search.run(before)
+    while winner is not None:
+        found = _with_size(config, winner.size)
+        save_config(found, write_to)
+        if on_outcome:
+            on_outcome(search.outcomes, winner.size)
+        failed = prober.trains(write_to, winner.size)
+        if failed is None:
+            break
+        write_to.unlink()
+        search.outcomes[winner.size] = failed
+        winner = search.smaller(winner)
+    if on_outcome:
+        on_outcome(search.outcomes, None)
+    outcomes = list(search.outcomes.values())
+    if winner is None:
+        smallest = min(outcomes, key=lambda outcome: outcome.size.batch)
+        raise TrainingError(
+            f"nothing fits, not even {smallest.size}: {smallest.reason} "
+            f"({len(outcomes)} sizes were looked at; there are {gib(limit[0])} of memory: {limit[1]})"
+        )
+    return Autoscaled(found, before, winner, outcomes, prober.survey, limit)
+
+
+def _with_size(config: RunConfig, size: Size) -> RunConfig:
+    raw = config.model_dump(mode="json")
+    raw["trainer"] |= {"num_envs": size.num_envs, "train_batch_size": size.batch}
+    return load_config(raw)

@@ -1,0 +1,142 @@
+"""A process that tries one size and tells what came of it: ``python -m warpdrive.training.autoscale.probe <folder>``.
+
+It reads ``request.json`` in the folder, keeps in ``stage`` what it is doing, and leaves ``result.json``. Whatever
+happens to it, nobody else is hurt: the system is asked to end this process first where memory runs out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.errors import WarpDriveError
+from warpdrive.training.autoscale.memory import available_memory
+from warpdrive.training.config import RunConfig, load_config
+from warpdrive.training.metrics import memory_gib
+from warpdrive.training.report import UpdateReport
+from warpdrive.training.trainer import Trainer, make_env
+
+_LEAST_UPDATES = 3
+_SURVEYED = 97
+"""Replicas of which memory is asked: few, and a number that no other axis of an array is likely to have."""
+
+
+def main(folder: Path) -> None:
+    """Do what ``request.json`` asks for."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    request = json.loads((folder / "request.json").read_text())
+
+    def stage(name: str) -> None:
+        (folder / "stage").write_text(name)
+
+    try:
+        config = load_config(request["config"])
+        stage("making the replicas")
+        result = survey(config) if request["survey"] else measure(config, request["seconds"], stage)
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        result = {"failure": "memory", "reason": _one_line(error)}
+    except WarpDriveError as error:
+        result = {"failure": "memory" if _of_memory(error) else "refused", "reason": _one_line(error)}
+    except RuntimeError as error:
+        if not _of_memory(error):
+            raise
+        result = {"failure": "memory", "reason": _one_line(error)}
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+def survey(config: RunConfig) -> dict[str, Any]:
+    """What a few replicas say about many: bytes of their arrays, what the device has, how many it runs at a time."""
+    small = config.model_dump() | {"trainer": config.trainer.model_dump() | {"num_envs": _SURVEYED}}
+    small["trainer"]["train_batch_size"] = _SURVEYED
+    env = make_env(RunConfig.model_validate(small))
+    length = config.trainer.rollout_length
+    one, all_steps = (_bytes_of_rollout(env, steps) for steps in (1, length))
+    per_step = (all_steps - one) / max(1, length - 1) / _SURVEYED
+    report = env.ctx.memory_report()
+    of_replicas = sum(taken for name, taken in report.items() if env.ctx[name].shape[:1] == (_SURVEYED,))
+    available = available_memory()
+    limit, limited_by = available.bytes, available.limited_by
+    if env.device.type == "cuda":
+        limit, limited_by = torch.cuda.mem_get_info(env.device)[0], f"free memory of {env.device}"
+    return {
+        "backend": env.backend.name,
+        "device": str(env.device),
+        "num_agents": env.num_agents,
+        "state_bytes": of_replicas / _SURVEYED,
+        "rollout_bytes": one / _SURVEYED - per_step,
+        "step_bytes": per_step,
+        "fixed_bytes": sum(report.values()) - of_replicas,
+        "available": limit if limit != float("inf") else None,
+        "limited_by": limited_by,
+        "baseline": _peak_memory(env.device),
+    }
+
+
+def measure(config: RunConfig, seconds: float, stage: Callable[[str], None]) -> dict[str, Any]:
+    """Train as a run does, logging and checkpoint included, for about ``seconds`` after a first update."""
+    trainer = Trainer(make_env(config), config)
+    stage("the first rollout and update")
+    moments: list[float] = []
+    parts: list[tuple[float, float]] = []
+
+    def on_update(report: UpdateReport) -> None:
+        moments.append(time.perf_counter())
+        parts.append((report.metrics["perf/rollout_seconds"], report.metrics["perf/update_seconds"]))
+        stage("rollouts and updates")
+        elapsed = moments[-1] - moments[0]
+        if elapsed >= seconds and (len(moments) > _LEAST_UPDATES or elapsed >= 3 * seconds):
+            raise KeyboardInterrupt  # which ends a run in good order, with a checkpoint
+
+    trainer.train(on_update)
+    each = [after - before for before, after in pairwise(moments)]
+    return {
+        "speed": config.trainer.train_batch_size / median(each),
+        "rollout_seconds": median(rollout for rollout, _ in parts[1:]),
+        "update_seconds": median(update for _, update in parts[1:]),
+        "memory": _peak_memory(trainer.env.device),
+    }
+
+
+def _bytes_of_rollout(env: EnvWrapper, num_steps: int) -> int:
+    return env.allocate_rollout(num_steps).nbytes
+
+
+def _peak_memory(device: torch.device) -> float:
+    """Bytes. On the CPU not what ``getrusage`` says, which counts the process that started this one, too."""
+    if device.type == "cuda":
+        return float(torch.cuda.max_memory_reserved(device))
+    with suppress(OSError):
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        if found:
+            return int(found[1]) * 1024.0
+    return memory_gib(device) * 2**30
+
+
+def _of_memory(error: Exception) -> bool:
+    """Whether an error that has no type of its own says that memory ran out."""
+    text = str(error).lower()
+    return any(said in text for said in ("alloc", "out of memory", "enough memory", "memory_error", " gib for "))
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    allocation = re.search(r"tried to allocate (\d+) bytes", text)
+    if allocation:
+        return f"there was no room for another {int(allocation[1]) / 2**20:.0f} MiB"
+    return text if len(text) < 300 else f"{text[:297]}..."
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

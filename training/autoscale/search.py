@@ -1,0 +1,209 @@
+"""The search for the fastest size that fits. It knows nothing of processes or devices: a function tries a size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import median
+
+from warpdrive.training.autoscale.size import Outcome, Size
+
+_GAIN = 0.02
+"""A speed that is higher by less than this part counts as no faster: machines are noisy."""
+_MISSES = 2
+"""So many doublings in a row without gain end a climb: one slow probe is not the end."""
+_CLOSE = 0.03
+"""Of sizes whose speeds differ by no more than this part, the smallest batch wins: it learns from fewer steps."""
+_NEAR = 0.10
+"""Of sizes that seem slower than the best by no more than this part, the smallest may be as fast in truth."""
+_TURNS = 4
+"""How often replicas, steps, and one against the other are looked at, while that helps."""
+_FINALISTS = 3
+_ROUNDS = 3
+_FINEST = 1.2
+"""Bisection ends where the size that fits and the one that does not differ by no more than this factor."""
+
+Change = Callable[[Size, float], Size]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What sizes are tried at all.
+
+    Attributes:
+        most_batch: environment steps per update.
+        least_rollout: steps of a rollout; shorter ones than the user's are not tried below this.
+    """
+
+    most_batch: int
+    least_rollout: int = 1
+
+    def hold(self, size: Size) -> bool:
+        """Whether ``size`` may be tried."""
+        return size.num_envs >= 1 and size.rollout_length >= self.least_rollout and size.batch <= self.most_batch
+
+
+class Search:
+    """Looks for the size with the highest speed, and of about equal ones for the smallest.
+
+    Doubling finds the neighbourhood of the best number of replicas, or the limit of what fits; bisection looks closer.
+    The same for the length of rollouts, then for both against each other: where memory is what limits, more replicas
+    cost shorter rollouts. At last the best are measured again in turns.
+
+    Args:
+        attempt: tries a size, whatever happens.
+        bounds: what may be tried.
+
+    Attributes:
+        outcomes: per size, what is known; of the last few, speeds are medians.
+    """
+
+    def __init__(self, attempt: Callable[[Size], Outcome], bounds: Bounds) -> None:
+        self.attempt, self.bounds = attempt, bounds
+        self.outcomes: dict[Size, Outcome] = {}
+        self._tried: dict[Size, list[Outcome]] = {}
+
+    def run(self, start: Size) -> Outcome | None:
+        """Search from ``start``. Returns the winner, or None if nothing fits, not even the smallest size."""
+        if self._first_that_fits(start) is None:
+            return None
+        for _ in range(_TURNS):
+            before = self.best().speed
+            for change, limited in ((_with_replicas, _with_replicas), (_with_steps, _with_steps), (_traded, _halved)):
+                self._climb(change)
+                self._look_closer(limited)
+            if self.best().speed <= before * (1 + _GAIN):
+                break
+        return self._settle()
+
+    def smaller(self, than: Outcome) -> Outcome | None:
+        """The fastest of what fits with at most half the batch, for when it turns out that more does not fit."""
+        smaller = [outcome for outcome in self._fitting() if outcome.size.batch <= than.size.batch / 2]
+        if smaller:
+            return max(smaller, key=lambda outcome: outcome.speed)
+        size = _with_replicas(than.size, 0.5)
+        found = self._try(size) if self.bounds.hold(size) and size != than.size else None
+        return found if found is not None and found.fits else None
+
+    def _first_that_fits(self, start: Size) -> Outcome | None:
+        size = start
+        while not self.bounds.hold(size) and size.num_envs > 1:
+            size = _with_replicas(size, 0.5)
+        while True:
+            outcome = self._try(size)
+            if outcome.fits:
+                return outcome
+            if size.num_envs > 1:
+                size = _with_replicas(size, 0.5)
+            elif size.rollout_length > self.bounds.least_rollout:
+                size = size._replace(rollout_length=max(self.bounds.least_rollout, size.rollout_length // 2))
+            else:
+                return None
+
+    def _climb(self, change: Change) -> None:
+        """Double while that makes it faster; where it never did, or after that, halve likewise."""
+        for factor in (2.0, 0.5):
+            start = self.best()
+            size, misses, fastest = start.size, 0, start.speed
+            while misses < _MISSES:
+                following = change(size, factor)
+                if following == size or not self.bounds.hold(following):
+                    break
+                size, outcome = following, self._try(following)
+                if not outcome.fits:
+                    break
+                misses = 0 if outcome.speed > fastest * (1 + _GAIN) else misses + 1
+                fastest = max(fastest, outcome.speed)
+            if self.best() is not start and factor > 1:
+                return
+
+    def _look_closer(self, change: Change) -> None:
+        """Look for the largest size that fits, where doubling does not; else between the best and its neighbours."""
+        best = self.best()
+        larger = change(best.size, 2.0)
+        if larger in self.outcomes and not self.outcomes[larger].fits:
+            fits, fails = 1.0, 2.0
+            while fails / fits > _FINEST:
+                middle = math.sqrt(fits * fails)
+                size = change(best.size, middle)
+                if size in self.outcomes or not self.bounds.hold(size):
+                    break
+                fits, fails = (middle, fails) if self._try(size).fits else (fits, middle)
+            return
+        for factor in (1.5, 0.75):
+            size = change(best.size, factor)
+            if change is not _halved and self.bounds.hold(size):
+                self._try(size)
+
+    def _settle(self) -> Outcome:
+        """Measure the fastest in turns, so that all meet the same noise, and choose."""
+        finalists = self._finalists()
+        if len(finalists) == 1:
+            return self.outcomes[finalists[0]]
+        shares: dict[Size, list[float]] = {size: [] for size in finalists}
+        for _ in range(_ROUNDS):
+            tried = {size: self._try(size, again=True) for size in finalists}
+            finalists.reverse()  # a machine that becomes slower is fair to all
+            total = sum(outcome.speed for outcome in tried.values()) or 1.0
+            for size, outcome in tried.items():
+                shares[size].append(outcome.speed / total)
+        scores = {size: median(found) for size, found in shares.items() if self._agree_on(size).fits}
+        if not scores:  # what fitted once does not always: then none of these is safe
+            return self._settle() if self._fitting() else self.outcomes[finalists[0]]
+        close = [size for size, score in scores.items() if score >= max(scores.values()) * (1 - _CLOSE)]
+        return self.outcomes[min(close, key=lambda size: size.batch)]
+
+    def _finalists(self) -> list[Size]:
+        """The fastest, the smallest of those that are not much slower, and the next after the fastest."""
+        fastest = sorted(self._fitting(), key=lambda outcome: -outcome.speed)
+        near = [outcome for outcome in fastest if outcome.speed >= fastest[0].speed * (1 - _NEAR)]
+        smallest = min(near, key=lambda outcome: outcome.size.batch)
+        return list(dict.fromkeys(outcome.size for outcome in (fastest[0], smallest, *fastest)))[:_FINALISTS]
+
+    def _agree_on(self, size: Size) -> Outcome:
+        """Make one outcome of those of the final rounds: a size fits that always does."""
+        tried = self._tried[size][-_ROUNDS:]
+        failed = [outcome for outcome in tried if not outcome.fits]
+        self.outcomes[size] = (
+            failed[0] if failed else replace(tried[-1], speed=median(outcome.speed for outcome in tried))
+        )
+        return self.outcomes[size]
+
+    def best(self) -> Outcome:
+        """The fastest of what has been tried and fits."""
+        return max(self._fitting(), key=lambda outcome: outcome.speed)
+
+    def _fitting(self) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes.values() if outcome.fits]
+
+    def _try(self, size: Size, again: bool = False) -> Outcome:
+        if size not in self.outcomes or again:
+            self.outcomes[size] = self.attempt(size)
+            self._tried.setdefault(size, []).append(self.outcomes[size])
+        return self.outcomes[size]
+
+
+def _with_replicas(size: Size, factor: float) -> Size:
+    return size._replace(num_envs=_round(size.num_envs * factor))
+
+
+def _with_steps(size: Size, factor: float) -> Size:
+    return size._replace(rollout_length=_round(size.rollout_length * factor))
+
+
+def _traded(size: Size, factor: float) -> Size:
+    """More replicas, and rollouts that are shorter by as much."""
+    traded = _with_steps(_with_replicas(size, factor), 1 / factor)
+    return size if size.num_envs == traded.num_envs or size.rollout_length == traded.rollout_length else traded
+
+
+def _halved(size: Size, factor: float) -> Size:
+    """Rollouts of half the length, with ``factor`` times the replicas."""
+    return _with_replicas(_with_steps(size, 0.5), factor)
+
+
+def _round(number: float) -> int:
+    """The nearest number of three binary digits: 10, 12, 14, 16, 20, 24, 28, 32, ...; at least 1."""
+    step = 1 << max(0, math.floor(math.log2(max(number, 1))) - 2)
+    return max(1, step * round(number / step))

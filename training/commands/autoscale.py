@@ -1,0 +1,130 @@
+"""``warpdrive autoscale``: find the size that trains fastest here, and write a run configuration of that size."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from warpdrive.errors import ConfigError
+from warpdrive.training.autoscale import Autoscaled, autoscale
+from warpdrive.training.autoscale.memory import gib, parse_bytes
+from warpdrive.training.autoscale.prober import Survey
+from warpdrive.training.autoscale.report import in_words, outcome_table, save_picture, what_changes
+from warpdrive.training.autoscale.size import Outcome, Size
+from warpdrive.training.commands.printing import as_typed, console_for_people
+from warpdrive.training.config import RunConfig, load_config
+from warpdrive.training.progress import short
+
+_UPDATES_OF_A_RUN = 50
+"""A run that follows at once is to learn something, so it is left so many updates."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, and say what was found and where it is."""
+    find(load_config(options.source, options.overrides), options, console_for_people(), then_train=False)
+    return 0
+
+
+def find(config: RunConfig, options: argparse.Namespace, console: Console, then_train: bool) -> RunConfig:
+    """Search as the options say and write the configuration, the table and the picture. Returns the configuration.
+
+    Raises:
+        ConfigError: an option is wrong.
+        TrainingError: nothing fits.
+    """
+    output = Path(options.output or f"{config.name}_autoscaled.yaml")
+    if output.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"--output: found '{output}', expected the name of a YAML file")
+    memory = parse_bytes(options.memory) if options.memory else None
+    with _Display(console) as display:
+        found = autoscale(
+            config,
+            write_to=output,
+            memory=memory,
+            time_limit=options.time_limit,
+            seconds=options.seconds,
+            min_updates=options.min_updates or (_UPDATES_OF_A_RUN if then_train else 1),
+            on_survey=display.show_survey,
+            on_outcome=display.show,
+        )
+    _save(found, output, console)
+    _tell(found, output, console, then_train)
+    return found.config
+
+
+def _save(found: Autoscaled, output: Path, console: Console) -> None:
+    record = {
+        "winner": found.winner.size._asdict(),
+        "before": found.before._asdict(),
+        "survey": asdict(found.survey) | {"available": found.memory[0], "limited_by": found.memory[1]},
+        "outcomes": [asdict(outcome) | {"size": outcome.size._asdict()} for outcome in found.outcomes],
+    }
+    output.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n")
+    save_picture(found, output.with_suffix(".png"))
+    comment = [
+        f"found by `warpdrive autoscale`: {short(found.winner.speed)} environment steps trained per second on "
+        f"{found.survey.device} ({found.survey.backend} backend), with {gib(found.winner.memory)} of memory.",
+        *what_changes(found),
+    ]
+    text = "".join(f"# {line}\n" for line in comment)
+    output.write_text(text + output.read_text())
+
+
+def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -> None:
+    console.print()
+    console.print(outcome_table({o.size: o for o in found.outcomes}, winner=found.winner.size))
+    console.print()
+    for line in what_changes(found):
+        console.print(line, highlight=False)
+    console.print(f"\n[bold]{output}[/bold]   the configuration of this size", highlight=False)
+    for suffix, meaning in ((".png", "throughput and memory against size"), (".json", "the table as JSON")):
+        console.print(f"{output.with_suffix(suffix)}   [dim]{meaning}[/dim]", highlight=False)
+    if not then_train:
+        console.print(f"\nnext:\n  {as_typed('warpdrive')} train {output}", highlight=False, soft_wrap=True)
+
+
+class _Display:
+    """The table, drawn anew on a terminal; elsewhere a line for each size."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._head = Text("looking at the environment and the machine (new kernels are compiled)")
+        self._live = Live(self._head, console=console, refresh_per_second=4) if console.is_terminal else None
+        self._told: dict[Size, Outcome] = {}
+
+    def __enter__(self) -> _Display:
+        if self._live:
+            self._live.start()
+        else:
+            print(self._head, flush=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.update(Text())  # the whole table is printed at the end
+            self._live.stop()
+
+    def show_survey(self, survey: Survey, memory: tuple[float, str]) -> None:
+        replica = survey.state_bytes + survey.rollout_bytes
+        self._head = Text(
+            f"{survey.backend} backend on {survey.device}, {gib(memory[0])} for arrays ({memory[1]}); "
+            f"a replica takes {short(replica)}B and {short(survey.step_bytes)}B per step of a rollout"
+        )
+        if not self._live:
+            print(self._head, flush=True)
+
+    def show(self, outcomes: Mapping[Size, Outcome], now: Size | None) -> None:
+        if self._live:
+            self._live.update(Group(self._head, outcome_table(outcomes, now)))
+            return
+        for size, outcome in outcomes.items():
+            if self._told.get(size) != outcome:
+                self._told[size] = outcome
+                print(in_words(outcome), flush=True)
