@@ -114,6 +114,8 @@ class Prober:
         """
         with tempfile.TemporaryDirectory(prefix="warpdrive-") as folder:
             overrides = [f"trainer.total_steps={2 * size.batch}", f"saving.folder={folder}/runs"]
+            if self.config.saving.model_dump().get("wandb"):
+                overrides.append("saving.wandb=null")
             command = [sys.executable, "-m", "warpdrive", "train", str(config_file), *overrides]
             failure, reason, _ = self._watch(command, Path(folder), 2 * self.time_limit, self._of_host())
             if failure is None or (failure == "time" and any(Path(folder).glob("runs/*/*/summary.json"))):
@@ -132,6 +134,8 @@ class Prober:
             if "learning_starts" in policy:  # gradient steps from the first update on
                 policy["learning_starts"] = 0
         config["saving"] |= {"log_every": 1, "checkpoint_every": _ENDLESS, "tensorboard": False}
+        if "wandb" in config["saving"]:
+            config["saving"]["wandb"] = None
         return config
 
     def _foreseen(self, size: Size) -> Outcome | None:
