@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from warpdrive import __version__
 from warpdrive.errors import WarpDriveError, nearest
 
-COMMANDS = ("train", "autoscale", "evaluate", "replay", "export", "check", "envs", "init", "doctor")
+COMMANDS = ("train", "autoscale", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
 TAKE_OVERRIDES = ("train", "autoscale", "check")
 MISTAKE, INTERRUPTED = 2, 130
 
@@ -69,6 +69,22 @@ examples:
 
 A run keeps its best checkpoint if it is evaluated while it trains: trainer.evaluation.every=20 says after how many
 updates, and saving.best_metric by what."""
+
+PLOT_EPILOG = """\
+examples:
+  warpdrive plot runs/cartpole                                     the newest run: returns, into its folder
+  warpdrive plot runs/cartpole/*                                   all of them, over one another
+  warpdrive plot runs/cartpole runs/pendulum -o both.svg
+  warpdrive plot runs/cartpole/* -m losses/entropy -m 'perf/*_seconds' --smooth 10
+
+Runs that differ in nothing but trainer.seed are one line: their mean, with a band from the least to the most of them.
+Other runs have a line each, which is named after what differs in their configurations. The x axis is environment steps.
+
+A metric is named as in metrics.csv (docs/metrics.md explains each); without its policy tag it means those of all tags,
+and * stands for anything. Without --metric, returns are drawn: in training, where short episodes end first and count
+more often, and of evaluations (trainer.evaluation.every), which have no such bias.
+
+The name of the file says what is written: .png, .svg or .pdf."""
 
 REPLAY_EPILOG = """\
 examples:
@@ -213,6 +229,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_autoscale(commands)
     _add_evaluate(commands)
+    _add_plot(commands)
     _add_replay(commands)
     _add_export(commands)
     _add_check(commands)
@@ -286,6 +303,21 @@ def _add_evaluate(commands: _Commands) -> None:
     parser.add_argument("--best", action="store_true", help="the best checkpoint of the run, not its latest")
     parser.add_argument("--episodes", type=_count, metavar="N", help="how many (default: what the run says)")
     _add_acting(parser)
+
+
+def _add_plot(commands: _Commands) -> None:
+    parser = _add(commands, "plot", "draw learning curves of runs", PLOT_EPILOG)
+    parser.add_argument("runs", metavar="<run>", nargs="+", help="run folders, or runs/<name> for its newest run")
+    parser.add_argument(
+        "-m",
+        "--metric",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="what is drawn (repeatable; default: returns)",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: learning_curves.png, of one run in its folder")
+    parser.add_argument("--smooth", type=_count, metavar="N", default=1, help="draw means over N values (default: 1)")
 
 
 def _add_replay(commands: _Commands) -> None:

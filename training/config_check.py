@@ -154,6 +154,7 @@ def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[sections.Sectio
     section: type[sections.Section] = sections.RunConfig
     for part in path:
         annotation = section.model_fields[part].annotation
+        annotation = next((kind for kind in typing.get_args(annotation) if kind is not type(None)), annotation)
         assert isinstance(annotation, type) and issubclass(annotation, sections.Section)
         section = annotation
     return section

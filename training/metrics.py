@@ -1,4 +1,4 @@
-"""Metrics on disk: ``metrics.csv`` and TensorBoard events, with environment steps as the x axis."""
+"""Metrics on disk: ``metrics.csv``, with environment steps as the x axis, and what else takes them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import torch
 
 from warpdrive.training.files import write_whole
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
+from warpdrive.training.metric_sinks import MetricSink
 
 
 class MetricsLog:
@@ -28,15 +25,14 @@ class MetricsLog:
 
     Args:
         path: of the CSV file.
-        tensorboard: a folder for TensorBoard events, or None.
+        sinks: where else they go; closed with this.
         go_on_after: environment steps: of what is there already, rows from later than this are removed.
     """
 
-    def __init__(self, path: Path, tensorboard: Path | None, go_on_after: int = 0) -> None:
-        self._path = path
+    def __init__(self, path: Path, sinks: Sequence[MetricSink] = (), go_on_after: int = 0) -> None:
+        self._path, self._sinks = path, sinks
         self._columns = _keep_rows(path, go_on_after)
         self._file = path.open("a", newline="", encoding="utf-8")
-        self._events = _event_writer(tensorboard, go_on_after) if tensorboard else None
 
     def write(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Log ``metrics`` at ``env_steps``; NaN stands for "nothing to report" and becomes an empty cell."""
@@ -45,18 +41,16 @@ class MetricsLog:
         row = {name: repr(value) for name, value in metrics.items() if not math.isnan(value)}
         csv.writer(self._file).writerow([env_steps, *(row.get(name, "") for name in self._columns)])
         self._file.flush()
-        self._add_events(env_steps, metrics)
+        self._hand_on(env_steps, metrics)
 
     def amend(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Add ``metrics`` to the row of ``env_steps``, which was written before. The file is written again for it."""
         self._widen([name for name in metrics if name not in self._columns], str(env_steps), metrics)
-        self._add_events(env_steps, metrics)
+        self._hand_on(env_steps, metrics)
 
-    def _add_events(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        if self._events:
-            for name, value in metrics.items():
-                if not math.isnan(value):
-                    self._events.add_scalar(name, value, env_steps)
+    def _hand_on(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        for sink in self._sinks:
+            sink.add(env_steps, metrics)
 
     def _widen(self, names: Sequence[str], of_row: str = "", metrics: Mapping[str, float] | None = None) -> None:
         """Write the file again, with columns for ``names``, and with ``metrics`` in the row that begins ``of_row``."""
@@ -81,8 +75,8 @@ class MetricsLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
-        if self._events:
-            self._events.close()
+        for sink in self._sinks:
+            sink.close()
 
 
 def memory_gib(device: torch.device) -> float:
@@ -107,9 +101,3 @@ def _keep_rows(path: Path, env_steps: int) -> list[str]:
     csv.writer(text).writerows([header, *kept])
     write_whole(path, text.getvalue())
     return header[1:]
-
-
-def _event_writer(folder: Path, go_on_after: int) -> SummaryWriter:
-    from torch.utils.tensorboard import SummaryWriter  # takes a second to import
-
-    return SummaryWriter(str(folder), purge_step=go_on_after + 1 if go_on_after else None)

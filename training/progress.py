@@ -1,23 +1,29 @@
-"""What a person sees while a run trains: a bar on a terminal, a line now and then elsewhere."""
+"""What a person sees while a run trains: a bar and the numbers on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import math
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.table import Table
 from rich.text import Text
 
-from warpdrive.training.report import UpdateReport
+from warpdrive.training.callbacks import Callback
+from warpdrive.training.report import EvaluationReport, UpdateReport
+
+if TYPE_CHECKING:
+    from warpdrive.training.trainer import Trainer
 
 _SECONDS_BETWEEN_LINES = 5.0
 
 
-class TrainingProgress:
-    """Shows the reports of ``Trainer.train(on_update=...)``: a context manager, called with each report.
+class TrainingProgress(Callback):
+    """Shows how a run goes that it is a callback of; within its block, as a context manager.
 
     Args:
         name: of the run.
@@ -25,11 +31,20 @@ class TrainingProgress:
     """
 
     def __init__(self, name: str, console: Console) -> None:
-        self._display = _Bar(name, console) if console.is_terminal else _Lines(name)
+        self._display = _Screen(name, console) if console.is_terminal else _Lines(name)
+        self._evaluation: EvaluationReport | None = None
 
-    def __call__(self, report: UpdateReport) -> None:
-        """Show ``report``."""
-        self._display.show(report)
+    def on_update(self, trainer: Trainer, report: UpdateReport) -> None:
+        """See :class:`Callback`."""
+        self.show(report)
+
+    def on_evaluate(self, trainer: Trainer, report: EvaluationReport) -> None:
+        """See :class:`Callback`."""
+        self._evaluation = report
+
+    def show(self, report: UpdateReport) -> None:
+        """Show ``report``, and the last evaluation."""
+        self._display.show(report, self._evaluation)
 
     def __enter__(self) -> TrainingProgress:
         self._display.start()
@@ -41,8 +56,8 @@ class TrainingProgress:
         self._display.stop()
 
 
-class _Bar:
-    """A progress bar, and under it the numbers of the last report."""
+class _Screen:
+    """A progress bar, under it a table with a column for each policy tag, and a line about the speed."""
 
     def __init__(self, name: str, console: Console) -> None:
         self._progress = Progress(
@@ -53,8 +68,7 @@ class _Bar:
             expand=True,
         )
         self._task = self._progress.add_task(name, total=None, left="starting")
-        self._numbers = Text()
-        self._live = Live(Group(self._progress, self._numbers), console=console, refresh_per_second=8)
+        self._live = Live(self._progress, console=console, refresh_per_second=8)
 
     def start(self) -> None:
         self._live.start()
@@ -62,14 +76,32 @@ class _Bar:
     def stop(self) -> None:
         self._live.stop()
 
-    def show(self, report: UpdateReport) -> None:
+    def show(self, report: UpdateReport, evaluation: EvaluationReport | None) -> None:
         self._progress.update(
             self._task,
             total=report.total_steps,
             completed=min(report.env_steps, report.total_steps),
             left=f"{clock(report.seconds_left)} left",
         )
-        self._numbers.plain = f"return: {returns(report)}   {speed(report)}"
+        machine = Text(f"{speed(report)}\n{shares(report)}", style="dim")
+        self._live.update(Group(self._progress, _table(report, evaluation), machine))
+
+
+def _table(report: UpdateReport, evaluation: EvaluationReport | None) -> Table:
+    """Return a table of what the policies do and how they learn: a column for each tag."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(f"{short(report.env_steps)} steps", header_style="dim")
+    for tag in report.returns:
+        table.add_column(tag, justify="right", header_style="bold", min_width=8)
+    table.add_row("return", *(_number(value) for value in report.returns.values()), style="bold")
+    if evaluation is not None:
+        returns = (_number(evaluation.result.mean_return[tag]) for tag in report.returns)
+        table.add_row(f"evaluated at {short(evaluation.env_steps)}", *returns)
+    names = [name.removeprefix("losses/").rpartition("/") for name in report.metrics if name.startswith("losses/")]
+    for term in dict.fromkeys(term for term, _, _ in names):
+        cells = (report.metrics.get(f"losses/{term}/{tag}", math.nan) for tag in report.returns)
+        table.add_row(term.replace("_", " "), *(_number(None if math.isnan(cell) else cell, 3) for cell in cells))
+    return table
 
 
 class _Lines:
@@ -85,19 +117,29 @@ class _Lines:
     def stop(self) -> None:
         pass
 
-    def show(self, report: UpdateReport) -> None:
+    def show(self, report: UpdateReport, evaluation: EvaluationReport | None) -> None:
         now = time.monotonic()
         if now < self._next and report.env_steps < report.total_steps:
             return
         self._next = now + _SECONDS_BETWEEN_LINES
         done = min(report.env_steps / report.total_steps, 1.0)
         left = f"{clock(report.seconds_left)} left"
-        print(f"{done:4.0%}  {left:>10}  return: {returns(report)}  {speed(report)}", flush=True)
+        parts = [f"{done:4.0%}  {left:>10}  return: {_by_tag(report.returns)}"]
+        if evaluation is not None:
+            parts.append(f"evaluated at {short(evaluation.env_steps)}: {_by_tag(evaluation.result.mean_return)}")
+        print("  ".join([*parts, speed(report), shares(report)]), flush=True)
 
 
-def returns(report: UpdateReport) -> str:
+def _number(value: float | None, digits: int = 2) -> str:
+    """Return a number with so many decimals, or more of its own where it is small; ``"-"`` if there is none."""
+    if value is None:
+        return "-"
+    return f"{value:.{digits}f}" if value == 0 or abs(value) >= 10**-digits else f"{value:.1e}"
+
+
+def _by_tag(returns: dict[str, float] | dict[str, float | None]) -> str:
     """Return the mean return of each policy tag: ``"tagger 3.20, runner -1.71"``."""
-    return ", ".join(f"{tag} {'-' if value is None else f'{value:.2f}'}" for tag, value in report.returns.items())
+    return ", ".join(f"{tag} {_number(value)}" for tag, value in returns.items())
 
 
 def speed(report: UpdateReport) -> str:
@@ -105,6 +147,22 @@ def speed(report: UpdateReport) -> str:
     agents = report.metrics.get("perf/agent_steps_per_second", math.nan)
     text = f"{short(report.env_steps_per_second)} environment steps/s"
     return text if math.isnan(agents) else f"{text} ({short(agents)} agent steps/s)"
+
+
+def shares(report: UpdateReport) -> str:
+    """Return what part of the time went into rollouts and updates, and the memory used: ``"rollout 62 %, ..."``.
+
+    The rest is logging, evaluations and checkpoints.
+    """
+    seconds = report.env_steps / report.update / report.env_steps_per_second  # of an update with all around it
+    told = [
+        f"{name} {100 * report.metrics[key] / seconds:.0f} %"
+        for name, key in (("rollout", "perf/rollout_seconds"), ("update", "perf/update_seconds"))
+        if key in report.metrics
+    ]
+    if "perf/memory_gib" in report.metrics:
+        told.append(f"memory {report.metrics['perf/memory_gib']:.2f} GiB")
+    return ", ".join(told)
 
 
 def short(number: float) -> str:

@@ -454,6 +454,17 @@ def evaluation_metrics(tags: Iterable[str]) -> list[str]:
     return [*of_tags, "eval/episodic_length", "eval/terminated_fraction"]
 
 
+class WandbConfig(Section):
+    """A project of Weights & Biases that metrics go to, too."""
+
+    project: str
+    entity: str | None = None
+    """The team or user; None: the one that is logged in."""
+    group: str | None = None
+    tags: list[str] = []
+    mode: Literal["online", "offline", "disabled"] = "online"
+
+
 class SavingConfig(Section):
     """What a run leaves behind, and how often. Intervals count updates."""
 
@@ -468,6 +479,8 @@ class SavingConfig(Section):
     best_mode: Literal["max", "min"] = "max"
     """Whether more or less of it is better."""
     tensorboard: bool = True
+    wandb: WandbConfig | None = None
+    """Weights & Biases; None: not there."""
 
 
 class RunConfig(Section):

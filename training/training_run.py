@@ -13,6 +13,7 @@ from warpdrive.training.callbacks import Callback, Callbacks, OnUpdate
 from warpdrive.training.checkpoint import prepare_to_go_on, save_in_run
 from warpdrive.training.config import save_config
 from warpdrive.training.interrupts import StopRequest, stop_on_interrupt
+from warpdrive.training.metric_sinks import check_sinks, sinks_of
 from warpdrive.training.metrics import MetricsLog
 from warpdrive.training.periodic_evaluation import PeriodicEvaluation
 from warpdrive.training.report import TrainingSummary, UpdateReport
@@ -35,14 +36,15 @@ def run_training(
     See ``Trainer.train``.
     """
     callbacks = [*callbacks, OnUpdate(on_update)] if on_update else callbacks
+    check_sinks(trainer.config)
     folder = going_on or RunFolder.create(trainer.config)
     with folder.lock():
         if going_on:
             prepare_to_go_on(folder.checkpoints, trainer.env_steps)
             save_config(trainer.config, folder.config)
-        events = folder.path / "tensorboard" if trainer.config.saving.tensorboard else None
+        sinks = sinks_of(trainer.config, folder, trainer.env_steps)
         with (
-            MetricsLog(folder.metrics, events, trainer.env_steps) as metrics,
+            MetricsLog(folder.metrics, sinks, trainer.env_steps) as metrics,
             torch_threads(trainer.config.trainer.torch_threads),
             stop_on_interrupt() as stop,
         ):
@@ -128,10 +130,10 @@ class _TrainingRun:
         report = self.evaluation.end()
         assert report is not None
         is_best = self.best.is_new(report)
+        self.callbacks.tell("on_evaluate", report)
         self.log.end_interval(losses, report)
         if is_best:
             self._save(losses)
-        self.callbacks.tell("on_evaluate", report)
 
     def _end_evaluation(self) -> None:
         """Wait for the evaluation that goes on beside training, if there is one, and log what came out."""

@@ -52,7 +52,7 @@ def test_everything_is_told_in_order(sections: Sections, trainer_of: TrainerOf) 
     diary = Diary()
     trainer_of(sections(), *EVALUATED, "saving.log_every=3", "saving.keep_best=false").train(callbacks=[diary])
     assert diary.entries == [
-        *[("rollout", 200, 0), ("rollout", 400, 1), ("update", 400, 2), ("evaluate", 400, 2), ("checkpoint", 400, 2)],
+        *[("rollout", 200, 0), ("rollout", 400, 1), ("evaluate", 400, 2), ("update", 400, 2), ("checkpoint", 400, 2)],
         *[("rollout", 600, 2), ("update", 600, 3), ("checkpoint", 600, 3), ("end", 600, "finished")],
     ]
 

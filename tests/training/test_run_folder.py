@@ -12,6 +12,7 @@ import pytest
 
 from warpdrive.errors import CheckpointError
 from warpdrive.training.config import load_config
+from warpdrive.training.metric_sinks import TensorBoardEvents
 from warpdrive.training.metrics import MetricsLog
 from warpdrive.training.report import TrainingSummary
 from warpdrive.training.run_folder import RunFolder, find_run
@@ -60,7 +61,7 @@ def test_the_summary_is_readable(run: RunFolder) -> None:
 
 def test_the_columns_of_the_metrics_are_those_of_the_first_row(tmp_path: Path) -> None:
     path = tmp_path / "metrics.csv"
-    with MetricsLog(path, tensorboard=None) as log:
+    with MetricsLog(path) as log:
         log.write(100, {"losses/value_loss/tagger": 0.1, "charts/episodic_return/tagger": math.nan})
         log.write(200, {"charts/episodic_return/tagger": 1 / 3, "losses/value_loss/tagger": 0.2})
         rows = list(csv.DictReader(path.open()))  # readable while the run goes on
@@ -73,7 +74,7 @@ def test_the_columns_of_the_metrics_are_those_of_the_first_row(tmp_path: Path) -
 def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    with MetricsLog(tmp_path / "metrics.csv", tmp_path / "events") as log:
+    with MetricsLog(tmp_path / "metrics.csv", [TensorBoardEvents(tmp_path / "events")]) as log:
         log.write(100, {"losses/value_loss/tagger": 0.5, "charts/episodic_return/tagger": math.nan})
         log.write(200, {"losses/value_loss/tagger": 0.25, "charts/episodic_return/tagger": 2.0})
     events = EventAccumulator(str(tmp_path / "events")).Reload()

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"going on after {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
     print(f"{env.num_envs} replicas of {env.num_agents} agents, stepped by the {env.backend.name} backend", flush=True)
     with TrainingProgress(trainer.config.name, console) as progress:
-        summary = trainer.train(on_update=progress)
+        summary = trainer.train(callbacks=[progress])
     if summary.status == "interrupted":
         _print_interrupted(console, summary)
         return INTERRUPTED

@@ -1,0 +1,32 @@
+"""``warpdrive plot``: learning curves of runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from warpdrive.training.commands.printing import console_for_people
+from warpdrive.training.learning_curve_plot import check_output, draw
+from warpdrive.training.learning_curves import chosen_metrics, grouped, read_runs, usual_metrics
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write one picture and say where, and which runs are one line."""
+    console = console_for_people()
+    runs = read_runs(options.runs)
+    output = Path(options.output) if options.output else _usual_output([run.folder for run in runs])
+    check_output(output)
+    metrics = chosen_metrics(runs, options.metric) if options.metric else usual_metrics(runs)
+    figure = draw(runs, metrics, options.smooth)
+    figure.savefig(output)
+    for group in grouped(runs):
+        console.print(f"{group.label}:", highlight=False)
+        for each in group.runs:
+            console.print(f"  {each.folder}", highlight=False, soft_wrap=True)
+    console.print(f"{output}", highlight=False, soft_wrap=True)
+    return 0
+
+
+def _usual_output(folders: list[Path]) -> Path:
+    """Return where a picture goes if nobody says: into the folder of the run, if it is of one only."""
+    return (folders[0] if len(folders) == 1 else Path(".")) / "learning_curves.png"

@@ -1,0 +1,110 @@
+"""Where metrics go besides ``metrics.csv``: TensorBoard events, and Weights & Biases."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from warpdrive.errors import ConfigError
+from warpdrive.training.config import RunConfig
+from warpdrive.training.run_folder import RunFolder
+from warpdrive.training.sections import WandbConfig
+
+
+class MetricSink(Protocol):
+    """Takes what is logged."""
+
+    def add(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        """Take metrics of a moment, which may be earlier than that of the last call. NaN: nothing to report."""
+
+    def close(self) -> None:
+        """Write what is still to be written."""
+
+
+class TensorBoardEvents:
+    """Event files.
+
+    Args:
+        folder: where to.
+        go_on_after: environment steps: what is there from later than this counts no longer.
+    """
+
+    def __init__(self, folder: Path, go_on_after: int = 0) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # takes a second to import
+
+        self._writer = SummaryWriter(str(folder), purge_step=go_on_after + 1 if go_on_after else None)
+
+    def add(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        """See ``MetricSink``."""
+        for name, value in metrics.items():
+            if not math.isnan(value):
+                self._writer.add_scalar(name, value, env_steps)
+
+    def close(self) -> None:
+        """See ``MetricSink``."""
+        self._writer.close()
+
+
+class WandbRun:
+    """A run of Weights & Biases, with ``env_steps`` as the x axis. A run that is resumed goes on in the same one.
+
+    Args:
+        settings: which project.
+        run: the folder of the run; its name and its configuration are told.
+        config: of the run.
+    """
+
+    def __init__(self, settings: WandbConfig, run: RunFolder, config: RunConfig) -> None:
+        self._run = _wandb().init(
+            project=settings.project,
+            entity=settings.entity,
+            group=settings.group,
+            tags=settings.tags,
+            mode=settings.mode,
+            name=f"{config.name}/{run.path.name}",
+            id=re.sub(r"\W", "-", f"{config.name}-{run.path.name}"),
+            resume="allow",
+            dir=str(run.path),
+            config=config.model_dump(mode="json"),
+        )
+        # evaluations beside training come late: the x axis is what they say, not when they came
+        self._run.define_metric("env_steps")
+        self._run.define_metric("*", step_metric="env_steps")
+
+    def add(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        """See ``MetricSink``."""
+        told = {name: value for name, value in metrics.items() if not math.isnan(value)}
+        self._run.log({"env_steps": env_steps, **told})
+
+    def close(self) -> None:
+        """See ``MetricSink``."""
+        self._run.finish()
+
+
+def check_sinks(config: RunConfig) -> None:
+    """Raise ConfigError if ``saving`` asks for what is not installed: to be known before a run folder is made."""
+    if config.saving.wandb is not None:
+        _wandb()
+
+
+def sinks_of(config: RunConfig, run: RunFolder, go_on_after: int) -> list[MetricSink]:
+    """What ``saving`` asks for."""
+    sinks: list[MetricSink] = []
+    if config.saving.tensorboard:
+        sinks.append(TensorBoardEvents(run.path / "tensorboard", go_on_after))
+    if config.saving.wandb is not None:
+        sinks.append(WandbRun(config.saving.wandb, run, config))
+    return sinks
+
+
+def _wandb() -> Any:
+    try:
+        return importlib.import_module("wandb")
+    except ImportError as error:
+        raise ConfigError(
+            "saving.wandb: Weights & Biases is not installed: pip install 'warpdrive[wandb]', or leave saving.wandb out"
+        ) from error
