@@ -40,8 +40,9 @@ def load_config(
             that has ``<name>.yaml`` beside its module, or the sections as a dictionary.
         overrides: ``"trainer.num_envs=2000"``: a dotted key and a YAML value. One that changes
             ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has.
-            An environment given as ``path/to/file.py:Class`` is looked for beside the YAML file that names it, then
-            from the working directory; the result has its whole path, so that the run is found again from anywhere.
+            An environment or a model given as ``path/to/file.py:Class`` is looked for beside the YAML file that names
+            it, then from the working directory; the result has its whole path, so that the run is found again from
+            anywhere.
         environment: the environment to check the policy tags against; None: made from the section ``env``.
 
     Raises:
@@ -55,7 +56,7 @@ def load_config(
     raw.setdefault("env", {})
     if isinstance(raw["env"], dict) and isinstance(raw["env"].get("name"), str):
         raw.setdefault("name", raw["env"]["name"].rpartition(":")[2])
-    _find_file_of_environment(raw, folder)
+    _find_files(raw, folder)
     overridden: list[str] = []
     created: set[str] = set()
     for text in overrides:
@@ -63,7 +64,7 @@ def load_config(
         overridden.append(".".join(key))
         created |= {".".join(key[:depth]) for depth in range(1, len(key)) if not _holds(raw, key[:depth])}
         _put(raw, key, value)
-    _find_file_of_environment(raw, Path())
+    _find_files(raw, Path())
     problems = problems_of(raw, environment)
     if problems:
         raise ConfigError(_told(problems, where, overridden, created))
@@ -102,14 +103,21 @@ def plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _find_file_of_environment(raw: dict[str, Any], folder: Path) -> None:
-    """Give the environment's file its whole path, if there is one in ``folder``."""
-    section = raw.get("env")
-    name = section.get("name") if isinstance(section, dict) else None
-    if isinstance(section, dict) and isinstance(name, str):
+def _find_files(raw: dict[str, Any], folder: Path) -> None:
+    """Give the files of the environment and of models their whole paths, if they are in ``folder``."""
+    _find_file(raw.get("env"), "name", folder)
+    policies = raw.get("policy")
+    for policy in policies.values() if isinstance(policies, dict) else ():
+        if isinstance(policy, dict):
+            _find_file(policy.get("model"), "type", folder)
+
+
+def _find_file(section: Any, key: str, folder: Path) -> None:
+    name = section.get(key) if isinstance(section, dict) else None
+    if isinstance(name, str):
         file, colon, attribute = name.rpartition(":")
         if colon and file.endswith(".py") and (folder / file).is_file():
-            section["name"] = f"{(folder / file).resolve()}:{attribute}"
+            section[key] = f"{(folder / file).resolve()}:{attribute}"
 
 
 def _told(problems: Sequence[Problem], where: str, overridden: Sequence[str], created: Set[str]) -> str:

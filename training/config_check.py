@@ -17,6 +17,8 @@ from warpdrive import registry
 from warpdrive.environment import Environment, spaces_by_tag
 from warpdrive.errors import DefinitionError, WarpDriveError, nearest
 from warpdrive.training import sections
+from warpdrive.training.model_registry import model_class
+from warpdrive.training.models.recurrent import RecurrentActorCritic
 
 Problem = tuple[str, str]
 """A dotted key, and what is wrong with its value."""
@@ -37,6 +39,11 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
     env_problems, made = _environment_problems(raw.get("env"))
     env = environment or made
     policies = raw.get("policy")
+    if isinstance(policies, Mapping):
+        found_so_far = [key for key, _ in section_problems]
+        for tag, settings in policies.items():
+            if not any(f"{key}.".startswith(f"policy.{tag}.model.") for key in found_so_far):
+                section_problems += _custom_model_problems(f"policy.{tag}.model", settings)
     tag_problems: list[Problem] = []
     if env is not None and isinstance(policies, Mapping):
         tag_problems = _tag_problems(env, policies)
@@ -72,7 +79,7 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
         sequences = run.trainer.num_envs * len(env.policy_tags[tag])
         if isinstance(settings, sections.PPOConfig):
             most, what = samples, "the samples of one update"
-            if isinstance(settings.model, sections.RecurrentConfig):
+            if _is_recurrent(settings.model):
                 most, what = sequences, "the sequences of one update: replicas x agents"
             if settings.minibatches > most:
                 text = f"found {settings.minibatches}, expected at most {most}, {what}"
@@ -85,6 +92,12 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
             text = f"found '{settings.algorithm}', expected an algorithm for actions in {action_spaces[tag]}: "
             found.append((f"policy.{tag}.algorithm", text + ", ".join(known)))
     return found
+
+
+def _is_recurrent(model: object) -> bool:
+    if isinstance(model, sections.CustomModelConfig):
+        return issubclass(model_class(model.type), RecurrentActorCritic)
+    return isinstance(model, sections.RecurrentConfig)
 
 
 def _is_for(settings: object, space: spaces.Space[Any]) -> bool:
@@ -115,11 +128,10 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     kind, value = details["type"], details["input"]
     if path[0] == "policy" and len(path) > 2:
         del path[2]  # pydantic puts the algorithm there, to say which member of the union it tried
-        if path[2:3] == ["model"] and path[3:4] and path[3] in sections.MODEL_CONFIGS:
+        if path[2:3] == ["model"] and path[3:4] and path[3] in (*sections.MODEL_CONFIGS, "custom"):
             del path[3]  # and here the type of the model
     if path[0] == "policy" and kind in ("union_tag_invalid", "union_tag_not_found"):
-        field, known = ("type", sections.MODEL_CONFIGS) if path[2:] else ("algorithm", sections.POLICY_CONFIGS)
-        return _choice_problem([*path, field], value, known)
+        return _choice_problem([*path, "algorithm"], value, sections.POLICY_CONFIGS)
     key = ".".join(path)
     if kind == "extra_forbidden":
         return key, _unknown_key(path, raw)
@@ -188,7 +200,7 @@ def _environment_problems(section: object) -> tuple[list[Problem], Environment |
         definition = registry.environment_class(section["name"])
     except WarpDriveError as error:
         return [("env.name", str(error))], None
-    problems = _parameter_problems(definition, parameters)
+    problems = _parameter_problems("env", definition, parameters)
     wrong = {key.removeprefix("env.") for key, _ in problems}
     try:
         # with the parameters that are right, the policy tags can still be checked
@@ -203,8 +215,29 @@ def _environment_problems(section: object) -> tuple[list[Problem], Environment |
         return problems, None
 
 
-def _parameter_problems(definition: type[Environment], parameters: Mapping[str, Any]) -> list[Problem]:
+def _custom_model_problems(section: str, settings: object) -> list[Problem]:
+    """What is wrong with the model of a policy, if it is none of ours."""
+    model = settings.get("model") if isinstance(settings, Mapping) else None
+    algorithm = sections.POLICY_CONFIGS.get(settings.get("algorithm", "")) if isinstance(settings, Mapping) else None
+    if not isinstance(model, Mapping) or algorithm is None or issubclass(algorithm, sections.OffPolicyConfig):
+        return []
+    name = model.get("type", "fully_connected")
+    if not isinstance(name, str) or name in sections.MODEL_CONFIGS:
+        return []
+    try:
+        definition = model_class(name)
+    except WarpDriveError as error:
+        return [(f"{section}.type", str(error))]
+    parameters = {key: value for key, value in model.items() if key not in sections.CustomModelConfig.model_fields}
+    return _parameter_problems(section, definition, parameters, given=2)
+
+
+def _parameter_problems(
+    section: str, definition: type[Any], parameters: Mapping[str, Any], given: int = 0
+) -> list[Problem]:
+    """What of the parameters in a section does not go with a constructor, whose first ``given`` come from elsewhere."""
     signature = inspect.signature(definition)
+    signature = signature.replace(parameters=list(signature.parameters.values())[given:])
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
     try:
         hints = typing.get_type_hints(definition.__init__)
@@ -214,17 +247,24 @@ def _parameter_problems(definition: type[Environment], parameters: Mapping[str, 
     for key, value in parameters.items():
         if key not in signature.parameters and not takes_any:
             known = f"expected one of {', '.join(signature.parameters)}.{nearest(key, signature.parameters)}"
-            problems.append((f"env.{key}", f"unknown parameter of {definition.__name__}, {known}"))
+            problems.append((f"{section}.{key}", f"unknown parameter of {_where(definition, given)}, {known}"))
         elif key in hints:
-            problems += _type_problems(f"env.{key}", value, hints[key])
+            problems += _type_problems(f"{section}.{key}", value, hints[key])
     required = [
         name
         for name, parameter in signature.parameters.items()
         if parameter.default is parameter.empty
         and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     ]
-    problems += [(f"env.{name}", "missing, and it has no default") for name in required if name not in parameters]
+    problems += [(f"{section}.{name}", "missing, and it has no default") for name in required if name not in parameters]
     return problems
+
+
+def _where(definition: type[Any], given: int) -> str:
+    """Return a class's name, and its file where a user may have several."""
+    if not given:
+        return definition.__name__
+    return f"{definition.__name__} ({inspect.getsourcefile(definition)}:{inspect.getsourcelines(definition)[1]})"
 
 
 def _type_problems(key: str, value: object, annotation: Any) -> list[Problem]:

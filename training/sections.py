@@ -258,6 +258,22 @@ class LSTMConfig(RecurrentConfig):
     type: Literal["lstm"]
 
 
+class CustomModelConfig(Section):
+    """A model of the user's, with keys of its own: the parameters of its constructor."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    """A name given to ``wd.register_model``, ``package.module:Class`` or ``path/to/file.py:Class``."""
+    check_device: bool = False
+    """Whether devices, dtypes and shapes are checked in every call, see ``wd.CheckDevice``."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the constructor takes besides the observation space and the number of logits."""
+        return dict(self.model_extra or {})
+
+
 MODEL_CONFIGS: dict[str, type[Section]] = {
     "fully_connected": FullyConnectedConfig,
     "convolutional": ConvolutionalConfig,
@@ -267,17 +283,17 @@ MODEL_CONFIGS: dict[str, type[Section]] = {
 
 
 def _model_type(value: Any) -> str:
-    """Return the type of a model's section, which may leave it out."""
-    if isinstance(value, dict):
-        return str(value.get("type", "fully_connected"))
-    return str(getattr(value, "type", "fully_connected"))
+    """Return the type of a model's section, which may leave it out: ``custom`` for those that are not ours."""
+    given = value.get("type", "fully_connected") if isinstance(value, dict) else getattr(value, "type", value)
+    return given if isinstance(given, str) and given in MODEL_CONFIGS else "custom"
 
 
 ModelConfig = Annotated[
     Annotated[FullyConnectedConfig, Tag("fully_connected")]
     | Annotated[ConvolutionalConfig, Tag("convolutional")]
     | Annotated[GRUConfig, Tag("gru")]
-    | Annotated[LSTMConfig, Tag("lstm")],
+    | Annotated[LSTMConfig, Tag("lstm")]
+    | Annotated[CustomModelConfig, Tag("custom")],
     Discriminator(_model_type),
 ]
 

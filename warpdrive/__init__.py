@@ -33,6 +33,10 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.registry import registered_names as registered_names
     from warpdrive.rollout import Rollout as Rollout
     from warpdrive.training.callbacks import Callback as Callback
+    from warpdrive.training.model_registry import register_model as register_model
+    from warpdrive.training.models.base import ActorCritic as ActorCritic
+    from warpdrive.training.models.check_device import CheckDevice as CheckDevice
+    from warpdrive.training.models.recurrent import RecurrentActorCritic as RecurrentActorCritic
     from warpdrive.training.replay import replay as replay
     from warpdrive.training.trained_policy import TrainedPolicy as TrainedPolicy
     from warpdrive.training.trained_policy import load_policy as load_policy
@@ -66,6 +70,10 @@ _HOME_OF = {
     "TrainedPolicy": "warpdrive.training.trained_policy",
     "load_policy": "warpdrive.training.trained_policy",
     "replay": "warpdrive.training.replay",
+    "ActorCritic": "warpdrive.training.models.base",
+    "RecurrentActorCritic": "warpdrive.training.models.recurrent",
+    "CheckDevice": "warpdrive.training.models.check_device",
+    "register_model": "warpdrive.training.model_registry",
 }
 _MODULES = ("random", "testing")
 

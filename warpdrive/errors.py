@@ -34,6 +34,10 @@ class ExportError(WarpDriveError):
     """A policy that cannot be written to a file for other programs, or that would do something else there."""
 
 
+class ModelError(WarpDriveError, ValueError):
+    """A model whose input or output is on the wrong device, or has the wrong shape or dtype."""
+
+
 class TrainingError(WarpDriveError):
     """A training run that cannot go on, such as one whose loss is no longer finite."""
 

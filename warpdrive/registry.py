@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
-import sys
-from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any
 
 from warpdrive.environment import Environment
 from warpdrive.errors import DefinitionError, nearest
+from warpdrive.importing import load_attribute
 
 ENTRY_POINT_GROUP = "warpdrive.environments"
 """The packaging entry points through which installed packages, this one too, offer environments."""
@@ -67,48 +63,9 @@ def _offered() -> dict[str, str]:
 
 
 def _load(target: str, name: str) -> Any:
-    place, colon, attribute = target.rpartition(":")
-    if not colon:
+    if ":" not in target:
         raise DefinitionError(
             f"there is no environment '{name}'.{nearest(name, registered_names())} Known: "
             f"{', '.join(registered_names())}; others are given as package.module:Class or path/to/file.py:Class"
         )
-    module = _import_file(Path(place)) if place.endswith(".py") else _import(place, name)
-    if not hasattr(module, attribute):
-        raise DefinitionError(f"'{place}' has no class '{attribute}'.{nearest(attribute, dir(module))}")
-    return getattr(module, attribute)
-
-
-def _import(place: str, name: str) -> Any:
-    _can_import_from(Path.cwd())  # where Python itself looks in a script, but not in an installed command
-    return _running(lambda: importlib.import_module(place), f"environment '{name}'")
-
-
-def _import_file(path: Path) -> Any:
-    if not path.is_file():
-        raise DefinitionError(f"there is no file '{path}'")
-    name = f"warpdrive_environment_{path.stem}_{abs(hash(path.resolve()))}"
-    if name not in sys.modules:
-        _can_import_from(path.resolve().parent)  # a file finds what lies beside it, as a script does
-        specification = importlib.util.spec_from_file_location(name, path)
-        assert specification is not None and specification.loader is not None
-        module = importlib.util.module_from_spec(specification)
-        sys.modules[name] = module
-        try:
-            _running(lambda: specification.loader.exec_module(module), f"file '{path}'")  # type: ignore[union-attr]
-        except DefinitionError:
-            del sys.modules[name]
-            raise
-    return sys.modules[name]
-
-
-def _can_import_from(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # at the end: nothing that is installed is hidden
-
-
-def _running(load: Callable[[], Any], what: str) -> Any:
-    try:
-        return load()
-    except Exception as error:
-        raise DefinitionError(f"{what} cannot be imported: {type(error).__name__}: {error}") from error
+    return load_attribute(target, f"environment '{name}'")

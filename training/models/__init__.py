@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from gymnasium import Space, spaces
 
+from warpdrive.training.model_registry import model_class
 from warpdrive.training.models.action_values import ActionValues
 from warpdrive.training.models.base import Actor, ActorCritic
+from warpdrive.training.models.check_device import CheckDevice
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
 from warpdrive.training.models.convolutional import Convolutional
 from warpdrive.training.models.distributions import Distribution, SquashedGaussian, distribution_of
@@ -18,6 +20,7 @@ from warpdrive.training.models.recurrent import Recurrent
 from warpdrive.training.sections import (
     A2CConfig,
     ConvolutionalConfig,
+    CustomModelConfig,
     DDPGConfig,
     DQNConfig,
     FullyConnectedConfig,
@@ -98,7 +101,16 @@ MODELS: dict[str, Callable[[Any, Space[Any], Distribution], ActorCritic]] = {
 def _actor_critic(
     config: ReinforceConfig | A2CConfig | PPOConfig, observation_space: Space[Any], action_space: Space[Any]
 ) -> Actor:
+    if isinstance(config.model, CustomModelConfig):
+        return _custom(config.model, observation_space, action_space)
     return MODELS[config.model.type](config.model, observation_space, distribution_of(action_space))
+
+
+def _custom(config: CustomModelConfig, observation_space: Space[Any], action_space: Space[Any]) -> ActorCritic:
+    distribution = distribution_of(action_space)
+    num_logits = distribution.num_outputs + distribution.num_log_stds
+    model: ActorCritic = model_class(config.type)(observation_space, num_logits, **config.parameters)
+    return CheckDevice(model, observation_space, action_space) if config.check_device else model
 
 
 def _continuous(config: OffPolicyConfig, observation_space: Space[Any], action_space: Space[Any]) -> Actor:

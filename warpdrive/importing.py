@@ -1,0 +1,59 @@
+"""Import what is given as ``package.module:Name`` or ``path/to/file.py:Name``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from warpdrive.errors import DefinitionError, nearest
+
+
+def load_attribute(target: str, what: str) -> Any:
+    """Return what ``target``, a place and a name with a colon between, stands for.
+
+    Raises :class:`DefinitionError`, which says ``what`` it was for where a module cannot be imported.
+    """
+    place, _, attribute = target.rpartition(":")
+    module = _import_file(Path(place)) if place.endswith(".py") else _import(place, what)
+    if not hasattr(module, attribute):
+        raise DefinitionError(f"'{place}' has no class '{attribute}'.{nearest(attribute, dir(module))}")
+    return getattr(module, attribute)
+
+
+def _import(place: str, what: str) -> Any:
+    _can_import_from(Path.cwd())  # where Python itself looks in a script, but not in an installed command
+    return _running(lambda: importlib.import_module(place), what)
+
+
+def _import_file(path: Path) -> Any:
+    if not path.is_file():
+        raise DefinitionError(f"there is no file '{path}'")
+    name = f"warpdrive_file_{path.stem}_{abs(hash(path.resolve()))}"
+    if name not in sys.modules:
+        _can_import_from(path.resolve().parent)  # a file finds what lies beside it, as a script does
+        specification = importlib.util.spec_from_file_location(name, path)
+        assert specification is not None and specification.loader is not None
+        module = importlib.util.module_from_spec(specification)
+        sys.modules[name] = module
+        try:
+            _running(lambda: specification.loader.exec_module(module), f"file '{path}'")  # type: ignore[union-attr]
+        except DefinitionError:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
+
+
+def _can_import_from(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # at the end: nothing that is installed is hidden
+
+
+def _running(load: Callable[[], Any], what: str) -> Any:
+    try:
+        return load()
+    except Exception as error:
+        raise DefinitionError(f"{what} cannot be imported: {type(error).__name__}: {error}") from error
