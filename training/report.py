@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from warpdrive.training.evaluation import EvaluationResult
+if TYPE_CHECKING:  # which needs kernels, and what reads a run folder need not
+    from warpdrive.training.evaluation import EvaluationResult
 
 
 @dataclass(frozen=True)
