@@ -18,7 +18,7 @@ from warpdrive.training.checkpoint import Which, find_checkpoint, read_models
 from warpdrive.training.models import acting_distribution, build_model
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.distributions import Distribution
-from warpdrive.training.sections import RandomConfig, RunConfig
+from warpdrive.training.sections import LearningConfig, RunConfig
 from warpdrive.training.space_description import space_of
 
 
@@ -231,7 +231,7 @@ def load_policy(
     config = RunConfig.model_validate(checkpoint.config)
     tag = _chosen(tag, config, folder)
     settings = config.policy[tag]
-    assert not isinstance(settings, RandomConfig)
+    assert isinstance(settings, LearningConfig)
     observation_space, action_space = (space_of(checkpoint.spaces[tag][kind]) for kind in ("observation", "action"))
     model = build_model(settings, observation_space, action_space, seed=0)
     model.load_state_dict(dict(checkpoint.models[tag]))
@@ -240,7 +240,7 @@ def load_policy(
 
 
 def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:
-    trained = [name for name, settings in config.policy.items() if not isinstance(settings, RandomConfig)]
+    trained = [name for name, settings in config.policy.items() if isinstance(settings, LearningConfig)]
     if tag in trained:
         return tag
     if tag is None and len(trained) == 1:
@@ -249,7 +249,6 @@ def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:
     if tag is None:
         raise CheckpointError(f"{folder}: which policy? Give tag=...; trained were {told}")
     if tag in config.policy:
-        raise CheckpointError(
-            f"{folder}: the agents of '{tag}' act at random, nothing was trained; trained were {told}"
-        )
+        how = config.policy[tag].told  # type: ignore[union-attr]
+        raise CheckpointError(f"{folder}: the agents of '{tag}' act {how}, nothing was trained; trained were {told}")
     raise CheckpointError(f"{folder}: there is no policy tag '{tag}'; trained were {told}.{nearest(tag, trained)}")
