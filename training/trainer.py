@@ -26,7 +26,7 @@ from warpdrive.training.checkpoint import (
 from warpdrive.training.config import RunConfig, check_goes_on, load_config, plain
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator
 from warpdrive.training.models.base import Actor
-from warpdrive.training.opponents import build_opponents
+from warpdrive.training.opponents import Opponent, build_opponents
 from warpdrive.training.policy import Policy
 from warpdrive.training.pretrained import without_loading
 from warpdrive.training.report import TrainingSummary, UpdateReport
@@ -246,7 +246,7 @@ class Trainer:
     @property
     def actors(self) -> dict[str, Actor]:
         """What acts in rollouts, by policy tag."""
-        return {tag: player.actor for tag, player in (*self.policies.items(), *self.opponents.items())}
+        return {tag: player.actor for tag, player in self._players().items()}
 
     def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
         """What acts for each policy tag where it is evaluated, but for those of ``random`` and those always at random.
@@ -263,8 +263,10 @@ class Trainer:
                 known = ", ".join(self.env.policy_tags)
                 hint = nearest(tag, self.env.policy_tags)
                 raise ConfigError(f"unknown policy tag '{tag}', expected one of {known}.{hint}")
-        players = (*self.policies.items(), *self.opponents.items())
-        return {tag: player.model for tag, player in players if tag not in random}
+        return {tag: player.model for tag, player in self._players().items() if tag not in random}
+
+    def _players(self) -> dict[str, Policy | Opponent]:
+        return {**self.policies, **self.opponents}
 
     def checkpoint(self) -> Checkpoint:
         """All that is needed to go on from here as if nothing had happened."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -130,12 +130,25 @@ class Together(Actor):
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``; the first axis is that of the replicas."""
-        count = len(self.members)
-        parts = (mapped(lambda seen, i=i: seen.tensor_split(count)[i], observations) for i in range(count))
-        return torch.cat([member.logits(part) for member, part in zip(self.members, parts, strict=True)])
+        parts = _parts(observations, len(self.members))
+        return torch.cat([member.logits(part) for member, part in zip(self._actors(), parts, strict=True)])
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
         super().act(env, tag)
         if isinstance(self.members[0], SquashedActor):
             env.squash(tag).fill_(1)
+
+    def _actors(self) -> Iterator[Actor]:
+        for member in self.members:
+            assert isinstance(member, Actor)
+            yield member
+
+
+def _parts(observations: Observations, count: int) -> list[Observations]:
+    """Return ``count`` parts of the replicas, nearly equally many in each."""
+
+    def part(index: int) -> Observations:
+        return mapped(lambda seen: seen.tensor_split(count)[index], observations)
+
+    return [part(index) for index in range(count)]
