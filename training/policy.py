@@ -17,7 +17,7 @@ from warpdrive.training.algorithms import Task, build_algorithm
 from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.models.base import Actor
 from warpdrive.training.schedule import value_at
-from warpdrive.training.sections import LearningConfig
+from warpdrive.training.sections import LearningConfig, PolicyConfig
 from warpdrive.training.sequences import Replayed
 
 
@@ -39,13 +39,14 @@ class Policy:
         self,
         tag: str,
         agent_ids: Sequence[int],
-        config: LearningConfig,
+        config: PolicyConfig,
         observation_space: Space[Any],
         action_space: Space[Any],
         num_envs: int,
         backend: Backend,
         seed: int,
     ) -> None:
+        assert isinstance(config, LearningConfig), "agents that learn nothing need no policy"
         self.tag, self.config, self.env_steps = tag, config, 0
         device = backend.device
         self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)

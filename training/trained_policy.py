@@ -179,13 +179,14 @@ class TrainedPolicy:
         """Write the policy to a file that needs no warpdrive, and check that the file does the same.
 
         The name says what is written: ``.onnx`` (ONNX, for onnxruntime and others), or ``.pt2``: what
-        ``torch.export.load(path).module()`` returns takes the inputs in this order, observations of a Dict space as one
-        dict sorted by key, and gives the outputs as a tuple. docs/export.md has examples.
+        ``torch.export.load(path).module()`` returns takes observations, of a Dict space as one dict sorted by key, and
+        the other inputs by name, and gives the outputs as a tuple. docs/export.md has examples.
 
         Inputs, any number of rows ``[batch, ...]`` each: ``observations`` in the dtype of their space, or
-        ``observations_<key>`` for each key of a Dict space, sorted; and ``action_mask [batch, choices]`` bool, if asked
-        for. Outputs: ``actions``, the most probable ones, as :meth:`act` returns them; ``logits [batch, n]`` float32,
-        what the model makes of the observations before the mask.
+        ``observations_<key>`` for each key of a Dict space, sorted; ``action_mask [batch, choices]`` bool, if asked
+        for; of recurrent policies ``state [batch, state_size]`` float32, zeros where an episode begins. Outputs:
+        ``actions``, the most probable ones, as :meth:`act` returns them; ``logits [batch, n]`` float32, what the model
+        makes of the observations before the mask; of recurrent policies ``next_state``.
 
         Args:
             path: the file.

@@ -100,6 +100,21 @@ def test_each_part_of_the_replicas_meets_a_version(sections: Sections, trainer_o
     assert torch.equal(env.logits("odd")[10:, :, 1], torch.full((10, 2), 7.0))
 
 
+def test_past_versions_remember(sections: Sections, trainer_of: TrainerOf) -> None:
+    """Beside one model that goes through the same observations; its state begins anew where an episode does."""
+    model = "{algorithm: ppo, minibatches: 2, model: {type: gru, hidden: [8], units: 6}}"
+    trainer = trainer_of(sections(train_batch_size=240), f"policy.even={model}", SELF_PLAY)
+    trainer.collect()  # 12 steps of episodes of 8
+    learner, rollout = trainer.policies["even"].model, trainer.rollout
+    state = torch.zeros(20, 2, 6)
+    with torch.no_grad():
+        for t, seen in enumerate(rollout.of("observations", "odd")[:12]):
+            logits, state = learner.step(seen, torch.zeros_like(state) if t == 8 else state)
+            taken = rollout.of("actions", "odd")[t].long().unsqueeze(-1)
+            log_probabilities = logits.log_softmax(-1).gather(-1, taken).squeeze(-1)
+            torch.testing.assert_close(rollout.of("log_probabilities", "odd")[t], log_probabilities, rtol=0, atol=1e-5)
+
+
 def test_recent_versions_are_preferred_as_told() -> None:
     """Bounds of 5 standard errors: the seven comparisons fail by chance in less than 1 of 200,000 seeds."""
     model, draws = torch.nn.Linear(1, 1), 20_000
@@ -118,7 +133,13 @@ def test_recent_versions_are_preferred_as_told() -> None:
         assert int(slots.max()) < len(expected)
 
 
-@pytest.mark.parametrize("learner", ["{algorithm: ppo}", "{algorithm: dqn, learning_starts: 100, buffer_size: 2000}"])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        "{algorithm: ppo, model: {type: gru, units: 8}}",
+        "{algorithm: dqn, learning_starts: 100, buffer_size: 2000}",
+    ],
+)
 def test_a_resumed_run_plays_against_the_same_versions(sections: Sections, trainer_of: TrainerOf, learner: str) -> None:
     overrides = (f"policy.even={learner}", SELF_PLAY, "saving.checkpoint_every=1")
     whole = trainer_of(sections(total_steps=1400), *overrides)

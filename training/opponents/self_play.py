@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from warpdrive.observations import Observations, mapped
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.continuous import SquashedActor
+from warpdrive.training.models.recurrent import Remembering
 from warpdrive.training.opponents.base import Opponent
 from warpdrive.training.sections import SelfPlayConfig
 
@@ -39,7 +40,7 @@ class SelfPlay(Opponent):
         self.config, self.model, self.generator = config, learner, generator
         self.pool = Pool(learner, config.pool_size, config.recency)
         self.members = [copy.deepcopy(learner).requires_grad_(False) for _ in range(config.at_once)]
-        self.actor = Together(self.members)
+        self.actor = Together(self.members).in_replicas(num_envs, num_agents)
         self._taken_at: int | None = None
 
     def begin(self, updates: int) -> None:
@@ -126,12 +127,23 @@ class Together(Actor):
 
     def __init__(self, members: list[Actor]) -> None:
         super().__init__()
-        self.members = nn.ModuleList(members)
+        self.members, self.state_size = nn.ModuleList(members), members[0].state_size
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``; the first axis is that of the replicas."""
-        parts = _parts(observations, len(self.members))
-        return torch.cat([member.logits(part) for member, part in zip(self._actors(), parts, strict=True)])
+        return torch.cat([member.logits(seen) for member, seen in zip(*self._parts(observations), strict=True)])
+
+    def step(self, observations: Observations, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Actor``; likewise."""
+        members, parts = self._parts(observations)
+        states = state.tensor_split(len(members))
+        done = [member.step(seen, was) for member, seen, was in zip(members, parts, states, strict=True)]
+        logits, after = zip(*done, strict=True)
+        return torch.cat(logits), torch.cat(after)
+
+    def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
+        """See ``Actor``."""
+        return Remembering(self, num_envs, num_agents) if self.state_size else self
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
@@ -139,16 +151,11 @@ class Together(Actor):
         if isinstance(self.members[0], SquashedActor):
             env.squash(tag).fill_(1)
 
-    def _actors(self) -> Iterator[Actor]:
-        for member in self.members:
-            assert isinstance(member, Actor)
-            yield member
+    def _parts(self, observations: Observations) -> tuple[list[Actor], list[Observations]]:
+        """Return the members, and what each of them sees: nearly equally many replicas."""
+        members = [member for member in self.members if isinstance(member, Actor)]
 
+        def part(index: int) -> Observations:
+            return mapped(lambda seen: seen.tensor_split(len(members))[index], observations)
 
-def _parts(observations: Observations, count: int) -> list[Observations]:
-    """Return ``count`` parts of the replicas, nearly equally many in each."""
-
-    def part(index: int) -> Observations:
-        return mapped(lambda seen: seen.tensor_split(count)[index], observations)
-
-    return [part(index) for index in range(count)]
+        return members, [part(index) for index in range(len(members))]
