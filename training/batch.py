@@ -15,6 +15,7 @@ from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
 from warpdrive.training.advantages import AdvantageEstimator
+from warpdrive.training.distributed.team import ALL_HERE, Spread
 from warpdrive.training.rows import Rows
 from warpdrive.training.sections import OnPolicyConfig
 from warpdrive.training.sequences import Judge, Sequences, estimate_values, sequences_of
@@ -37,6 +38,7 @@ class Batch(Rows):
         weight: ``[rows]`` float32, 1 where the agent was in the episode and 0 where not.
         action_mask: ``[rows, choices]`` bool, or None.
         sequences: how the rows, of time x sequence then, belong together; None for models without a state.
+        spread: over which processes the rows are spread.
     """
 
     observations: Observations
@@ -48,6 +50,7 @@ class Batch(Rows):
     weight: Tensor
     action_mask: Tensor | None = None
     sequences: Sequences | None = None
+    spread: Spread = ALL_HERE
 
     def rows(self, index: Tensor) -> Batch:
         """The rows of ``index`` (int64), in its order; of a batch with sequences, those of these sequences."""
@@ -59,19 +62,25 @@ class Batch(Rows):
         return replace(part, sequences=sequences.of(index))
 
     def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Batch]:
-        """Split the rows, or the whole sequences, into ``count`` parts at random: each is in one of them."""
+        """Split the rows, or the whole sequences, into ``count`` parts at random: each is in one of them.
+
+        They are drawn among those of all processes, from which each takes its own: as many as it happens to be.
+        """
         units = len(self) if self.sequences is None else len(self.sequences)
-        order = torch.randperm(units, generator=generator, device=self.weight.device)
+        order = torch.randperm(self.spread.total(units), generator=generator, device=self.weight.device)
         # one index for every tensor: an agent keeps its own observation, action and advantage
-        return map(self.rows, order.tensor_split(count))
+        return (self._own(self.spread.own(part)) for part in order.tensor_split(count))
+
+    def _own(self, index: Tensor) -> Batch:
+        """The rows of ``index``; where there are none, some that do not count, as models may not be made for none."""
+        if len(index):
+            return self.rows(index)
+        part = self.rows(index.new_zeros(1))
+        return replace(part, weight=torch.zeros_like(part.weight))
 
     def _taken(self, take: Callable[[Tensor], Tensor]) -> Batch:
-        tensors_by_name: dict[str, Any] = {
-            name: None if rows is None else mapped(take, rows)
-            for name, rows in vars(self).items()
-            if name != "sequences"
-        }
-        return Batch(**tensors_by_name)
+        taken: dict[str, Any] = {name: mapped(take, rows) for name, rows in self.columns().items()}
+        return replace(self, **taken)
 
 
 class Discount(NamedTuple):
@@ -90,6 +99,7 @@ class RolloutRows:
         backend: where advantages are computed.
         agent_ids: ``[agents of the tag]`` int32.
         config: returns what the coefficients of the algorithm are now.
+        spread: over which processes the rows are spread.
     """
 
     def __init__(
@@ -99,7 +109,9 @@ class RolloutRows:
         backend: Backend,
         agent_ids: Tensor,
         config: Callable[[], OnPolicyConfig | Discount],
+        spread: Spread = ALL_HERE,
     ) -> None:
+        self.spread = spread
         self.tag, self.model, self.backend, self.agent_ids, self.config = tag, model, backend, agent_ids, config
         self._estimator: tuple[Rollout, AdvantageEstimator] | None = None
 
@@ -107,7 +119,7 @@ class RolloutRows:
         """The rows of a full rollout."""
         estimator, config = self._estimator_of(rollout), self.config()
         estimator.set_coefficients(config.gamma, config.gae_lambda)
-        return batch_of(rollout, self.tag, self.model, estimator)
+        return replace(batch_of(rollout, self.tag, self.model, estimator), spread=self.spread)
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing: every update has rows of its own."""
@@ -137,11 +149,14 @@ class WholeEpisodes:
         backend: where returns are computed.
         agent_ids: ``[agents of the tag]`` int32.
         gamma: returns what the discount per step is now.
+        spread: over which processes the rows are spread.
     """
 
-    def __init__(self, tag: str, backend: Backend, agent_ids: Tensor, gamma: Callable[[], float]) -> None:
+    def __init__(
+        self, tag: str, backend: Backend, agent_ids: Tensor, gamma: Callable[[], float], spread: Spread = ALL_HERE
+    ) -> None:
         self.tag = tag
-        self._rows = RolloutRows(tag, _NoValues(), backend, agent_ids, lambda: Discount(gamma(), 1.0))
+        self._rows = RolloutRows(tag, _NoValues(), backend, agent_ids, lambda: Discount(gamma(), 1.0), spread)
 
     @torch.no_grad()
     def of(self, rollout: Rollout) -> Batch:

@@ -136,7 +136,10 @@ class OrnsteinUhlenbeckNoise(nn.Module):
 
     Attributes:
         std, decay: scalars on the device.
+        kept: see ``Actor.kept_between_steps``.
     """
+
+    kept = ("before",)
 
     std: Tensor
     decay: Tensor

@@ -40,8 +40,7 @@ class NStep:
         shape = (len(ended), ended[0].numel())
         new: dict[str, Observations] = {
             name: mapped(lambda rows: rows.unflatten(0, shape), column)
-            for name, column in {**vars(steps), "ended": ended.flatten()}.items()
-            if column is not None
+            for name, column in {**steps.columns(), "ended": ended.flatten()}.items()
         }
         known = {name: _after(self._waiting[name], column) for name, column in new.items()} if self._waiting else new
         complete = max(0, len(next(tensors(known["rewards"]))) - self.n + 1)

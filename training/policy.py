@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,9 +16,10 @@ from warpdrive.observations import Observations, mapped
 from warpdrive.rollout import Rollout, of_agents
 from warpdrive.training.algorithms import Task, build_algorithm
 from warpdrive.training.algorithms.on_policy import OnPolicy
+from warpdrive.training.distributed.team import ALL_HERE, Spread
 from warpdrive.training.models.base import Actor
 from warpdrive.training.schedule import value_at
-from warpdrive.training.sections import LearningConfig, PolicyConfig
+from warpdrive.training.sections import OffPolicyConfig, PolicyConfig, RandomConfig
 from warpdrive.training.sequences import Replayed
 
 
@@ -33,6 +35,7 @@ class Policy:
         num_envs: the replicas that it is trained in.
         backend: on whose device the model lives.
         seed: of the initial parameters and of the order in which experience is used.
+        spread: over which processes what is learned from is spread.
     """
 
     def __init__(
@@ -45,12 +48,22 @@ class Policy:
         num_envs: int,
         backend: Backend,
         seed: int,
+        spread: Spread = ALL_HERE,
     ) -> None:
-        assert isinstance(config, LearningConfig), "agents that learn nothing need no policy"
+        assert not isinstance(config, RandomConfig), "agents that act at random need no policy"
         self.tag, self.config, self.env_steps = tag, config, 0
         device = backend.device
         self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)
-        task = Task(tag, self.agent_ids, observation_space, action_space, num_envs, backend, seed)
+        task = Task(
+            tag,
+            self.agent_ids,
+            observation_space,
+            action_space,
+            num_envs,
+            backend,
+            seed,
+            replace(spread, agents=len(agent_ids)),
+        )
         self.algorithm, self.experience = build_algorithm(config, task)
         acting = self.algorithm.actor if config.to_train else self.model
         self._actor = acting.in_replicas(num_envs, len(self.agent_ids))
@@ -65,6 +78,11 @@ class Policy:
     def actor(self) -> Actor:
         """What acts in rollouts: the model, and what makes it explore while it is trained."""
         return self._actor
+
+    @property
+    def learns_from_all(self) -> bool:
+        """Whether each process learns from what all collect, and not just from its own."""
+        return isinstance(self.config, OffPolicyConfig)
 
     def begin(self, env_steps: int) -> None:
         """Prepare for the rollout and the update that begin at ``env_steps``."""

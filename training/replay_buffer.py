@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from operator import itemgetter
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 from warpdrive.errors import ConfigError
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
+from warpdrive.training.distributed.team import ALONE, Spread, Team
 from warpdrive.training.n_step import NStep
 from warpdrive.training.transitions import Transitions, ended, transitions_of
 
@@ -25,14 +25,17 @@ class ReplayBuffer:
         capacity: how many transitions there is room for.
         device: where they are kept.
         n_step: makes of single steps what is kept; None: they are.
+        team: the processes that learn from them together: each keeps all, and gets a part of each sample.
 
     Attributes:
         env_steps: environment steps seen so far.
         size: transitions that are there.
     """
 
-    def __init__(self, tag: str, capacity: int, device: torch.device, n_step: NStep | None = None) -> None:
-        self.tag, self.capacity, self.device, self.n_step = tag, capacity, device, n_step
+    def __init__(
+        self, tag: str, capacity: int, device: torch.device, n_step: NStep | None = None, team: Team = ALONE
+    ) -> None:
+        self.tag, self.capacity, self.device, self.n_step, self.team = tag, capacity, device, n_step, team
         self.env_steps = self.size = self._place = 0
         self._memory: dict[str, Observations] = {}
 
@@ -46,7 +49,7 @@ class ReplayBuffer:
     def add(self, new: Transitions) -> None:
         """Add transitions, at most ``capacity``. Where they go is known without asking the device."""
         assert len(new) <= self.capacity, "the configuration is checked for this"
-        columns = {name: column for name, column in vars(new).items() if column is not None}
+        columns = new.columns()
         if not self._memory:
             self._allocate(columns)
         first = min(len(new), self.capacity - self._place)
@@ -58,10 +61,11 @@ class ReplayBuffer:
         self.size = min(self.size + len(new), self.capacity)
 
     def sample(self, count: int, generator: torch.Generator) -> Transitions:
-        """``count`` transitions drawn uniformly, with replacement."""
-        rows = torch.randint(self.size, (count,), generator=generator, device=self.device)
+        """``count`` transitions drawn uniformly, with replacement; of several processes each gets its part of them."""
+        drawn = torch.randint(self.size, (count,), generator=generator, device=self.device)
+        rows = drawn[self.team.part(count)]
         taken: dict[str, Any] = {name: mapped(itemgetter(rows), column) for name, column in self._memory.items()}
-        return Transitions(**taken)
+        return Transitions(**taken, spread=Spread(self.team), drawn=count)
 
     def state_dict(self) -> dict[str, Any]:
         """All that is there: copies of its columns, and numbers."""
@@ -74,9 +78,8 @@ class ReplayBuffer:
         """Become as another buffer of the same capacity was when its state was taken."""
         self._memory, self._place, self.size = {}, 0, 0
         if state["columns"]:
-            missing: set[str] = {field.name for field in fields(Transitions)} - state["columns"].keys()
             columns: dict[str, Any] = {name: mapped(self._here, column) for name, column in state["columns"].items()}
-            self.add(Transitions(**{**dict.fromkeys(missing), **columns}))
+            self.add(Transitions(**columns))
         self._place, self.env_steps = state["place"], state["env_steps"]
         if self.n_step:
             self.n_step.load_state_dict(state["n_step"], self.device)

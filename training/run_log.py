@@ -93,7 +93,7 @@ class RunLog:
                 for tag, policy in trainer.policies.items()
                 for name, value in policy.coefficients().items()
             },
-            numbers=HostCopy({**losses, **trainer.env.episode_statistics()}),
+            numbers=HostCopy({**losses, **trainer.episode_statistics()}),
             rollout_spans=self._rollout_spans,
             update_spans=self._update_spans,
             evaluation=evaluation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -21,8 +21,6 @@ from pydantic import (
     model_validator,
 )
 
-from warpdrive.errors import DefinitionError
-from warpdrive.importing import load_attribute
 from warpdrive.step_graph import UseCudaGraph
 
 
@@ -98,18 +96,6 @@ def _is_number(value: object) -> bool:
     return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
-def _function(given: object) -> object:
-    if callable(given) or (isinstance(given, str) and ":" in given):
-        return given
-    raise ValueError("package.module:function or path/to/file.py:function")
-
-
-def _name_of_function(given: Any) -> str:
-    if isinstance(given, str):
-        return given
-    return f"{given.__module__}:{getattr(given, '__qualname__', type(given).__qualname__)}"
-
-
 Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
 Positive = Annotated[float, Field(gt=0.0)]
 if TYPE_CHECKING:  # what they are once a schedule has been followed: see ``algorithms.common.at``
@@ -183,6 +169,18 @@ class TrainerConfig(Section):
     with different numbers of cores only where this is set. (The simulation is the same whatever the cores.)
     """
     evaluation: EvaluationConfig = EvaluationConfig()
+    sync: Literal["gradients", "rollouts"] = "gradients"
+    """How several processes learn together, where there are several.
+
+    ``gradients``: each computes the gradients of its own experience, and their sums are what every optimizer gets;
+    ``rollouts``: process 0 gathers the experience, updates alone, and sends everybody the models.
+    """
+    process_timeout: Positive = 1800.0
+    """Seconds that processes wait for one that is alive but does not come; one that is dead is noticed in a minute."""
+    check_weights: bool = False
+    """Whether weights are compared over all processes after each update: a debugging aid."""
+    gpu_memory_fraction: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """The part of a GPU's memory that a process may use; with it, several processes may share a GPU."""
 
     @field_validator("train_batch_size")
     @classmethod
@@ -319,10 +317,6 @@ class LearningConfig(Section):
     """Which action spaces the algorithm is for."""
 
     to_train: bool = True
-    load: str | None = None
-    """A run or checkpoint whose policy this one begins as: what acts, without critics and the state of optimizers."""
-    load_tag: str | None = None
-    """Its policy tag there; None: the same one."""
     lr: PositiveSchedule = 3e-4
     gamma: FractionSchedule = 0.99
 
@@ -464,71 +458,9 @@ class RandomConfig(Section):
 
     algorithm: Literal["random"]
 
-    @property
-    def told(self) -> str:
-        """How the agents act, in words."""
-        return "at random"
-
-
-class SelfPlayConfig(Section):
-    """Agents that act as a policy did earlier in its training."""
-
-    algorithm: Literal["self_play"]
-    of: str
-    """The policy tag whose past versions act. It learns, and its agents see and do the same."""
-    snapshot_every: Count = 10
-    """Updates from one version that is kept to the next; the first is how the policy begins."""
-    pool_size: Count = 10
-    """How many versions are kept; a new one takes the place of the oldest."""
-    recency: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """How likely a version acts, relative to the next newer one: 1 is all alike, less prefers recent ones."""
-    at_once: Count = 4
-    """How many versions act at the same time, each in a part of the replicas; drawn anew for each rollout."""
-
-    @property
-    def told(self) -> str:
-        """How the agents act, in words."""
-        return f"as '{self.of}'"
-
-
-class FunctionConfig(Section):
-    """Agents that act as a function of the user's says, see docs/self_play.md."""
-
-    algorithm: Literal["function"]
-    function: Annotated[Any, PlainValidator(_function), PlainSerializer(_name_of_function, when_used="json")]
-    """``package.module:function`` or ``path/to/file.py:function``; in Python also the function itself."""
-
-    @property
-    def told(self) -> str:
-        """How the agents act, in words."""
-        return f"as {_name_of_function(self.function)} says"
-
-    def loaded(self) -> Callable[..., Any]:
-        """The function.
-
-        Raises:
-            DefinitionError: there is none.
-        """
-        found = self.function
-        if isinstance(found, str):
-            found = load_attribute(found, f"function '{found}'", kind="function")
-        if not callable(found):
-            raise DefinitionError(f"'{self.function}' is {found!r}, expected a function")
-        loaded: Callable[..., Any] = found
-        return loaded
-
 
 PolicyConfig = Annotated[
-    ReinforceConfig
-    | A2CConfig
-    | PPOConfig
-    | DQNConfig
-    | DDPGConfig
-    | TD3Config
-    | SACConfig
-    | RandomConfig
-    | SelfPlayConfig
-    | FunctionConfig,
+    ReinforceConfig | A2CConfig | PPOConfig | DQNConfig | DDPGConfig | TD3Config | SACConfig | RandomConfig,
     Field(discriminator="algorithm"),
 ]
 
@@ -541,8 +473,6 @@ POLICY_CONFIGS: dict[str, type[Section]] = {
     "td3": TD3Config,
     "sac": SACConfig,
     "random": RandomConfig,
-    "self_play": SelfPlayConfig,
-    "function": FunctionConfig,
 }
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.environment import Environment
 from warpdrive.errors import CheckpointError, ConfigError, nearest
 from warpdrive.recording import Recording
 from warpdrive.step_graph import StepGraphs
@@ -24,15 +25,18 @@ from warpdrive.training.checkpoint import (
     write_checkpoint,
 )
 from warpdrive.training.config import RunConfig, check_goes_on, load_config, plain
+from warpdrive.training.distributed.agreement import check_start, check_weights
+from warpdrive.training.distributed.experience import WholeRollout
+from warpdrive.training.distributed.meeting import join, local_rank, share_of
+from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
+from warpdrive.training.distributed.team import ALL_HERE, Share, Spread, Team, tensors_of
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator
 from warpdrive.training.models.base import Actor
-from warpdrive.training.opponents import Opponent, build_opponents
 from warpdrive.training.policy import Policy
-from warpdrive.training.pretrained import without_loading
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.rollout_loop import RolloutLoop, act, in_replicas_of
 from warpdrive.training.run_folder import RunFolder, find_run
-from warpdrive.training.sections import LearningConfig
+from warpdrive.training.sections import RandomConfig
 from warpdrive.training.space_description import describe_space
 from warpdrive.training.torch_threads import torch_threads
 from warpdrive.training.training_run import run_training
@@ -48,16 +52,17 @@ class Trainer:
         config: a run configuration. A dictionary may leave out ``name``, ``env`` and ``trainer.num_envs``, which are
             then taken from ``env``; without ``env`` the run cannot be loaded from its folder alone.
         policy_tag_to_agent_id_map: None, or what the environment itself says in ``policy_tags``.
-        device_id: the GPU, where the environment is on one.
-        num_devices: 1; more are not supported yet.
+        device_id: the GPU, where the environment is on one; None: whichever it is on.
+        num_devices: how many processes train together, each on its device; None: as many as this one was started with,
+            see ``distributed.meeting.join``. Each has its replicas, and the sizes in ``config`` are those of all.
 
     Attributes:
         env: as given.
+        team: the processes that train together.
         config: the checked configuration.
         rollout: what was collected last.
         graphs: how steps of rollouts are repeated.
-        policies: per policy tag, what acts and learns.
-        opponents: per policy tag, what acts and learns nothing; tags whose agents act at random are in neither.
+        policies: per policy tag, what acts and learns; tags whose agents act at random have no entry.
         updates: updates done so far.
         env_steps: environment steps done so far.
         returns: per policy tag, the mean return that was logged last, if there is one.
@@ -73,14 +78,20 @@ class Trainer:
         env: EnvWrapper,
         config: RunConfig | Mapping[str, Any],
         policy_tag_to_agent_id_map: Mapping[str, Sequence[int]] | None = None,
-        device_id: int = 0,
-        num_devices: int = 1,
+        device_id: int | None = None,
+        num_devices: int | None = None,
     ) -> None:
         _check_environment(env)
-        _check_devices(env, device_id, num_devices)
+        self.team = join()
+        _check_devices(env, self.team, device_id, num_devices)
         _check_tags(env, policy_tag_to_agent_id_map)
         self.env = env
-        self.config = _fitted(config, env)
+        self.share = share_of(self.team, env)
+        self.config = _fitted(config, env, self.share)
+        self.team.set_timeout(self.config.trainer.process_timeout)
+        check_start(self.team, self.config, env.env)
+        gathers = self.config.trainer.sync == "rollouts"
+        spread = ALL_HERE if gathers or self.team.size == 1 else Spread(self.team, self.share)
         self.policies = {
             tag: Policy(
                 tag,
@@ -91,11 +102,11 @@ class Trainer:
                 env.num_envs,
                 env.backend,
                 seed=self.config.trainer.seed + index,
+                spread=spread,
             )
             for index, (tag, agent_ids) in enumerate(env.policy_tags.items())
-            if isinstance(settings := self.config.policy[tag], LearningConfig)
+            if not isinstance(settings := self.config.policy[tag], RandomConfig)
         }
-        self.opponents = build_opponents(self.config, env, self.policies)
         self.updates = 0
         self.env_steps = 0
         self.returns: dict[str, float | None] = {}
@@ -105,6 +116,9 @@ class Trainer:
         self.graphs = StepGraphs(env.device, self.config.trainer.use_cuda_graph)
         self.rollout = env.allocate_rollout(self.config.trainer.rollout_length)
         self._loop = RolloutLoop(env, self.rollout, self.graphs)
+        whole = WholeRollout(self.team, self.rollout, self.share)
+        self._sync: Sync = RolloutSync(whole) if gathers else GradientSync(whole)
+        self.team.broadcast(tensors_of(self.models.values()))
         self._forget_the_past()
 
     def train(
@@ -127,7 +141,7 @@ class Trainer:
         going_on, self._resumed = self._resumed, None
         if going_on is None:  # the best evaluation of another run, and one that it waits for, are not this one's
             self.best, self.evaluation_under_way = None, False
-        return run_training(self, on_update, callbacks, going_on)
+        return self.team.led(lambda: run_training(self, on_update, callbacks, going_on), self._follow)
 
     def collect(self) -> None:
         """Fill the rollout: ``rollout_length`` steps of every replica.
@@ -135,22 +149,29 @@ class Trainer:
         Raises:
             GraphError: ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
         """
-        for policy in self.policies.values():
-            policy.begin(self.env_steps)
-        for opponent in self.opponents.values():
-            opponent.begin(self.updates)
-        self._loop.fill(self.actors)
-        self.env_steps += self.config.trainer.train_batch_size
+        with self.team.together("collect"):
+            for policy in self.policies.values():
+                policy.begin(self.env_steps)
+            self._loop.fill(self.actors)
+            self.env_steps += self.config.trainer.train_batch_size
 
     def update(self) -> dict[str, Tensor]:
         """Train every policy on the rollout. Returns ``losses/<term>/<tag>``, scalars on the device."""
-        metrics = {
-            f"losses/{term}/{tag}": value
-            for tag, policy in self.policies.items()
-            for term, value in policy.update(self.rollout).items()
-        }
-        self.updates += 1
+        with self.team.together("update"):
+            metrics = {
+                f"losses/{term}/{tag}": value
+                for tag, terms in self._sync.update(self.policies).items()
+                for term, value in terms.items()
+            }
+            if self.config.trainer.check_weights:
+                check_weights(self.team, self.models)
+            self.updates += 1
         return metrics
+
+    def episode_statistics(self) -> dict[str, Tensor]:
+        """``EnvWrapper.episode_statistics`` of all processes together."""
+        with self.team.together("episode_statistics"):
+            return self.team.sum_all(self.env.episode_statistics())
 
     def evaluate(
         self,
@@ -246,12 +267,10 @@ class Trainer:
     @property
     def actors(self) -> dict[str, Actor]:
         """What acts in rollouts, by policy tag."""
-        return {tag: player.actor for tag, player in self._players().items()}
+        return {tag: policy.actor for tag, policy in self.policies.items()}
 
     def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
-        """What acts for each policy tag where it is evaluated, but for those of ``random`` and those always at random.
-
-        It is a policy's model, or an opponent's: in self-play the present version of what it has past ones of.
+        """The model of every policy tag that has one, but for the tags of ``random``.
 
         Raises:
             ConfigError: ``random`` names a tag that the environment does not have.
@@ -263,13 +282,22 @@ class Trainer:
                 known = ", ".join(self.env.policy_tags)
                 hint = nearest(tag, self.env.policy_tags)
                 raise ConfigError(f"unknown policy tag '{tag}', expected one of {known}.{hint}")
-        return {tag: player.model for tag, player in self._players().items() if tag not in random}
+        return {tag: model for tag, model in self.models.items() if tag not in random}
 
-    def _players(self) -> dict[str, Policy | Opponent]:
-        return {**self.policies, **self.opponents}
+    @property
+    def models(self) -> dict[str, Actor]:
+        """What was trained, by policy tag."""
+        return {tag: policy.model for tag, policy in self.policies.items()}
 
     def checkpoint(self) -> Checkpoint:
-        """All that is needed to go on from here as if nothing had happened."""
+        """All that is needed to go on from here as if nothing had happened, on process 0.
+
+        It does not depend on how many processes there are.
+        """
+        with self.team.together("checkpoint"):
+            kept = {tag: actor.kept_between_steps() for tag, actor in self.actors.items()}
+            of_replicas = {f"{tag}/{name}": tensor for tag, part in kept.items() for name, tensor in part.items()}
+            replicas = self.team.gather({"simulation": self.env.ctx.save_state(), **of_replicas}) or {}
         return Checkpoint(
             config=self.config.model_dump(mode="json"),
             spaces={
@@ -286,10 +314,11 @@ class Trainer:
                 "returns": self.returns,
                 "best": self.best,
                 "evaluation_under_way": self.evaluation_under_way,
-                "kept_between_steps": {tag: actor.kept_between_steps() for tag, actor in self.actors.items()},
+                "kept_between_steps": {
+                    tag: {name: replicas.get(f"{tag}/{name}") for name in part} for tag, part in kept.items()
+                },
                 "policies": {tag: policy.state_dict() for tag, policy in self.policies.items()},
-                "opponents": {tag: opponent.state_dict() for tag, opponent in self.opponents.items()},
-                "simulation": self.env.ctx.save_state(),
+                "simulation": replicas.get("simulation"),
             },
         )
 
@@ -299,7 +328,8 @@ class Trainer:
         Raises:
             CheckpointError: ``path`` is something else already, or cannot be written.
         """
-        write_checkpoint(Path(path), self.checkpoint())
+        checkpoint = self.checkpoint()
+        self.team.from_leader(lambda: write_checkpoint(Path(path), checkpoint))
 
     @classmethod
     def load(cls, path: str | Path, env: EnvWrapper | None = None, which: Which = "latest") -> Trainer:
@@ -313,8 +343,12 @@ class Trainer:
         Raises:
             CheckpointError: there is no checkpoint, it is damaged, or it does not fit the environment.
         """
-        folder = find_checkpoint(path, which)
-        checkpoint = read_checkpoint(folder)
+
+        def read() -> tuple[Path, Checkpoint]:
+            folder = find_checkpoint(path, which)
+            return folder, read_checkpoint(folder)
+
+        folder, checkpoint = join().from_leader(read)
         return cls._of(folder, checkpoint, load_config(checkpoint.config, environment=env.env if env else None), env)
 
     @classmethod
@@ -336,31 +370,26 @@ class Trainer:
                 gone on from the checkpoint given.
             ConfigError: an override is wrong, or changes what cannot change.
         """
-        folder = find_run(run)
-        found = last_whole(folder.checkpoints)
-        if found is None:
-            config = load_config(folder.config, overrides, environment=env.env if env else None)
-            trainer = cls(env or make_env(config), config)
-        else:
-            path, checkpoint = found
-            if Path(run).parent.name == "checkpoints" and Path(run).name != path.name:
-                raise CheckpointError(f"{run}: the run has gone on since, to {path}; resume {folder.path}")
-            config = load_config(checkpoint.config, overrides, environment=env.env if env else None)
-            check_goes_on(checkpoint.config, config)
-            trainer = cls._of(path, checkpoint, config, env)
+        environment = env.env if env else None
+        folder, found, config = join().from_leader(lambda: _where_it_stopped(run, overrides, environment))
+        trainer = cls._of(*found, config, env) if found else cls(env or make_env(config), config)
         trainer._resumed = folder
         return trainer
 
     @classmethod
     def _of(cls, folder: Path, checkpoint: Checkpoint, config: RunConfig, env: EnvWrapper | None) -> Trainer:
-        trainer = cls(env or make_env(config), without_loading(config))
-        trainer.config = config
+        trainer = cls(env or make_env(config), config)
         try:
             trainer._restore(checkpoint)
         except (KeyError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1].strip()
             raise CheckpointError(f"{folder}: does not fit the environment as it is now: {reason}") from error
         return trainer
+
+    def _follow(self, what: str) -> None:
+        """Do what process 0 does."""
+        with torch_threads(self.config.trainer.torch_threads):
+            getattr(self, what)()
 
     def _forget_the_past(self) -> None:
         """Start anew in an environment that somebody may have played in."""
@@ -377,12 +406,10 @@ class Trainer:
         for tag, policy in self.policies.items():
             policy.model.load_state_dict(checkpoint.models[tag])
             policy.load_state_dict(state["policies"][tag])
-        for tag, opponent in self.opponents.items():
-            opponent.load_state_dict(state["opponents"][tag])
         for tag, actor in self.actors.items():
             for name, buffer in actor.kept_between_steps().items():
-                buffer.copy_(state["kept_between_steps"][tag][name])
-        self.env.ctx.load_state(state["simulation"].to(self.env.device))
+                buffer.copy_(state["kept_between_steps"][tag][name][self.share.rows])
+        self.env.ctx.load_state(state["simulation"][self.share.rows].to(self.env.device))
 
 
 def make_env(config: RunConfig) -> EnvWrapper:
@@ -393,17 +420,36 @@ def make_env(config: RunConfig) -> EnvWrapper:
     """
     if config.env is None:
         raise ConfigError(f"run '{config.name}': its environment has no registered name; give it as env=...")
+    share = join(config.trainer.process_timeout).share(config.trainer.num_envs)
     return EnvWrapper(
         env_name=config.env.name,
         env_config=config.env.parameters,
-        num_envs=config.trainer.num_envs,
+        num_envs=share.count,
         env_backend=config.trainer.env_backend,
         seed=config.trainer.seed,
         reset_pool_size=config.trainer.reset_pool_size,
+        first_env=share.first,
+        process_id=local_rank(),
     )
 
 
-def _fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper) -> RunConfig:
+def _where_it_stopped(
+    run: str | Path, overrides: Sequence[str], environment: Environment | None
+) -> tuple[RunFolder, tuple[Path, Checkpoint] | None, RunConfig]:
+    """A run's folder, its last whole checkpoint, if it has any, and how it is to go on. See ``Trainer.resume``."""
+    folder = find_run(run)
+    found = last_whole(folder.checkpoints)
+    if found is None:
+        return folder, None, load_config(folder.config, overrides, environment=environment)
+    path, checkpoint = found
+    if Path(run).parent.name == "checkpoints" and Path(run).name != path.name:
+        raise CheckpointError(f"{run}: the run has gone on since, to {path}; resume {folder.path}")
+    config = load_config(checkpoint.config, overrides, environment=environment)
+    check_goes_on(checkpoint.config, config)
+    return folder, found, config
+
+
+def _fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share) -> RunConfig:
     """``config`` completed from ``env`` and checked against it."""
     if not isinstance(config, (RunConfig, Mapping)):
         raise ConfigError(
@@ -413,12 +459,13 @@ def _fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper) -> RunConfig
     raw.setdefault("env", None)
     raw.setdefault("name", env.env.name)
     if isinstance(raw.get("trainer"), dict):
-        raw["trainer"].setdefault("num_envs", env.num_envs)
+        raw["trainer"].setdefault("num_envs", share.total)
     fitted = load_config(raw, environment=env.env)
-    if fitted.trainer.num_envs != env.num_envs:
+    if fitted.trainer.num_envs != share.total:
         raise ConfigError(
             f"run configuration: trainer.num_envs: found {fitted.trainer.num_envs}, "
-            f"expected {env.num_envs}, the replicas of the environment given"
+            f"expected {share.total}, the replicas of the environment given"
+            + (f" in all processes together ({share})" if share.total > share.count else "")
         )
     return fitted
 
@@ -430,11 +477,18 @@ def _check_environment(env: EnvWrapper) -> None:
         raise ConfigError("Trainer: the environment has auto_reset=False, expected True: episodes follow one another")
 
 
-def _check_devices(env: EnvWrapper, device_id: int, num_devices: int) -> None:
-    if num_devices != 1:
-        raise ConfigError(f"Trainer: found num_devices = {num_devices}, expected 1 (more are not supported yet)")
-    if env.device.type == "cuda" and device_id != (env.device.index or 0):
+def _check_devices(env: EnvWrapper, team: Team, device_id: int | None, num_devices: int | None) -> None:
+    if num_devices is not None and num_devices != team.size:
+        raise ConfigError(
+            f"Trainer: found num_devices = {num_devices}, but there {_are(team.size)} in this job: processes are "
+            "started by `warpdrive train -n N`, torchrun, or warpdrive.training.distributed.launch"
+        )
+    if env.device.type == "cuda" and device_id is not None and device_id != (env.device.index or 0):
         raise ConfigError(f"Trainer: found device_id = {device_id}, but the environment is on {env.device}")
+
+
+def _are(processes: int) -> str:
+    return "is 1 process" if processes == 1 else f"are {processes} processes"
 
 
 def _check_tags(env: EnvWrapper, given: Mapping[str, Sequence[int]] | None) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout, of_agents
+from warpdrive.training.distributed.team import ALL_HERE, Spread
 from warpdrive.training.rows import Rows
 
 
@@ -27,6 +28,8 @@ class Transitions(Rows):
         next_action_mask: ``[rows, choices]`` bool, what the agent could do next, or None.
         steps: ``[rows]`` float32, how many steps a row is of, see ``NStep``; None: of one. ``next_observations``,
             ``terminal`` and ``next_action_mask`` are those of the last one.
+        spread: over which processes a sample is spread; each has its part of it, see ``Team.part``.
+        drawn: how many rows the sample has in all processes together; None: those that are here.
     """
 
     observations: Observations
@@ -37,6 +40,14 @@ class Transitions(Rows):
     weight: Tensor
     next_action_mask: Tensor | None = None
     steps: Tensor | None = None
+    spread: Spread = ALL_HERE
+    drawn: int | None = None
+
+    def noise(self, count: int, components: int, generator: torch.Generator) -> Tensor:
+        """Standard normal numbers, ``[count, rows, components]``: of a sample that is spread, those of the rows."""
+        total = len(self) if self.drawn is None else self.drawn
+        numbers = torch.randn(count, total, components, generator=generator, device=self.weight.device)
+        return numbers[:, self.spread.team.part(total)]
 
     def target(self, gamma: float, later: Tensor) -> Tensor:
         """``[rows]``: the rewards and, where anything comes after, ``later [rows]``, discounted by ``gamma`` a step."""

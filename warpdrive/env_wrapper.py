@@ -38,7 +38,8 @@ class EnvWrapper:
         seed: the run's seed, 0 to 2**64 - 1. Same seed, same results, however many cores or replicas there are.
         reset_pool_size: how many start states are drawn; each episode starts from one of them.
         auto_reset: whether a replica whose episode has ended starts a new one in the same step.
-        first_env: the global index of the first replica, where several processes share the replicas of a run.
+        first_env: the global index of the first replica, where several processes share the replicas of a run; None: as
+            if the processes before this one had ``num_envs`` each. Random streams belong to global indices.
         process_id: which of several processes on this machine this is: they take turns at its GPUs.
         event_messenger: accepted for scripts that start several processes; compiled code is shared through the cache.
 
@@ -59,7 +60,7 @@ class EnvWrapper:
         env_config: Mapping[str, Any] | None = None,
         reset_pool_size: int = 1,
         auto_reset: bool = True,
-        first_env: int = 0,
+        first_env: int | None = None,
         process_id: int = 0,
         event_messenger: Any = None,
     ) -> None:
@@ -71,7 +72,9 @@ class EnvWrapper:
         check_environment(self.env)
         _check_counts(num_envs=num_envs, reset_pool_size=reset_pool_size)
         _check_within(1 << 64, seed=seed)
-        _check_within(1 << 32, first_env=first_env, process_id=process_id)
+        _check_within(1 << 32, process_id=process_id)
+        first_env = process_id * num_envs if first_env is None else first_env
+        _check_within(1 << 32, first_env=first_env)
         self.num_envs, self.num_agents, self.seed = num_envs, int(self.env.num_agents), seed
         self.reset_pool_size, self.auto_reset, self.first_env = reset_pool_size, auto_reset, first_env
         self.policy_tags = {tag: [int(agent) for agent in ids] for tag, ids in self.env.policy_tags.items()}

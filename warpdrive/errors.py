@@ -42,6 +42,10 @@ class TrainingError(WarpDriveError):
     """A training run that cannot go on, such as one whose loss is no longer finite."""
 
 
+class TeamError(WarpDriveError):
+    """Processes that train together differ, or one of them cannot be reached."""
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest of ``candidates`` to ``name``, or ``""`` if none is close."""
     close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.5)

@@ -81,7 +81,7 @@ def test_steps_are_joined_within_an_episode_and_across_rollouts(
         trainer.collect()
         with wd.no_host_transfers(trainer.env.device):
             buffer.of(trainer.rollout)
-        columns = {**vars(transitions_of(trainer.rollout, tag)), "ended": ended(trainer.rollout, tag).flatten()}
+        columns = {**transitions_of(trainer.rollout, tag).columns(), "ended": ended(trainer.rollout, tag).flatten()}
         for t in range(length):
             at = slice(t * rows, (t + 1) * rows)
             single.append({name: column[at].clone() for name, column in columns.items() if column is not None})
@@ -189,7 +189,7 @@ def test_a_buffer_is_stored_and_put_back(added: int) -> None:
         each.add(numbered(50, 53))
     one, same = (each.sample(100, torch.Generator().manual_seed(3)) for each in (buffer, other))
     assert_whole(one)
-    torch.testing.assert_close(list(tensors(vars(one))), list(tensors(vars(same))), rtol=0, atol=0)
+    torch.testing.assert_close(list(tensors(one.columns())), list(tensors(same.columns())), rtol=0, atol=0)
 
 
 def test_filling_and_drawing_stay_on_the_device(sections: Sections, trainer_of: TrainerOf) -> None:

@@ -329,7 +329,7 @@ def test_an_environment_of_ones_own_needs_only_what_it_cannot_say(sections: Sect
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"num_devices": 2}, "found num_devices = 2, expected 1"),
+        ({"num_devices": 2}, "found num_devices = 2, but there is 1 process"),
         ({"policy_tag_to_agent_id_map": {"all": [0, 1, 2, 3]}}, "change policy_tags in the environment"),
         ({"policy_tag_to_agent_id_map": [0, 1, 2, 3]}, "expected a dict"),
         ({"config": "tag_gridworld"}, "found the configuration 'tag_gridworld', expected a dictionary"),

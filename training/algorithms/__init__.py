@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -10,9 +11,10 @@ from gymnasium import Space
 from torch import Tensor, nn
 
 from warpdrive.backends.interface import Backend
+from warpdrive.errors import ConfigError
 from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.a2c import A2C
-from warpdrive.training.algorithms.base import Algorithm, Stateful
+from warpdrive.training.algorithms.base import Algorithm, Stateful, descend
 from warpdrive.training.algorithms.ddpg import DDPG
 from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.algorithms.off_policy import OffPolicy
@@ -21,10 +23,11 @@ from warpdrive.training.algorithms.reinforce import Reinforce
 from warpdrive.training.algorithms.sac import SAC, Temperature
 from warpdrive.training.algorithms.td3 import TD3
 from warpdrive.training.batch import RolloutRows, WholeEpisodes
+from warpdrive.training.distributed.team import ALL_HERE, Spread, Team
 from warpdrive.training.exploration import GaussianNoise, NoisyActor, OrnsteinUhlenbeckNoise
 from warpdrive.training.models import acting_distribution, build_critic, build_model
+from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.n_step import NStep
-from warpdrive.training.pretrained import begin_as_loaded
 from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.sections import (
     A2CConfig,
@@ -59,6 +62,7 @@ class Task:
         num_envs: the replicas that are trained in.
         backend: on whose device models live.
         seed: of their initial parameters.
+        spread: over which processes what is learned from is spread.
     """
 
     tag: str
@@ -68,28 +72,52 @@ class Task:
     num_envs: int
     backend: Backend
     seed: int
+    spread: Spread = ALL_HERE
 
 
 def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
     """The algorithm that ``config`` describes, with a new model, and what it learns from."""
-    model = build_model(config, task.observation_space, task.action_space, task.seed)
-    begin_as_loaded(model, config, task.tag)
-    model = model.to(task.backend.device)
+    algorithm, source = _build(config, task)
+    if task.spread.team.size > 1:
+        algorithm.descend = partial(descend, team=task.spread.team)
+        if not isinstance(config, OffPolicyConfig):  # there each process sees what all have seen
+            _share_moments(algorithm, task.spread.team)
+    return algorithm, source
+
+
+def _share_moments(algorithm: Algorithm[Any], team: Team) -> None:
+    """Let running moments take in the rows of all processes."""
+    for part in (algorithm.model, *algorithm.parts().values()):
+        for module in part.modules() if isinstance(part, nn.Module) else ():
+            if isinstance(module, RunningMoments):
+                module.team = team
+
+
+def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
+    model = build_model(config, task.observation_space, task.action_space, task.seed).to(task.backend.device)
     if isinstance(config, OffPolicyConfig):
         learner = _off_policy(config, task, model)
         n_step = NStep(config.n_step, lambda: learner.config.gamma) if config.n_step > 1 else None
-        return learner, ReplayBuffer(task.tag, config.buffer_size, task.backend.device, n_step)
+        team = task.spread.team
+        if config.batch_size < team.size:
+            text = f"found {config.batch_size}, expected at least {team.size}, a row for each process"
+            raise ConfigError(f"policy.{task.tag}.batch_size: {text}; or trainer.sync: rollouts")
+        return learner, ReplayBuffer(task.tag, config.buffer_size, task.backend.device, n_step, team)
     distribution = acting_distribution(config, task.action_space)
     optimizer = torch.optim.Adam(model.parameters(), eps=1e-5, fused=True)
     if isinstance(config, ReinforceConfig):
         reinforce = Reinforce(config, model, distribution, optimizer)
-        return reinforce, WholeEpisodes(task.tag, task.backend, task.agent_ids, lambda: reinforce.config.gamma)
+        return reinforce, WholeEpisodes(
+            task.tag, task.backend, task.agent_ids, lambda: reinforce.config.gamma, task.spread
+        )
     if isinstance(config, PPOConfig):
         algorithm: PPO | A2C = PPO(config, model, distribution, optimizer)
     else:
         assert isinstance(config, A2CConfig)
         algorithm = A2C(config, model, distribution, optimizer)
-    return algorithm, RolloutRows(task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config)
+    return algorithm, RolloutRows(
+        task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config, task.spread
+    )
 
 
 def _off_policy(config: OffPolicyConfig, task: Task, model: Any) -> OffPolicy[Any]:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from warpdrive.training.distributed.team import ALONE, Team
 from warpdrive.training.models.base import Actor
 
 Experience = TypeVar("Experience")
@@ -45,11 +46,16 @@ class Descent(Protocol):
 
 
 def descend(
-    loss: Tensor, optimizer: torch.optim.Optimizer, module: nn.Module, max_grad_norm: float = math.inf
+    loss: Tensor,
+    optimizer: torch.optim.Optimizer,
+    module: nn.Module,
+    max_grad_norm: float = math.inf,
+    team: Team = ALONE,
 ) -> Tensor:
-    """Take the step in this process alone. See ``Descent``."""
+    """Take the step in all processes of a team, down the sum of their gradients. See ``Descent``."""
     optimizer.zero_grad()
     loss.backward()
+    team.sum_gradients(module.parameters())
     norm = torch.nn.utils.clip_grad_norm_(module.parameters(), max_grad_norm)
     optimizer.step()
     return norm

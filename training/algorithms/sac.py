@@ -79,15 +79,14 @@ class SAC(OffPolicy[SACConfig]):
 
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
-        next_noise, noise = torch.randn(
-            2, len(batch), self.model.components, generator=generator, device=batch.rewards.device
-        )
+        next_noise, noise = batch.noise(2, self.model.components, generator)
         critic_loss, critic_terms = self.critic_loss(batch, next_noise)
         grad_norm = self.descend(critic_loss, self.critic_optimizer, self.critics, self.config.max_grad_norm)
         with frozen(self.critics):
             policy_loss, policy_terms = self.policy_loss(batch, noise)
             self.descend(policy_loss, self.policy_optimizer, self.model, self.config.max_grad_norm)
         temperature_loss = self.temperature_loss(policy_terms["entropy"])
+        temperature_loss = batch.mean(temperature_loss.expand(len(batch)))  # each row's part of the same number
         self.descend(temperature_loss, self.temperature_optimizer, self.temperature)
         follow(self.target_critics, self.critics, self.config.tau)
         temperature = self.temperature.value.detach()

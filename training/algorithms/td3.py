@@ -36,9 +36,7 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
 
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
-        noise = torch.randn(
-            len(batch), self.model.components, generator=generator, device=batch.rewards.device
-        )  # drawn apart from the loss, which is a function of its arguments
+        noise = batch.noise(1, self.model.components, generator)[0]  # the loss is a function of its arguments
         loss, metrics = self.critic_loss(batch, noise)
         metrics["grad_norm"] = self.descend(loss, self.critic_optimizer, self.critic, self.config.max_grad_norm)
         if self._policy_is_due():

@@ -57,12 +57,15 @@ class Actor(nn.Module, ABC):
         env.logits(tag).copy_(self.logits(env.observations(tag)))
 
     def kept_between_steps(self) -> dict[str, Tensor]:
-        """What it keeps from one step to the next, by name: those of its buffers that are not persistent.
+        """What it keeps from one step to the next, ``[num_envs, ...]`` by name: buffers that its modules call ``kept``.
 
-        Persistent ones, as running statistics, belong to what is learned, which checkpoints and copies take over.
+        They are not persistent: what is learned, as parameters and running statistics, is the same for all replicas.
         """
-        learned = self.state_dict()
-        return {name: buffer for name, buffer in self.named_buffers() if name not in learned}
+        return {
+            f"{module}.{name}" if module else name: part.get_buffer(name)
+            for module, part in self.named_modules()
+            for name in getattr(part, "kept", ())
+        }
 
     def observe(self, observations: Observations, weight: Tensor) -> None:
         """Let running statistics take in a rollout that has been learned from: ``[rows, *observation_shape]``.

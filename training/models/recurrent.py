@@ -83,11 +83,15 @@ class Remembering(Actor):
         model: what acts.
         num_envs: the number of replicas.
         num_agents: how many agents in each it acts for.
+
+    Attributes:
+        kept: see ``Actor.kept_between_steps``.
     """
 
+    kept = ("state",)
     state: Tensor
 
-    def __init__(self, model: Actor, num_envs: int, num_agents: int) -> None:
+    def __init__(self, model: ActorCritic, num_envs: int, num_agents: int) -> None:
         super().__init__()
         self.model, self.state_size = model, model.state_size
         like = next(model.parameters())

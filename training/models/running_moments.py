@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from warpdrive.training.distributed.team import ALONE, Team
+
 _ROWS_AT_ONCE = 65536  # bounds the memory of what is computed in float64
 _LEAST_VARIANCE = 1e-8
 
@@ -19,7 +21,10 @@ class RunningMoments(nn.Module):
         mean: ``[*shape]`` float64.
         variance: ``[*shape]`` float64.
         count: a scalar, float64: how many rows there were.
+        team: the processes whose rows they are, which all have the same moments.
     """
+
+    team: Team = ALONE
 
     mean: Tensor
     variance: Tensor
@@ -42,19 +47,27 @@ class RunningMoments(nn.Module):
     @torch.no_grad()
     def observe(self, values: Tensor, weight: Tensor) -> None:
         """Take in ``values [rows, *shape]``, of which those count whose ``weight [rows]`` is 1 and not 0."""
-        for part, counts in zip(values.split(_ROWS_AT_ONCE), weight.split(_ROWS_AT_ONCE), strict=True):
-            self._merge(part.double(), counts.double().view(-1, *[1] * (values.dim() - 1)))
+        parts = zip(values.split(_ROWS_AT_ONCE), weight.split(_ROWS_AT_ONCE), strict=True)
+        seen = [_moments(part.double(), counts.double()) for part, counts in parts]
+        columns = {str(number): torch.stack(column) for number, column in enumerate(zip(*seen, strict=True))}
+        for added, mean, squares in zip(*self.team.gather_everywhere(columns).values(), strict=True):
+            self._merge(added, mean, squares)
 
-    def _merge(self, values: Tensor, weight: Tensor) -> None:
+    def _merge(self, added: Tensor, mean: Tensor, squares: Tensor) -> None:
         """Combine two sets of numbers (Chan et al. 1979, "Updating formulae and a pairwise algorithm", eq. 2.1)."""
-        added = weight.sum()
-        mean = (weight * values).sum(0) / added.clamp(min=1.0)
-        squares = (weight * (values - mean).square()).sum(0)
         total, distance = (self.count + added).clamp(min=1.0), mean - self.mean
-        squares += self.variance * self.count + distance.square() * (self.count * added / total)
+        squares = squares + self.variance * self.count + distance.square() * (self.count * added / total)
         self.variance.copy_(torch.where(added > 0, squares / total, self.variance))
         self.mean += distance * (added / total)
         self.count += added
 
     def _deviation(self) -> Tensor:
         return (self.variance + _LEAST_VARIANCE).sqrt().float()
+
+
+def _moments(values: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """How many rows count, their mean, and their squared distances from it, summed."""
+    weight = weight.view(-1, *[1] * (values.dim() - 1))
+    added = weight.sum()
+    mean = (weight * values).sum(0) / added.clamp(min=1.0)
+    return added, mean, (weight * (values - mean).square()).sum(0)

@@ -1,0 +1,107 @@
+"""Whether processes that train together do the same: checked when they start, and of their weights while they train."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import platform
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import warpdrive.envs
+import warpdrive.training
+from warpdrive.environment import Environment
+from warpdrive.errors import TeamError
+from warpdrive.training.config import RunConfig
+from warpdrive.training.distributed.team import Team
+
+_CODE = {".py", ".cu", ".cuh", ".h"}
+
+
+def check_start(team: Team, config: RunConfig, env: Environment) -> None:
+    """Check that all processes have the same configuration, the same code and the same versions.
+
+    Raises:
+        TeamError: they have not: which process has what.
+    """
+    if team.size == 1:
+        return
+    run = config.model_dump(mode="json")
+    run["env"] = run["env"] and {**run["env"], "name": Path(run["env"]["name"]).name}  # machines have other folders
+    own = {
+        **_flat(run),
+        "the code of warpdrive": _code_of_warpdrive(),
+        f"the code of {type(env).__name__}": _hash(Path(inspect.getfile(type(env))).read_bytes()),
+        "the version of torch": torch.__version__,
+        "the version of Python": platform.python_version(),
+    }
+    _check_same(team, own, "the processes of a run must do the same")
+
+
+@torch.no_grad()
+def check_weights(team: Team, models: Mapping[str, nn.Module]) -> None:
+    """Check that models have the same parameters and buffers in all processes, bit for bit.
+
+    Raises:
+        TeamError: they differ: the first tensor that does, and where.
+    """
+    if team.size > 1:
+        own = {
+            f"policy '{tag}': {name}": _hash(_bytes(tensor))
+            for tag, model in models.items()
+            for name, tensor in model.state_dict().items()
+        }
+        _check_same(team, own, "weights must be equal after each update")
+
+
+def _check_same(team: Team, own: Mapping[str, Any], why: str) -> None:
+    everybody = team.gather_objects(own)
+    for name, value in everybody[0].items():
+        others = [rank for rank, theirs in enumerate(everybody) if theirs.get(name, _ABSENT) != value]
+        if others:
+            found = _words(everybody[others[0]].get(name, _ABSENT))
+            who = f"rank{'s' * (len(others) > 1)} {', '.join(map(str, others))}"
+            raise TeamError(f"{name}: rank 0 has {_words(value)}, but {who} {found}; {why}")
+    if any(theirs.keys() != own.keys() for theirs in everybody):
+        raise TeamError(f"the processes have other policies or other settings; {why}")
+
+
+_ABSENT = "nothing"
+
+
+def _words(value: Any) -> str:
+    return f"{value[:12]}..." if isinstance(value, str) and len(value) == 64 else str(value)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+@cache
+def _code_of_warpdrive() -> str:
+    folders = {
+        Path(folder) for package in (warpdrive, warpdrive.envs, warpdrive.training) for folder in package.__path__
+    }
+    files = sorted(
+        (path.relative_to(folder), path) for folder in folders for path in folder.rglob("*") if path.suffix in _CODE
+    )
+    return _hash(b"\0".join(str(name).encode() + path.read_bytes() for name, path in files))
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,94 @@
+"""What all processes collected, as one rollout: the one that a single process with all replicas would have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from warpdrive.observations import mapped, tensors
+from warpdrive.rollout import Rollout
+from warpdrive.training.distributed.team import Share, Team
+
+_BY_STEP_AND_REPLICA = (
+    *("observations", "actions", "log_probabilities", "rewards", "terminated", "truncated"),
+    *("active", "still_active", "action_mask", "final_observations", "final_action_mask", "final_slot"),
+)
+"""What of a rollout has the axes ``[steps or slots, num_envs, ...]``."""
+
+_PRESENT_MASK, _MEMORY = "present mask", "memory of "  # what has the axes [num_envs, ...]
+
+
+class WholeRollout:
+    """Gathers the rollouts of all processes.
+
+    Args:
+        team: the processes.
+        rollout: of this process's replicas.
+        share: which these are.
+    """
+
+    def __init__(self, team: Team, rollout: Rollout, share: Share) -> None:
+        self.team, self.rollout, self.share = team, rollout, share
+        self._whole: Rollout | None = None
+
+    @torch.no_grad()
+    def on_leader(self) -> Rollout | None:
+        """All replicas' rollout on process 0, in the order of their global indices; None on the others.
+
+        Each call returns the same object with the same tensors, written anew.
+        """
+        return self.rollout if self.team.size == 1 else self._written(self.team.gather(self._own()))
+
+    @torch.no_grad()
+    def everywhere(self) -> Rollout:
+        """The same, on every process."""
+        if self.team.size == 1:
+            return self.rollout
+        whole = self._written(self.team.gather_everywhere(self._own()))
+        assert whole is not None
+        return whole
+
+    def _own(self) -> dict[str, Tensor]:
+        """Return what is here, by replica."""
+        own = {f"{number:03}": part.transpose(0, 1) for number, part in enumerate(_parts(self.rollout))}
+        if self.rollout.action_mask is not None:
+            own[_PRESENT_MASK] = self.rollout.context["action_mask"]
+        return own | {_MEMORY + tag: memory for tag, memory in self.rollout.memory.items()}
+
+    def _written(self, rows: dict[str, Tensor] | None) -> Rollout | None:
+        if rows is None:
+            return None
+        if self._whole is None:
+            self._whole = self._allocated()
+        present: Any = {"action_mask": rows.get(_PRESENT_MASK)}
+        self._whole.context = present
+        self._whole.memory = {tag: rows[_MEMORY + tag] for tag in self.rollout.memory}
+        self._whole.steps_recorded = self.rollout.steps_recorded
+        for number, part in enumerate(_parts(self._whole)):
+            part.copy_(rows[f"{number:03}"].transpose(0, 1))
+        return self._whole
+
+    def _allocated(self) -> Rollout:
+        def for_all(part: Tensor) -> Tensor:
+            return part.new_empty(part.shape[0], self.share.total, *part.shape[2:])
+
+        present = {name: getattr(self.rollout, name) for name in _BY_STEP_AND_REPLICA}
+        parts: dict[str, Any] = {
+            name: None if value is None else mapped(for_all, value) for name, value in present.items()
+        }
+        return replace(self.rollout, **parts, seen=[], launch=_cannot_be_stepped)
+
+
+def _parts(rollout: Rollout) -> Iterator[Tensor]:
+    for name in _BY_STEP_AND_REPLICA:
+        value = getattr(rollout, name)
+        if value is not None:
+            yield from tensors(value)
+
+
+def _cannot_be_stepped() -> NoReturn:
+    raise AssertionError("the rollout of all processes is only read")

@@ -1,0 +1,56 @@
+"""Which team a process belongs to, and which replicas it has."""
+
+from __future__ import annotations
+
+import os
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.errors import ConfigError
+from warpdrive.training.distributed.team import ALONE, Share, Team
+
+_team: Team | None = None
+
+
+def join(timeout: float = 1800.0) -> Team:
+    """The team of this process: the one that it joined before, else the one that the environment variables tell of.
+
+    ``RANK``, ``WORLD_SIZE``, ``LOCAL_RANK``, ``MASTER_ADDR`` and ``MASTER_PORT``, as ``torchrun`` and
+    ``warpdrive train -n`` set them. Without ``WORLD_SIZE`` it is a process alone.
+
+    Args:
+        timeout: seconds that processes may wait for one that is alive, see ``trainer.process_timeout``. What counts is
+            that of the first call.
+
+    Raises:
+        TeamError: variables are missing, or processes have not arrived in time: which.
+    """
+    global _team
+    if _team is None and int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        from warpdrive.training.distributed.rendezvous import meet  # what a process alone does without
+
+        _team = meet(os.environ, timeout)
+    return _team or ALONE
+
+
+def local_rank() -> int:
+    """The number of this process among those of its team on this machine."""
+    return int(os.environ.get("LOCAL_RANK") or 0) if join().size > 1 else 0
+
+
+def share_of(team: Team, env: EnvWrapper) -> Share:
+    """The replicas that ``env`` has, of those of all processes.
+
+    Raises:
+        ConfigError: the replicas of the processes do not follow one another.
+    """
+    if team.size == 1:
+        return Share(0, env.num_envs, env.num_envs)
+    first = 0
+    for rank, (theirs, count) in enumerate(team.gather_objects((env.first_env, env.num_envs))):
+        if theirs != first:
+            raise ConfigError(
+                f"the replicas of rank {rank} begin with number {theirs}, expected {first}: give EnvWrapper "
+                "process_id=<rank>, or first_env=<replicas of all ranks before>, so that no two draw the same"
+            )
+        first += count
+    return Share(env.first_env, env.num_envs, first)

@@ -1,0 +1,271 @@
+"""A team of several processes, through ``torch.distributed``: gloo for tensors on the CPU, nccl for those on GPUs."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._C._distributed_c10d import TCPStore
+
+from warpdrive.errors import TeamError, WarpDriveError
+from warpdrive.training.distributed.packing import (
+    Layout,
+    difference,
+    hash_of,
+    layout_of,
+    packed,
+    size_of,
+    unpacked,
+)
+from warpdrive.training.distributed.team import Team
+from warpdrive.training.distributed.watch import Watch
+
+_END = "end"
+T = TypeVar("T")
+
+
+class Processes(Team):
+    """Several processes that have met.
+
+    Args:
+        rank: the number of this process.
+        size: how many there are.
+        watch: notices when one of them is missing.
+        store: where they met.
+
+    Attributes:
+        traffic: bytes that this process has put in, so far, by what they were: ``"gradients"``, ``"sums"``,
+            ``"experience"``, ``"weights"``, ``"orders"``.
+    """
+
+    def __init__(self, rank: int, size: int, watch: Watch, store: TCPStore) -> None:
+        self.rank, self.size, self.watch, self._store = rank, size, watch, store
+        self.traffic: Counter[str] = Counter()
+        self._known: dict[int, Layout] = {}
+        self._leading = False
+        self._torn = False
+
+    def sum(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """See ``Team``."""
+        summed: Tensor = _Sum.apply(torch.stack(values), self)  # type: ignore[no-untyped-call]
+        return summed.unbind()
+
+    def sum_in_place(self, tensor: Tensor, what: str) -> Tensor:
+        """Replace a tensor by its sum over all processes, whose bits are the same everywhere."""
+        self.traffic[what] += tensor.nbytes
+        with self.watch.meeting():
+            dist.all_reduce(tensor)
+        return tensor
+
+    def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """See ``Team``. All gradients go in one message: models are small, and a message has its price."""
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        flat = self.sum_in_place(torch.cat([gradient.reshape(-1) for gradient in gradients]), "gradients")
+        for gradient, summed in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(summed.view_as(gradient))
+
+    def sum_all(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See ``Team``. Sums are made in float64, which holds every count."""
+        flat = self.sum_in_place(torch.cat([tensor.reshape(-1).double() for tensor in tensors.values()]), "sums")
+        parts = flat.split([tensor.numel() for tensor in tensors.values()])
+        return {
+            name: part.view(tensor.shape).to(tensor.dtype)
+            for (name, tensor), part in zip(tensors.items(), parts, strict=True)
+        }
+
+    def gather(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+        """See ``Team``."""
+        layouts = self._layouts(rows)
+        own = packed(rows)
+        self.traffic["experience"] += own.nbytes
+        if not self.leads:
+            if len(own):
+                with self.watch.meeting():
+                    dist.send(own, 0)
+            return None
+        memories = [own if rank == 0 else own.new_empty(size_of(layout)) for rank, layout in enumerate(layouts)]
+        with self.watch.meeting():
+            arrivals = [dist.irecv(memory, rank) for rank, memory in enumerate(memories) if rank and len(memory)]
+            for arrival in arrivals:
+                assert arrival is not None
+                arrival.wait()
+        return _together(memories, layouts)
+
+    def gather_everywhere(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See ``Team``."""
+        layouts = self._layouts(rows)
+        own = packed(rows)
+        self.traffic["experience"] += own.nbytes
+        sizes = [size_of(layout) for layout in layouts]
+        padded = own.new_zeros(max(sizes))
+        padded[: len(own)] = own
+        memories = [torch.empty_like(padded) for _ in layouts]
+        with self.watch.meeting():
+            dist.all_gather(memories, padded)
+        return _together([memory[:size] for memory, size in zip(memories, sizes, strict=True)], layouts)
+
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """See ``Team``. One message."""
+        if not tensors:
+            return
+        flat = packed({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
+        self.traffic["weights"] += flat.nbytes if self.leads else 0
+        with self.watch.meeting():
+            dist.broadcast(flat, 0)
+        if not self.leads:
+            layout = layout_of({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
+            for tensor, sent in zip(tensors, unpacked(flat, layout).values(), strict=True):
+                tensor.copy_(sent)
+
+    def broadcast_object(self, value: Any) -> Any:
+        """See ``Team``."""
+        box = [value]
+        with self.watch.meeting():
+            dist.broadcast_object_list(box, 0, device=torch.device("cpu"))
+        return box[0]
+
+    def gather_objects(self, value: Any) -> list[Any]:
+        """See ``Team``."""
+        found: list[Any] = [None] * self.size
+        with self.watch.meeting():
+            dist.all_gather_object(found, value)
+        return found
+
+    def remember(self, name: str, text: str) -> None:
+        """See ``Team``."""
+        self._store.set(f"warpdrive/remember/{name}", text)
+
+    def recall(self, name: str) -> str | None:
+        """See ``Team``."""
+        key = f"warpdrive/remember/{name}"
+        found = self._store.get(key).decode() if self.leads and self._store.check([key]) else None
+        return self.broadcast_object(found)  # type: ignore[no-any-return]
+
+    def from_leader(self, function: Callable[[], T]) -> T:
+        """See ``Team``."""
+        outcome: tuple[Any, WarpDriveError | None] = (None, None)
+        if self.leads:
+            try:
+                outcome = (function(), None)
+            except WarpDriveError as error:
+                outcome = (None, error)
+        value, failure = self.broadcast_object(outcome)
+        if failure is not None:
+            raise failure
+        return value  # type: ignore[no-any-return]
+
+    @contextmanager
+    def together(self, name: str) -> Iterator[None]:
+        """See ``Team``."""
+        announces = self._leading
+        try:
+            if announces:
+                self._order(name)
+                self._leading = False  # what is within this block goes without saying
+            yield
+        except BaseException as error:
+            self._torn = True  # nobody knows where the others are
+            self.watch.fail(_in_words(error))
+            raise
+        finally:
+            self._leading = announces
+
+    def led(self, run: Callable[[], T], follow: Callable[[str], object]) -> T:
+        """See ``Team``."""
+        if not self.leads:
+            with _no_interrupts():
+                while (name := self._order("")) != _END:
+                    follow(name)
+                result, failure = self.broadcast_object(None)
+            if failure:
+                raise TeamError(f"{self.watch.told(0)} failed: {failure}")
+            return result  # type: ignore[no-any-return]
+        outcome: tuple[Any, str] = (None, "it was interrupted")
+        self._leading = True
+        try:
+            outcome = run(), ""
+            return outcome[0]
+        except Exception as error:
+            outcome = None, _in_words(error)
+            raise
+        finally:
+            self._leading = False
+            if not self._torn:
+                self._order(_END)
+                self.broadcast_object(outcome)
+
+    def set_timeout(self, seconds: float) -> None:
+        """See ``Team``."""
+        self.watch.timeout = seconds
+
+    def leave(self) -> None:
+        """See ``Team``."""
+        self.watch.stop()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def _order(self, name: str) -> str:
+        """Send, or get, a name of at most 63 letters."""
+        letters = torch.tensor(list(name.encode().ljust(63, b"\0")), dtype=torch.uint8)
+        self.traffic["orders"] += letters.nbytes if self.leads else 0
+        with self.watch.meeting():
+            dist.broadcast(letters, 0)
+        return bytes(letters.tolist()).rstrip(b"\0").decode()
+
+    def _layouts(self, rows: Mapping[str, Tensor]) -> list[Layout]:
+        """What each process brings."""
+        layout = layout_of(rows)
+        own = torch.tensor([hash_of(layout)])
+        hashes = [torch.empty_like(own) for _ in range(self.size)]
+        with self.watch.meeting():
+            dist.all_gather(hashes, own)
+        keys = [int(key) for key in hashes]
+        if not self._known.keys() >= set(keys):  # which is so everywhere or nowhere: all have seen the same
+            self._known |= zip(keys, self.gather_objects(layout), strict=True)
+        layouts = [self._known[key] for key in keys]
+        for rank, layout in enumerate(layouts):
+            wrong = difference(layouts[0], layout)
+            if wrong:
+                raise TeamError(f"gather: what rank 0 and rank {rank} bring does not go together: {wrong}")
+        return layouts
+
+
+class _Sum(torch.autograd.Function):
+    """Sum over processes; its gradient is that of this process's part."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, team: Processes) -> Tensor:
+        return team.sum_in_place(values.clone(), "sums")
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Within the block Ctrl-C, which all processes get, is for process 0 to decide about."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def _in_words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _together(memories: Sequence[Tensor], layouts: Sequence[Layout]) -> dict[str, Tensor]:
+    parts = [unpacked(memory, layout) for memory, layout in zip(memories, layouts, strict=True)]
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

@@ -1,0 +1,134 @@
+"""How the processes of a run meet at a store whose address the environment variables say."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import socket
+import struct
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, TCPStore
+
+from warpdrive.errors import TeamError
+from warpdrive.training.distributed.processes import Processes
+from warpdrive.training.distributed.rank_output import mark_output
+from warpdrive.training.distributed.watch import Identity, Watch
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+_AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
+_LONGEST_ARRIVAL = 300.0
+_PREFIX = "warpdrive"
+
+
+def meet(variables: Mapping[str, str], timeout: float) -> Processes:
+    """Meet the others. See ``meeting.join``."""
+    missing = [name for name in _VARIABLES if not variables.get(name)]
+    if missing:
+        raise TeamError(
+            f"WORLD_SIZE is {variables['WORLD_SIZE']}, but {', '.join(missing)} not set: start processes with "
+            "`warpdrive train -n N`, with torchrun, or with all of these variables set"
+        )
+    rank, size = int(variables["RANK"]), int(variables["WORLD_SIZE"])
+    address, port = variables["MASTER_ADDR"], int(variables["MASTER_PORT"])
+    mark_output(rank)
+    patience = min(timeout, _LONGEST_ARRIVAL)
+
+    def connect(seconds: float, serve: bool = False) -> TCPStore:
+        return TCPStore(address, port, is_master=serve, timeout=timedelta(seconds=seconds), wait_for_workers=False)
+
+    serves = rank == 0 and variables.get(_AGENT_STORE) != "True"
+    try:
+        store = connect(patience, serves)
+    except RuntimeError as error:
+        advice = "is the port free?" if serves else "is rank 0 running there, and does the network let this through?"
+        raise TeamError(f"rank {rank}: cannot reach the meeting point {address}:{port}: {advice}") from error
+    session = _roll_call(store, rank, size, patience)
+    _choose_interface(address, port)
+    both = torch.cuda.is_available()
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if both else "gloo",
+        store=PrefixStore(f"{_PREFIX}/{session}/group", store),
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=timeout + _LONGEST_ARRIVAL),  # the watch comes before
+    )
+    watch = Watch(connect, f"{_PREFIX}/{session}/watch", rank, size, timeout)
+    watch.start()
+    team = Processes(rank, size, watch, store)
+    atexit.register(team.leave)
+    _tell_failures(team)
+    return team
+
+
+def _roll_call(store: TCPStore, rank: int, size: int, patience: float) -> str:
+    """Wait until everyone is there; return a name for this meeting.
+
+    A store that outlives processes that are restarted still has what they wrote. So everybody brings a word of their
+    own, and process 0 confirms it.
+    """
+    word, until = uuid.uuid4().hex, time.monotonic() + patience
+    here = json.dumps([word, str(Identity.own())])
+    if rank == 0:
+        session = word
+        store.set(f"{_PREFIX}/session", session)
+    while True:
+        if rank:
+            session = _read(store, f"{_PREFIX}/session") or ""
+        store.set(f"{_PREFIX}/{session}/{rank}", here)
+        known = [_read(store, f"{_PREFIX}/{session}/{other}") for other in range(size)]
+        if rank == 0 and all(known):
+            store.set(f"{_PREFIX}/{session}/complete", json.dumps(known))
+        complete = _read(store, f"{_PREFIX}/{session}/complete")
+        if complete and here in json.loads(complete):
+            return session
+        if time.monotonic() > until:
+            absent = [str(other) for other, sign in enumerate(known) if sign is None]
+            who = f"rank{'s' * (len(absent) > 1)} {', '.join(absent)}" if absent else "rank 0"
+            raise TeamError(
+                f"rank {rank}: {who} of {size} did not arrive within {patience:.0f} seconds; every machine must be "
+                "started with the same MASTER_ADDR, MASTER_PORT and number of processes"
+            )
+        time.sleep(0.05)
+
+
+def _read(store: TCPStore, key: str) -> str | None:
+    return store.get(key).decode() if store.check([key]) else None
+
+
+def _choose_interface(address: str, port: int) -> None:
+    """Let gloo use the network that leads to where the processes met: a machine's own name may lead nowhere."""
+    if "GLOO_SOCKET_IFNAME" in os.environ or not sys.platform.startswith("linux"):
+        return
+    import fcntl
+
+    with suppress(OSError):
+        family, kind, _, _, where = socket.getaddrinfo(address, port, socket.AF_INET, socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(where)  # sends nothing
+            own = probe.getsockname()[0]
+            for _, name in socket.if_nameindex():
+                with suppress(OSError):
+                    asked = struct.pack("256s", name.encode()[:15])
+                    if socket.inet_ntoa(fcntl.ioctl(probe.fileno(), 0x8915, asked)[20:24]) == own:  # SIOCGIFADDR
+                        os.environ["GLOO_SOCKET_IFNAME"] = name
+                        return
+
+
+def _tell_failures(team: Processes) -> None:
+    """Let the others know the exception that ends this process."""
+    former = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: object) -> None:
+        team.watch.fail(f"{kind.__name__}: {error}")
+        former(kind, error, trace)  # type: ignore[arg-type]
+
+    sys.excepthook = hook

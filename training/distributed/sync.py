@@ -1,0 +1,67 @@
+"""How the processes of a team learn together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from torch import Tensor
+
+from warpdrive.rollout import Rollout
+from warpdrive.training.distributed.experience import WholeRollout
+from warpdrive.training.distributed.team import tensors_of
+from warpdrive.training.policy import Policy
+
+Metrics = dict[str, dict[str, Tensor]]
+"""By policy tag and name, scalars on the device."""
+
+
+class Sync(Protocol):
+    """Updates policies so that they are the same in all processes afterwards."""
+
+    def update(self, policies: Mapping[str, Policy]) -> Metrics:
+        """Train every policy on what all processes have collected."""
+
+
+class GradientSync:
+    """Every process computes the gradients of its own rows; their sums are what everybody's optimizer gets.
+
+    Algorithms that learn from old experience draw from that of all, which every process keeps, and each computes the
+    gradients of a part of what was drawn.
+
+    Args:
+        whole: gathers the rollouts.
+    """
+
+    def __init__(self, whole: WholeRollout) -> None:
+        self.whole = whole
+
+    def update(self, policies: Mapping[str, Policy]) -> Metrics:
+        """See ``Sync``."""
+        everything: Rollout | None = None
+        metrics = {}
+        for tag, policy in policies.items():
+            if policy.learns_from_all and policy.config.to_train:
+                everything = everything or self.whole.everywhere()
+                metrics[tag] = policy.update(everything)
+            else:
+                metrics[tag] = policy.update(self.whole.rollout)
+        return metrics
+
+
+class RolloutSync:
+    """Process 0 gathers the experience, updates as a process alone does, and sends everybody the models.
+
+    Args:
+        whole: gathers the rollouts.
+    """
+
+    def __init__(self, whole: WholeRollout) -> None:
+        self.whole = whole
+
+    def update(self, policies: Mapping[str, Policy]) -> Metrics:
+        """See ``Sync``; on process 0, on the others there are no metrics."""
+        rollout = self.whole.on_leader()
+        metrics = {} if rollout is None else {tag: policy.update(rollout) for tag, policy in policies.items()}
+        self.whole.team.broadcast(tensors_of(policy.model for policy in policies.values() if policy.config.to_train))
+        return metrics
