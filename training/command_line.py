@@ -111,8 +111,9 @@ examples:
 The name of the file says what is written:
   .onnx    for onnxruntime and others; needs pip install 'warpdrive[onnx]'
   .pt2     for torch.export.load
-Inputs, any number of rows each: observations (of a Dict space observations_<key>, sorted by key), and action_mask if
-asked for. Outputs: actions, the likeliest ones, and logits. The file is compared with the policy before it is kept."""
+Inputs, any number of rows each: observations (of a Dict space observations_<key>, sorted by key), action_mask if asked
+for, and state of recurrent policies. Outputs: actions, the likeliest ones, logits, and of recurrent ones next_state.
+The file is compared with the policy before it is kept."""
 
 CHECK_EPILOG = """\
 examples:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich.table import Table
 
 from warpdrive.training.evaluation import EvaluationResult
+from warpdrive.training.sections import FunctionConfig, LearningConfig, RunConfig, SelfPlayConfig
 
 
 @dataclass(frozen=True)
@@ -19,20 +20,33 @@ class Measurement:
         random: the policy tags that acted at random.
         trained: the policy tags that acted as they were trained.
         result: what came out.
+        others: how policy tags acted that are neither, in words.
     """
 
     trained: tuple[str, ...]
     random: tuple[str, ...]
     result: EvaluationResult
+    others: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def who(self) -> str:
         """Who acted how: ``"trained tagger, random runner"``."""
         parts = [("trained", self.trained), ("random", self.random)]
-        return ", ".join(f"{how} {' and '.join(tags)}" for how, tags in parts if tags)
+        others = [f"{tag} {how}" for tag, how in self.others.items()]
+        return ", ".join([*(f"{how} {' and '.join(tags)}" for how, tags in parts if tags), *others])
 
 
-def line_ups(tags: Iterable[str], trained: Sequence[str]) -> list[tuple[str, ...]]:
+def measurement(config: RunConfig, random: Iterable[str], result: EvaluationResult) -> Measurement:
+    """What was measured where the tags of ``random`` acted at random, and the others as the run says."""
+    acting = {tag: settings for tag, settings in config.policy.items() if tag not in random}
+    trained = tuple(tag for tag, settings in acting.items() if isinstance(settings, LearningConfig))
+    others = {
+        tag: settings.told for tag, settings in acting.items() if isinstance(settings, SelfPlayConfig | FunctionConfig)
+    }
+    return Measurement(trained, tuple(tag for tag in config.policy if tag not in (*trained, *others)), result, others)
+
+
+def line_ups(tags: Iterable[str], trained: Sequence[str], others: Sequence[str] = ()) -> list[tuple[str, ...]]:
     """Return what to measure, each as the tags that act at random.
 
     First everybody as trained; then, where several policies were trained, each of them alone against the others at
@@ -40,11 +54,12 @@ def line_ups(tags: Iterable[str], trained: Sequence[str]) -> list[tuple[str, ...
 
     Args:
         tags: all policy tags.
-        trained: those of them that have a policy; the others act at random anyway.
+        trained: those of them that have a policy.
+        others: those of them that have none and yet do not act at random; the rest acts at random anyway.
     """
     tags = tuple(tags)
-    found = [tuple(tag for tag in tags if tag not in trained)]
-    if len(trained) > 1:
+    found = [tuple(tag for tag in tags if tag not in (*trained, *others))]
+    if len(trained) + len(others) > 1:
         found += [tuple(tag for tag in tags if tag != alone) for alone in trained]
     return list(dict.fromkeys([*found, tags]))
 
@@ -76,5 +91,6 @@ def comparison_table(measurements: Sequence[Measurement], termination_meaning: s
 def as_plain_data(measurements: Sequence[Measurement]) -> list[Mapping[str, Any]]:
     """Return the measurements as what JSON can hold."""
     return [
-        {"trained": list(line.trained), "random": list(line.random), **asdict(line.result)} for line in measurements
+        {"trained": list(line.trained), "random": list(line.random), "others": dict(line.others), **asdict(line.result)}
+        for line in measurements
     ]

@@ -77,7 +77,7 @@ def save_config(config: RunConfig, path: Path) -> None:
 
 
 _DECIDED = ("env", "trainer.num_envs", "trainer.train_batch_size", "trainer.seed", "trainer.reset_pool_size")
-_DECIDED_OF_POLICIES = ("algorithm", "model")
+_DECIDED_OF_POLICIES = ("algorithm", "model", "of", "pool_size", "at_once")
 
 
 def check_goes_on(before: Mapping[str, Any], config: RunConfig) -> None:
@@ -104,12 +104,13 @@ def plain(value: Any) -> Any:
 
 
 def _find_files(raw: dict[str, Any], folder: Path) -> None:
-    """Give the files of the environment and of models their whole paths, if they are in ``folder``."""
+    """Give the files of the environment, of models and of functions their whole paths, if they are in ``folder``."""
     _find_file(raw.get("env"), "name", folder)
     policies = raw.get("policy")
     for policy in policies.values() if isinstance(policies, dict) else ():
         if isinstance(policy, dict):
             _find_file(policy.get("model"), "type", folder)
+            _find_file(policy, "function", folder)
 
 
 def _find_file(section: Any, key: str, folder: Path) -> None:

@@ -87,6 +87,13 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
         if isinstance(settings, sections.OffPolicyConfig) and settings.buffer_size < samples:
             text = f"found {settings.buffer_size}, expected at least {samples}, the samples of one update"
             found.append((f"policy.{tag}.buffer_size", text))
+        if isinstance(settings, sections.SelfPlayConfig):
+            found += _self_play_problems(tag, settings, run, env)
+        if isinstance(settings, sections.FunctionConfig):
+            try:
+                settings.loaded()
+            except DefinitionError as error:
+                found.append((f"policy.{tag}.function", str(error)))
         if not _is_for(settings, action_spaces[tag]):
             known = [name for name, other in sections.POLICY_CONFIGS.items() if _is_for(other, action_spaces[tag])]
             text = f"found '{settings.algorithm}', expected an algorithm for actions in {action_spaces[tag]}: "
@@ -98,6 +105,28 @@ def _is_recurrent(model: object) -> bool:
     if isinstance(model, sections.CustomModelConfig):
         return issubclass(model_class(model.type), RecurrentActorCritic)
     return isinstance(model, sections.RecurrentConfig)
+
+
+def _self_play_problems(
+    tag: str, settings: sections.SelfPlayConfig, run: sections.RunConfig, env: Environment
+) -> list[Problem]:
+    learning = [name for name, other in run.policy.items() if isinstance(other, sections.LearningConfig)]
+    if settings.of not in learning:
+        known = ", ".join(learning) or "there is none"
+        hint = nearest(settings.of, learning)
+        text = f"found '{settings.of}', expected a policy tag whose algorithm learns: {known}.{hint}"
+        return [(f"policy.{tag}.of", text)]
+    found = []
+    for what, given in (("observation", env.observation_space), ("action", env.action_space)):
+        spaces_of = spaces_by_tag(env, given)
+        own, other = spaces_of[tag], spaces_of[settings.of]
+        if own != other:
+            text = f"the {what} space of '{settings.of}' is {other}, and that of '{tag}' is {own}: expected equal ones"
+            found.append((f"policy.{tag}.of", text))
+    if settings.at_once > run.trainer.num_envs:
+        text = f"found {settings.at_once}, expected at most trainer.num_envs ({run.trainer.num_envs})"
+        found.append((f"policy.{tag}.at_once", text))
+    return found
 
 
 def _is_for(settings: object, space: spaces.Space[Any]) -> bool:

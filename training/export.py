@@ -18,7 +18,7 @@ from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from warpdrive.errors import ExportError, nearest
-from warpdrive.observations import Observations
+from warpdrive.observations import Observations, tensors
 from warpdrive.training.trained_policy import TrainedPolicy
 
 FORMATS = (".onnx", ".pt2")
@@ -29,7 +29,9 @@ _BATCHES = (1, 7)  # numbers of observations that an exported policy is checked 
 _REACH = 10.0  # of the observations that it is checked with
 _TRACED = 2  # a batch of 1 would be taken for a constant
 
-Program = Callable[..., tuple[Tensor, Tensor]]
+Inputs = tuple[Observations, dict[str, Tensor]]
+"""Observations, and by name what else goes in."""
+Program = Callable[..., tuple[Tensor, ...]]
 
 
 class Deployed(nn.Module):
@@ -43,11 +45,19 @@ class Deployed(nn.Module):
         super().__init__()
         self.model, self._policy = policy.model, policy
 
-    def forward(self, observations: Observations, action_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """``[batch, *shape]``, by key where the space is a Dict -> actions as of ``TrainedPolicy.act``, logits."""
-        logits = self.model.logits(observations)
-        actions = self._policy.distribution.mode(logits, action_mask)
-        return self._policy.fitted(actions, logits.shape[:1]), logits
+    def forward(
+        self, observations: Observations, action_mask: Tensor | None = None, state: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """``[batch, *shape]``, by key where the space is a Dict -> actions as of ``TrainedPolicy.act``, logits.
+
+        A recurrent policy takes ``state [batch, state_size]`` and also returns the next.
+        """
+        if state is None:
+            outputs: tuple[Tensor, ...] = (self.model.logits(observations),)
+        else:
+            outputs = self.model.step(observations, state)
+        actions = self._policy.distribution.mode(outputs[0], action_mask)
+        return self._policy.fitted(actions, outputs[0].shape[:1]), *outputs
 
 
 def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = False) -> Path:
@@ -68,9 +78,10 @@ def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = F
     beside = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix.lower()}")
     try:
         with _quiet():
-            program = torch.export.export(
-                deployed, _inputs(alone, _TRACED, action_mask), dynamic_shapes=_dynamic_shapes(alone, action_mask)
-            )
+            observations, others = _inputs(alone, _TRACED, action_mask)
+            rows = {0: torch.export.Dim("batch")}
+            dynamic_shapes = {"observations": _like(observations, rows), **dict.fromkeys(others, rows)}
+            program = torch.export.export(deployed, (observations,), others, dynamic_shapes=dynamic_shapes)
             if path.suffix.lower() == ".onnx":
                 _write_onnx(program, alone, beside, action_mask)
                 run = _onnx_runner(beside)
@@ -89,10 +100,12 @@ def input_names(policy: TrainedPolicy, action_mask: bool = False) -> list[str]:
     """What the inputs of an ONNX file are called."""
     space = policy.observation_space
     seen = [f"observations_{key}" for key in sorted(space)] if isinstance(space, spaces.Dict) else ["observations"]
-    return [*seen, *(["action_mask"] if action_mask else [])]
+    return [*seen, *(["action_mask"] if action_mask else []), *(["state"] if policy.is_recurrent else [])]
 
 
-OUTPUT_NAMES = ("actions", "logits")
+def output_names(policy: TrainedPolicy) -> list[str]:
+    """What the outputs of an ONNX file are called."""
+    return ["actions", "logits", *(["next_state"] if policy.is_recurrent else [])]
 
 
 def _check(policy: TrainedPolicy, path: Path, action_mask: bool) -> None:
@@ -102,8 +115,6 @@ def _check(policy: TrainedPolicy, path: Path, action_mask: bool) -> None:
         raise ExportError(f"{path}: the name of an exported policy ends in .onnx (ONNX) or .pt2 (torch.export).{hint}")
     if path.is_dir() or not path.parent.is_dir():
         raise ExportError(f"{path}: {'is a folder; name a file in it' if path.is_dir() else 'there is no such folder'}")
-    if policy.is_recurrent:
-        raise ExportError(f"policy '{policy.tag}': found a recurrent model; only models without a memory are exported")
     if action_mask and isinstance(policy.action_space, spaces.Box):
         raise ExportError(f"policy '{policy.tag}': found action_mask, but {policy.action_space} has no choices")
     if suffix == ".onnx":
@@ -115,17 +126,18 @@ def _check(policy: TrainedPolicy, path: Path, action_mask: bool) -> None:
             )
 
 
-def _inputs(policy: TrainedPolicy, batch: int, action_mask: bool) -> tuple[Any, ...]:
-    """Return observations drawn from the space, the same each time, and a mask that always allows something."""
+def _inputs(policy: TrainedPolicy, batch: int, action_mask: bool) -> Inputs:
+    """Return what is drawn from the spaces, the same each time, with a mask that always allows something."""
     draws = np.random.default_rng(batch)
-    inputs: list[Any] = [_drawn(policy.observation_space, batch, draws)]
+    others: dict[str, Tensor] = {}
     if action_mask:
-        choices = _choices(policy.action_space)
-        allowed = [draws.random((batch, n)) < 0.5 for n in choices]
+        allowed = [draws.random((batch, n)) < 0.5 for n in _choices(policy.action_space)]
         for part in allowed:
             part[np.arange(batch), draws.integers(part.shape[1], size=batch)] = True
-        inputs.append(torch.from_numpy(np.concatenate(allowed, axis=-1)))
-    return tuple(inputs)
+        others["action_mask"] = torch.from_numpy(np.concatenate(allowed, axis=-1))
+    if policy.is_recurrent:
+        others["state"] = torch.from_numpy(draws.uniform(-1, 1, (batch, policy.model.state_size)).astype(np.float32))
+    return _drawn(policy.observation_space, batch, draws), others
 
 
 def _choices(space: Space[Any]) -> list[int]:
@@ -146,11 +158,8 @@ def _drawn(space: Space[Any], batch: int, draws: np.random.Generator) -> Observa
     return torch.from_numpy(draws.integers(most, size=shape))
 
 
-def _dynamic_shapes(policy: TrainedPolicy, action_mask: bool) -> tuple[Any, ...]:
-    batch = {0: torch.export.Dim("batch")}
-    space = policy.observation_space
-    seen = dict.fromkeys(sorted(space), batch) if isinstance(space, spaces.Dict) else batch
-    return (seen, batch) if action_mask else (seen,)
+def _like(observations: Observations, rows: Any) -> Any:
+    return dict.fromkeys(observations, rows) if isinstance(observations, dict) else rows
 
 
 def _write_onnx(program: Any, policy: TrainedPolicy, path: Path, action_mask: bool) -> None:
@@ -158,7 +167,7 @@ def _write_onnx(program: Any, policy: TrainedPolicy, path: Path, action_mask: bo
         program,
         dynamo=True,
         input_names=input_names(policy, action_mask),
-        output_names=OUTPUT_NAMES,
+        output_names=output_names(policy),
         verbose=False,
     )
     assert written is not None
@@ -175,20 +184,19 @@ def _onnx_runner(path: Path) -> Program:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
 
-    def run(*inputs: Any) -> tuple[Tensor, Tensor]:
-        flat = [tensor.numpy() for part in inputs for tensor in (part.values() if isinstance(part, dict) else [part])]
-        actions, logits = session.run(list(OUTPUT_NAMES), dict(zip(names, flat, strict=True)))
-        return torch.from_numpy(actions), torch.from_numpy(logits)
+    def run(observations: Observations, **others: Tensor) -> tuple[Tensor, ...]:
+        flat = [tensor.numpy() for tensor in (*tensors(observations), *others.values())]
+        return tuple(torch.from_numpy(output) for output in session.run(None, dict(zip(names, flat, strict=True))))
 
     return run
 
 
 @torch.no_grad()
-def _compare(path: Path, deployed: Deployed, run: Program, inputs: tuple[Any, ...]) -> None:
-    actions, logits = deployed(*inputs)
-    found_actions, found_logits = run(*inputs)
-    allowed = _TOLERANCE * max(1.0, float(logits.abs().max()))
-    difference = float((found_logits - logits).abs().max())
+def _compare(path: Path, deployed: Deployed, run: Program, inputs: Inputs) -> None:
+    actions, *numbers = deployed(inputs[0], **inputs[1])
+    found_actions, *found_numbers = run(inputs[0], **inputs[1])
+    allowed = _TOLERANCE * max(1.0, *(float(part.abs().max()) for part in numbers))
+    difference = max(float((found - part).abs().max()) for found, part in zip(found_numbers, numbers, strict=True))
     same = (
         torch.allclose(found_actions, actions, rtol=_TOLERANCE, atol=allowed)
         if actions.is_floating_point()

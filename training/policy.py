@@ -19,7 +19,7 @@ from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.distributed.team import ALL_HERE, Spread
 from warpdrive.training.models.base import Actor
 from warpdrive.training.schedule import value_at
-from warpdrive.training.sections import OffPolicyConfig, PolicyConfig, RandomConfig
+from warpdrive.training.sections import LearningConfig, OffPolicyConfig, PolicyConfig
 from warpdrive.training.sequences import Replayed
 
 
@@ -50,7 +50,7 @@ class Policy:
         seed: int,
         spread: Spread = ALL_HERE,
     ) -> None:
-        assert not isinstance(config, RandomConfig), "agents that act at random need no policy"
+        assert isinstance(config, LearningConfig), "agents that learn nothing need no policy"
         self.tag, self.config, self.env_steps = tag, config, 0
         device = backend.device
         self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -21,6 +21,8 @@ from pydantic import (
     model_validator,
 )
 
+from warpdrive.errors import DefinitionError
+from warpdrive.importing import load_attribute
 from warpdrive.step_graph import UseCudaGraph
 
 
@@ -94,6 +96,18 @@ def _check_curve(given: dict[str, Any]) -> None:
 
 def _is_number(value: object) -> bool:
     return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def _function(given: object) -> object:
+    if callable(given) or (isinstance(given, str) and ":" in given):
+        return given
+    raise ValueError("package.module:function or path/to/file.py:function")
+
+
+def _name_of_function(given: Any) -> str:
+    if isinstance(given, str):
+        return given
+    return f"{given.__module__}:{getattr(given, '__qualname__', type(given).__qualname__)}"
 
 
 Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
@@ -317,6 +331,10 @@ class LearningConfig(Section):
     """Which action spaces the algorithm is for."""
 
     to_train: bool = True
+    load: str | None = None
+    """A run or checkpoint whose policy this one begins as: what acts, without critics and the state of optimizers."""
+    load_tag: str | None = None
+    """Its policy tag there; None: the same one."""
     lr: PositiveSchedule = 3e-4
     gamma: FractionSchedule = 0.99
 
@@ -458,9 +476,71 @@ class RandomConfig(Section):
 
     algorithm: Literal["random"]
 
+    @property
+    def told(self) -> str:
+        """How the agents act, in words."""
+        return "at random"
+
+
+class SelfPlayConfig(Section):
+    """Agents that act as a policy did earlier in its training."""
+
+    algorithm: Literal["self_play"]
+    of: str
+    """The policy tag whose past versions act. It learns, and its agents see and do the same."""
+    snapshot_every: Count = 10
+    """Updates from one version that is kept to the next; the first is how the policy begins."""
+    pool_size: Count = 10
+    """How many versions are kept; a new one takes the place of the oldest."""
+    recency: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """How likely a version acts, relative to the next newer one: 1 is all alike, less prefers recent ones."""
+    at_once: Count = 4
+    """How many versions act at the same time, each in a part of the replicas; drawn anew for each rollout."""
+
+    @property
+    def told(self) -> str:
+        """How the agents act, in words."""
+        return f"as '{self.of}'"
+
+
+class FunctionConfig(Section):
+    """Agents that act as a function of the user's says, see docs/self_play.md."""
+
+    algorithm: Literal["function"]
+    function: Annotated[Any, PlainValidator(_function), PlainSerializer(_name_of_function, when_used="json")]
+    """``package.module:function`` or ``path/to/file.py:function``; in Python also the function itself."""
+
+    @property
+    def told(self) -> str:
+        """How the agents act, in words."""
+        return f"as {_name_of_function(self.function)} says"
+
+    def loaded(self) -> Callable[..., Any]:
+        """The function.
+
+        Raises:
+            DefinitionError: there is none.
+        """
+        found = self.function
+        if isinstance(found, str):
+            found = load_attribute(found, f"function '{found}'", kind="function")
+        if not callable(found):
+            raise DefinitionError(f"'{self.function}' is {found!r}, expected a function")
+        loaded: Callable[..., Any] = found
+        return loaded
+
 
 PolicyConfig = Annotated[
-    ReinforceConfig | A2CConfig | PPOConfig | DQNConfig | DDPGConfig | TD3Config | SACConfig | RandomConfig,
+    ReinforceConfig
+    | A2CConfig
+    | PPOConfig
+    | DQNConfig
+    | DDPGConfig
+    | TD3Config
+    | SACConfig
+    | RandomConfig
+    | SelfPlayConfig
+    | FunctionConfig,
     Field(discriminator="algorithm"),
 ]
 
@@ -473,6 +553,8 @@ POLICY_CONFIGS: dict[str, type[Section]] = {
     "td3": TD3Config,
     "sac": SACConfig,
     "random": RandomConfig,
+    "self_play": SelfPlayConfig,
+    "function": FunctionConfig,
 }
 
 

@@ -18,7 +18,7 @@ from warpdrive.training.checkpoint import Which, find_checkpoint, read_models
 from warpdrive.training.models import acting_distribution, build_model
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.distributions import Distribution
-from warpdrive.training.sections import RandomConfig, RunConfig
+from warpdrive.training.sections import LearningConfig, RunConfig
 from warpdrive.training.space_description import space_of
 
 
@@ -179,13 +179,14 @@ class TrainedPolicy:
         """Write the policy to a file that needs no warpdrive, and check that the file does the same.
 
         The name says what is written: ``.onnx`` (ONNX, for onnxruntime and others), or ``.pt2``: what
-        ``torch.export.load(path).module()`` returns takes the inputs in this order, observations of a Dict space as one
-        dict sorted by key, and gives the outputs as a tuple. docs/export.md has examples.
+        ``torch.export.load(path).module()`` returns takes observations, of a Dict space as one dict sorted by key, and
+        the other inputs by name, and gives the outputs as a tuple. docs/export.md has examples.
 
         Inputs, any number of rows ``[batch, ...]`` each: ``observations`` in the dtype of their space, or
-        ``observations_<key>`` for each key of a Dict space, sorted; and ``action_mask [batch, choices]`` bool, if asked
-        for. Outputs: ``actions``, the most probable ones, as :meth:`act` returns them; ``logits [batch, n]`` float32,
-        what the model makes of the observations before the mask.
+        ``observations_<key>`` for each key of a Dict space, sorted; ``action_mask [batch, choices]`` bool, if asked
+        for; of recurrent policies ``state [batch, state_size]`` float32, zeros where an episode begins. Outputs:
+        ``actions``, the most probable ones, as :meth:`act` returns them; ``logits [batch, n]`` float32, what the model
+        makes of the observations before the mask; of recurrent policies ``next_state``.
 
         Args:
             path: the file.
@@ -231,7 +232,7 @@ def load_policy(
     config = RunConfig.model_validate(checkpoint.config)
     tag = _chosen(tag, config, folder)
     settings = config.policy[tag]
-    assert not isinstance(settings, RandomConfig)
+    assert isinstance(settings, LearningConfig)
     observation_space, action_space = (space_of(checkpoint.spaces[tag][kind]) for kind in ("observation", "action"))
     model = build_model(settings, observation_space, action_space, seed=0)
     model.load_state_dict(dict(checkpoint.models[tag]))
@@ -240,7 +241,7 @@ def load_policy(
 
 
 def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:
-    trained = [name for name, settings in config.policy.items() if not isinstance(settings, RandomConfig)]
+    trained = [name for name, settings in config.policy.items() if isinstance(settings, LearningConfig)]
     if tag in trained:
         return tag
     if tag is None and len(trained) == 1:
@@ -249,7 +250,6 @@ def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:
     if tag is None:
         raise CheckpointError(f"{folder}: which policy? Give tag=...; trained were {told}")
     if tag in config.policy:
-        raise CheckpointError(
-            f"{folder}: the agents of '{tag}' act at random, nothing was trained; trained were {told}"
-        )
+        how = config.policy[tag].told  # type: ignore[union-attr]
+        raise CheckpointError(f"{folder}: the agents of '{tag}' act {how}, nothing was trained; trained were {told}")
     raise CheckpointError(f"{folder}: there is no policy tag '{tag}'; trained were {told}.{nearest(tag, trained)}")

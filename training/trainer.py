@@ -32,11 +32,13 @@ from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
 from warpdrive.training.distributed.team import ALL_HERE, Share, Spread, Team, tensors_of
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator
 from warpdrive.training.models.base import Actor
+from warpdrive.training.opponents import Opponent, build_opponents
 from warpdrive.training.policy import Policy
+from warpdrive.training.pretrained import without_loading
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.rollout_loop import RolloutLoop, act, in_replicas_of
 from warpdrive.training.run_folder import RunFolder, find_run
-from warpdrive.training.sections import RandomConfig
+from warpdrive.training.sections import LearningConfig
 from warpdrive.training.space_description import describe_space
 from warpdrive.training.torch_threads import torch_threads
 from warpdrive.training.training_run import run_training
@@ -62,7 +64,8 @@ class Trainer:
         config: the checked configuration.
         rollout: what was collected last.
         graphs: how steps of rollouts are repeated.
-        policies: per policy tag, what acts and learns; tags whose agents act at random have no entry.
+        policies: per policy tag, what acts and learns.
+        opponents: per policy tag, what acts and learns nothing; tags whose agents act at random are in neither.
         updates: updates done so far.
         env_steps: environment steps done so far.
         returns: per policy tag, the mean return that was logged last, if there is one.
@@ -105,8 +108,9 @@ class Trainer:
                 spread=spread,
             )
             for index, (tag, agent_ids) in enumerate(env.policy_tags.items())
-            if not isinstance(settings := self.config.policy[tag], RandomConfig)
+            if isinstance(settings := self.config.policy[tag], LearningConfig)
         }
+        self.opponents = build_opponents(self.config, env, self.policies)
         self.updates = 0
         self.env_steps = 0
         self.returns: dict[str, float | None] = {}
@@ -152,6 +156,8 @@ class Trainer:
         with self.team.together("collect"):
             for policy in self.policies.values():
                 policy.begin(self.env_steps)
+            for opponent in self.opponents.values():
+                opponent.begin(self.updates)
             self._loop.fill(self.actors)
             self.env_steps += self.config.trainer.train_batch_size
 
@@ -267,10 +273,12 @@ class Trainer:
     @property
     def actors(self) -> dict[str, Actor]:
         """What acts in rollouts, by policy tag."""
-        return {tag: policy.actor for tag, policy in self.policies.items()}
+        return {tag: player.actor for tag, player in self._players().items()}
 
     def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
-        """The model of every policy tag that has one, but for the tags of ``random``.
+        """What acts for each policy tag where it is evaluated, but for those of ``random`` and those always at random.
+
+        It is a policy's model, or an opponent's: in self-play the present version of what it has past ones of.
 
         Raises:
             ConfigError: ``random`` names a tag that the environment does not have.
@@ -282,7 +290,10 @@ class Trainer:
                 known = ", ".join(self.env.policy_tags)
                 hint = nearest(tag, self.env.policy_tags)
                 raise ConfigError(f"unknown policy tag '{tag}', expected one of {known}.{hint}")
-        return {tag: model for tag, model in self.models.items() if tag not in random}
+        return {tag: player.model for tag, player in self._players().items() if tag not in random}
+
+    def _players(self) -> dict[str, Policy | Opponent]:
+        return {**self.policies, **self.opponents}
 
     @property
     def models(self) -> dict[str, Actor]:
@@ -318,6 +329,7 @@ class Trainer:
                     tag: {name: replicas.get(f"{tag}/{name}") for name in part} for tag, part in kept.items()
                 },
                 "policies": {tag: policy.state_dict() for tag, policy in self.policies.items()},
+                "opponents": {tag: opponent.state_dict() for tag, opponent in self.opponents.items()},
                 "simulation": replicas.get("simulation"),
             },
         )
@@ -378,7 +390,8 @@ class Trainer:
 
     @classmethod
     def _of(cls, folder: Path, checkpoint: Checkpoint, config: RunConfig, env: EnvWrapper | None) -> Trainer:
-        trainer = cls(env or make_env(config), config)
+        trainer = cls(env or make_env(config), without_loading(config))
+        trainer.config = config
         try:
             trainer._restore(checkpoint)
         except (KeyError, ValueError, RuntimeError) as error:
@@ -406,6 +419,8 @@ class Trainer:
         for tag, policy in self.policies.items():
             policy.model.load_state_dict(checkpoint.models[tag])
             policy.load_state_dict(state["policies"][tag])
+        for tag, opponent in self.opponents.items():
+            opponent.load_state_dict(state["opponents"][tag])
         for tag, actor in self.actors.items():
             for name, buffer in actor.kept_between_steps().items():
                 buffer.copy_(state["kept_between_steps"][tag][name][self.share.rows])

@@ -12,15 +12,16 @@ from typing import Any
 from warpdrive.errors import DefinitionError, nearest
 
 
-def load_attribute(target: str, what: str) -> Any:
+def load_attribute(target: str, what: str, kind: str = "class") -> Any:
     """Return what ``target``, a place and a name with a colon between, stands for.
 
-    Raises :class:`DefinitionError`, which says ``what`` it was for where a module cannot be imported.
+    Raises :class:`DefinitionError`, which says ``what`` it was for where a module cannot be imported, and of which
+    ``kind`` there is none where it has no such name.
     """
     place, _, attribute = target.rpartition(":")
     module = _import_file(Path(place)) if place.endswith(".py") else _import(place, what)
     if not hasattr(module, attribute):
-        raise DefinitionError(f"'{place}' has no class '{attribute}'.{nearest(attribute, dir(module))}")
+        raise DefinitionError(f"'{place}' has no {kind} '{attribute}'.{nearest(attribute, dir(module))}")
     return getattr(module, attribute)
 
 

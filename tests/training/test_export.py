@@ -83,8 +83,8 @@ def _run(path: Path, seen: Any, mask: Any) -> tuple[Any, Any]:
     """As somebody does who knows the file and docs/export.md alone."""
     if path.suffix == ".pt2":
         inputs = {k: torch.from_numpy(seen[k]) for k in sorted(seen)} if isinstance(seen, dict) else _as_tensors(seen)
-        arguments = (inputs,) if mask is None else (inputs, torch.from_numpy(mask))
-        actions, logits = torch.export.load(path).module()(*arguments)
+        masks = {} if mask is None else {"action_mask": torch.from_numpy(mask)}
+        actions, logits = torch.export.load(path).module()(inputs, **masks)
         return actions.detach().numpy(), logits.detach().numpy()
     named = {f"observations_{k}": v for k, v in seen.items()} if isinstance(seen, dict) else {"observations": seen}
     if mask is not None:
@@ -93,6 +93,40 @@ def _run(path: Path, seen: Any, mask: Any) -> tuple[Any, Any]:
 
     actions, logits = onnxruntime.InferenceSession(path).run(["actions", "logits"], named)
     return actions, logits
+
+
+@pytest.mark.parametrize(("kind", "suffix"), [("gru", ".pt2"), ("lstm", ".onnx")])
+def test_a_policy_that_remembers_hands_its_state_over(
+    sections: Sections, trainer_of: TrainerOf, tmp_path: Path, kind: str, suffix: str
+) -> None:
+    model = f"{{type: {kind}, hidden: [8], units: 6}}"
+    trainer = trainer_of(sections(), f"policy.even={{algorithm: ppo, minibatches: 2, model: {model}}}")
+    trainer.train()
+    trainer.save(tmp_path / "saved")
+    policy = wd.load_policy(tmp_path / "saved", "even")
+    path = policy.export(tmp_path / f"policy{suffix}", action_mask=True)
+    draws = np.random.default_rng(0)
+    state = np.zeros((5, 6 if kind == "gru" else 12), np.float32)
+    for step in range(4):
+        seen, mask = draws.uniform(0, 1, (5, 3)).astype(np.float32), draws.random((5, 3)) < 0.6
+        mask[:, 1] = True
+        begins = np.array([True, False, step == 2, False, False])
+        state[begins] = 0.0
+        inputs = {"action_mask": mask, "state": state}
+        if suffix == ".pt2":
+            as_tensors = {name: torch.from_numpy(given) for name, given in inputs.items()}
+            outputs = torch.export.load(path).module()(torch.from_numpy(seen), **as_tensors)
+            actions, _, state = (output.detach().numpy() for output in outputs)
+        else:
+            import onnxruntime
+
+            session = onnxruntime.InferenceSession(path)
+            actions, state = session.run(["actions", "next_state"], {"observations": seen, **inputs})
+        expected = policy.act(seen, deterministic=True, action_mask=mask, episode_start=begins)
+        np.testing.assert_array_equal(actions, expected)
+        assert policy._memory is not None
+        np.testing.assert_allclose(state, policy._memory.numpy(), rtol=0, atol=1e-6)
+        state = state.copy()
 
 
 class _Line(Actor):

@@ -28,6 +28,7 @@ from warpdrive.training.exploration import GaussianNoise, NoisyActor, OrnsteinUh
 from warpdrive.training.models import acting_distribution, build_critic, build_model
 from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.n_step import NStep
+from warpdrive.training.pretrained import begin_as_loaded
 from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.sections import (
     A2CConfig,
@@ -94,7 +95,9 @@ def _share_moments(algorithm: Algorithm[Any], team: Team) -> None:
 
 
 def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
-    model = build_model(config, task.observation_space, task.action_space, task.seed).to(task.backend.device)
+    model = build_model(config, task.observation_space, task.action_space, task.seed)
+    begin_as_loaded(model, config, task.tag)
+    model = model.to(task.backend.device)
     if isinstance(config, OffPolicyConfig):
         learner = _off_policy(config, task, model)
         n_step = NStep(config.n_step, lambda: learner.config.gamma) if config.n_step > 1 else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from warpdrive.training.commands.printing import console_for_people, in_words
-from warpdrive.training.comparison import Measurement, comparison_table
+from warpdrive.training.comparison import comparison_table, measurement
 from warpdrive.training.trainer import Trainer
 
 
@@ -17,7 +17,5 @@ def run(options: argparse.Namespace) -> int:
     random = tuple(options.random)
     with console.status(f"evaluating over {episodes} episodes"):
         result = trainer.evaluate(num_episodes=episodes, random=random, deterministic=options.deterministic or None)
-    trained = tuple(tag for tag in trainer.policies if tag not in random)
-    others = tuple(tag for tag in trainer.env.policy_tags if tag not in trained)
-    console.print(comparison_table([Measurement(trained, others, result)], in_words(trainer.env.env)))
+    console.print(comparison_table([measurement(trainer.config, random, result)], in_words(trainer.env.env)))
     return 0

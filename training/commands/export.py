@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from warpdrive.training.commands.printing import console_for_people
-from warpdrive.training.export import OUTPUT_NAMES, input_names
+from warpdrive.training.export import input_names, output_names
 from warpdrive.training.trained_policy import load_policy
 
 
@@ -17,5 +17,5 @@ def run(options: argparse.Namespace) -> int:
         path = policy.export(Path(options.output or f"{policy.tag}.onnx"), action_mask=options.action_mask)
     print(f"{path}: the policy of '{policy.tag}', {policy.observation_space} -> {policy.action_space}")
     print(f"  inputs   {', '.join(input_names(policy, options.action_mask))}")
-    print(f"  outputs  {', '.join(OUTPUT_NAMES)}")
+    print(f"  outputs  {', '.join(output_names(policy))}")
     return 0

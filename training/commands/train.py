@@ -12,7 +12,7 @@ from rich.console import Console
 from warpdrive.errors import WarpDriveError
 from warpdrive.training.commands.autoscale import find as find_size
 from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_for_people, in_words
-from warpdrive.training.comparison import Measurement, as_plain_data, comparison_table, line_ups
+from warpdrive.training.comparison import Measurement, as_plain_data, comparison_table, line_ups, measurement
 from warpdrive.training.config import load_config
 from warpdrive.training.progress import TrainingProgress, clock, short
 from warpdrive.training.replay import can_render, replay
@@ -68,14 +68,13 @@ def _show_what_came_out(console: Console, trainer: Trainer, run_folder: Path, an
 
 def measure(trainer: Trainer, console: Console) -> Sequence[Measurement]:
     """Evaluate the policies as trained, each alone against random others, and all at random."""
-    tags, trained = list(trainer.env.policy_tags), list(trainer.policies)
+    tags, trained, others = list(trainer.env.policy_tags), list(trainer.policies), list(trainer.opponents)
     episodes = trainer.config.trainer.evaluation.num_episodes
     measurements = []
-    for random in line_ups(tags, trained):
-        acting = tuple(tag for tag in tags if tag not in random)
+    for random in line_ups(tags, trained, others):
         with console.status(f"evaluating over {episodes} episodes"):
             result = trainer.evaluate(num_episodes=episodes, random=random)
-        measurements.append(Measurement(acting, random, result))
+        measurements.append(measurement(trainer.config, random, result))
     return measurements
 
 

@@ -91,7 +91,7 @@ class Remembering(Actor):
     kept = ("state",)
     state: Tensor
 
-    def __init__(self, model: ActorCritic, num_envs: int, num_agents: int) -> None:
+    def __init__(self, model: Actor, num_envs: int, num_agents: int) -> None:
         super().__init__()
         self.model, self.state_size = model, model.state_size
         like = next(model.parameters())

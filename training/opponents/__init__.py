@@ -1,0 +1,37 @@
+"""Policy tags that act and learn nothing: past versions of a policy, or a user's function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.training.opponents.base import Opponent
+from warpdrive.training.opponents.function import FunctionOpponent
+from warpdrive.training.opponents.self_play import SelfPlay
+from warpdrive.training.policy import Policy
+from warpdrive.training.sections import FunctionConfig, RunConfig, SelfPlayConfig
+
+__all__ = ["Opponent", "build_opponents"]
+
+_SEED = 700_000_001  # added to the run's: opponents are not drawn with the numbers of a policy
+
+
+def build_opponents(config: RunConfig, env: EnvWrapper, policies: Mapping[str, Policy]) -> dict[str, Opponent]:
+    """What acts for the tags that neither learn nor act at random.
+
+    Args:
+        config: of the run, checked against the environment.
+        env: the replicas of the rollouts.
+        policies: what learns, by policy tag.
+    """
+    opponents: dict[str, Opponent] = {}
+    for index, (tag, agent_ids) in enumerate(env.policy_tags.items()):
+        settings = config.policy[tag]
+        if isinstance(settings, SelfPlayConfig):
+            generator = torch.Generator(env.device).manual_seed(config.trainer.seed + _SEED + index)
+            opponents[tag] = SelfPlay(settings, policies[settings.of].model, env.num_envs, len(agent_ids), generator)
+        elif isinstance(settings, FunctionConfig):
+            opponents[tag] = FunctionOpponent(settings.loaded())
+    return opponents

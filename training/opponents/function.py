@@ -1,0 +1,99 @@
+"""Agents that act as a user's function says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gymnasium import Space, spaces
+from torch import Tensor
+
+from warpdrive.errors import ActionError
+from warpdrive.observations import Observations
+from warpdrive.training.models.base import Actor
+from warpdrive.training.opponents.base import Opponent
+
+if TYPE_CHECKING:
+    from warpdrive.env_wrapper import EnvWrapper
+
+PlayFunction = Callable[[Any, Any, str], Tensor]
+"""``function(observations, env, tag)``, see docs/self_play.md."""
+_EXACTLY = -20.0  # a logarithm of a standard deviation that moves nothing
+
+
+class FunctionOpponent(Opponent):
+    """Acts as a function says, in rollouts and in evaluations.
+
+    Args:
+        function: ``function(observations, env, tag)`` returns actions or logits; all tensors on the device.
+    """
+
+    def __init__(self, function: PlayFunction) -> None:
+        self.actor = self.model = FunctionActor(function)
+
+    def begin(self, updates: int) -> None:
+        """Nothing is to be prepared."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: a function has no state."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Nothing is to be put back."""
+
+
+class FunctionActor(Actor):
+    """Puts what a function returns where the next step samples from: logits as they are, actions as certainties.
+
+    Args:
+        function: see ``FunctionOpponent``.
+    """
+
+    def __init__(self, function: PlayFunction) -> None:
+        super().__init__()
+        self.function = function
+        self.name = f"{function.__module__}:{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+    def logits(self, observations: Observations) -> Tensor:
+        """Not without an environment, which the function may look at."""
+        raise NotImplementedError(f"{self.name} acts in an environment only")
+
+    def act(self, env: EnvWrapper, tag: str) -> None:
+        """See ``Actor``.
+
+        Raises:
+            ActionError: the function returned something else than actions or logits.
+        """
+        returned = self.function(env.observations(tag), env, tag)
+        where = env.logits(tag)
+        where.copy_(self._as_logits(returned, where, env.action_spaces[tag], tag))
+
+    def _as_logits(self, returned: Any, where: Tensor, space: Space[Any], tag: str) -> Tensor:
+        agents = where.shape[:-1]
+        if isinstance(returned, Tensor) and returned.device == where.device:
+            if returned.is_floating_point() and returned.shape == where.shape:
+                return returned
+            if isinstance(space, spaces.Box):
+                if returned.is_floating_point() and returned.shape == (*agents, *space.shape):
+                    means = returned.reshape(*agents, -1)
+                    return torch.cat([means, torch.full_like(means, _EXACTLY)], dim=-1)
+            elif not returned.is_floating_point() and returned.shape == (*agents, *(space.shape or ())):
+                return _certain(returned, where, space)
+        kind = "floats" if isinstance(space, spaces.Box) else "integers"
+        found = repr(returned)
+        if isinstance(returned, Tensor):
+            found = f"a tensor {tuple(returned.shape)} of {returned.dtype} on {returned.device}"
+        wanted = f"actions {(*agents, *(space.shape or ()))} of {kind}, or logits {tuple(where.shape)} of floats"
+        raise ActionError(f"policy '{tag}': {self.name} returned {found}, expected {wanted}, on {where.device}")
+
+
+def _certain(actions: Tensor, where: Tensor, space: Space[Any]) -> Tensor:
+    """Return logits that leave no choice."""
+    sizes = [where.shape[-1]] if isinstance(space, spaces.Discrete) else space.nvec.tolist()  # type: ignore[attr-defined]
+    parts = actions.long().reshape(*where.shape[:-1], len(sizes)).unbind(-1)
+    chosen = [
+        where.new_zeros((*part.shape, size)).scatter_(-1, part.unsqueeze(-1), 1.0)
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    return torch.cat(chosen, dim=-1).log()

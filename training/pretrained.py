@@ -1,0 +1,45 @@
+"""Policies that begin as what another run has trained."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from warpdrive.errors import CheckpointError, ConfigError
+from warpdrive.training.sections import LearningConfig, RunConfig
+from warpdrive.training.trained_policy import load_policy
+
+
+def begin_as_loaded(model: nn.Module, config: LearningConfig, tag: str) -> None:
+    """Let ``model``, on the CPU, become what ``config.load`` names, if it names anything.
+
+    Args:
+        model: of a policy that has just been made.
+        config: its section of the run configuration.
+        tag: its policy tag.
+
+    Raises:
+        ConfigError: there is no such policy, or its model is another one.
+    """
+    if config.load is None:
+        return
+    wanted = config.load_tag or tag
+    try:
+        found = load_policy(config.load, wanted)
+    except CheckpointError as error:
+        raise ConfigError(f"policy.{tag}.load: {error}") from error
+    try:
+        model.load_state_dict(found.model.state_dict())
+    except RuntimeError as error:
+        raise ConfigError(
+            f"policy.{tag}.load: the model of '{wanted}' in {config.load} is another one: policy.{tag} needs the same "
+            "spaces, algorithm and model, which config.yaml of that run has"
+        ) from error
+
+
+def without_loading(config: RunConfig) -> RunConfig:
+    """The same run for policies that are about to become what a checkpoint of it holds."""
+    policies = {
+        tag: settings.model_copy(update={"load": None}) if isinstance(settings, LearningConfig) else settings
+        for tag, settings in config.policy.items()
+    }
+    return config.model_copy(update={"policy": policies})
