@@ -12,7 +12,7 @@ from gymnasium import spaces
 from warpdrive.errors import DefinitionError
 from warpdrive.training.models import build_model
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.sections import ConvolutionalConfig, FullyConnectedConfig, PPOConfig
+from warpdrive.training.sections import ConvolutionalConfig, FullyConnectedConfig, GRUConfig, LSTMConfig, PPOConfig
 
 
 def box(*shape: int) -> spaces.Box:
@@ -66,6 +66,49 @@ def test_initial_weights_are_orthogonal_and_the_policy_nearly_uniform() -> None:
         torch.testing.assert_close(weight @ weight.T, gain**2 * torch.eye(len(weight)), atol=1e-5, rtol=0)
     probabilities = torch.softmax(model.logits(torch.rand(100, 16)), -1)
     assert (probabilities - 0.2).abs().max() < 0.02
+
+
+@pytest.mark.parametrize("kind", ["fully_connected", "convolutional", "lstm"])
+def test_initial_weights_may_be_those_of_xavier(kind: str) -> None:
+    """Uniform with variance 2 gain^2 / (inputs + outputs), hence within sqrt(3) deviations, and not orthogonal."""
+    settings: dict[str, Any] = {"hidden": [128], "initialization": "xavier"}
+    space = box(2, 8, 8) if kind == "convolutional" else box(64)
+    config = {"fully_connected": FullyConnectedConfig, "convolutional": ConvolutionalConfig, "lstm": LSTMConfig}[kind]
+    model = built(config(type=kind, **settings), space, spaces.Discrete(5), seed=0)  # type: ignore[arg-type, operator]
+    gates = 4 if kind == "lstm" else 1
+    for name, parameter in model.named_parameters():
+        if parameter.dim() < 2:
+            continue
+        gain = {"policy": 0.01, "value": 1.0}[name.split(".")[0]] if parameter.shape[0] in (1, 5) else 2**0.5
+        parts = parameter.split(len(parameter) // gates) if "cells" in name else [parameter]
+        for weight in parts:
+            gain = 1.0 if "cells" in name else gain
+            around = weight[0, 0].numel()  # of a convolution's kernel
+            most = gain * (6 / (around * (weight.shape[0] + weight.shape[1]))) ** 0.5
+            # of n uniform numbers the largest is above 0.9 of the bound but in one of 0.9^-n cases: n is 16 or more
+            assert 0.7 * most < weight.abs().max() <= most, name
+
+
+@pytest.mark.parametrize("kind", ["fully_connected", "convolutional", "gru"])
+def test_a_shared_trunk_is_moved_by_either_loss(kind: str) -> None:
+    space = box(1, 5, 5) if kind == "convolutional" else box(4)
+    config = {"fully_connected": FullyConnectedConfig, "convolutional": ConvolutionalConfig, "gru": GRUConfig}[kind]
+    model = built(config(type=kind, hidden=[8], trunk="shared"), space, spaces.Discrete(3), seed=0)  # type: ignore[arg-type, operator]
+    own = {name for name, _ in model.named_parameters() if name.split(".")[0] in ("policy", "value")}
+    assert {parameter.shape for name, parameter in model.named_parameters() if name in own} <= {
+        (3, 8),
+        (3,),
+        (1, 8),
+        (1,),
+        (3, 64),
+        (1, 64),
+    }, "one layer each"
+    for head, method in (("policy", model.logits), ("value", model.values)):
+        model.zero_grad()
+        method(torch.rand(6, *(space.shape or ()))).square().sum().backward()
+        for name, parameter in model.named_parameters():
+            is_of_the_other = name in own and not name.startswith(head)
+            assert is_of_the_other == (parameter.grad is None), name
 
 
 def test_the_seed_decides_and_the_global_random_state_is_left_alone() -> None:

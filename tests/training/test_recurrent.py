@@ -88,6 +88,27 @@ def test_a_rollout_is_replayed(sections: Sections, trainer_of: TrainerOf, game: 
         assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in policy.model.parameters())
 
 
+@pytest.mark.parametrize("model", ["lstm", "perceptrons"])
+def test_a_rollout_is_replayed_where_observations_and_returns_are_normalised(
+    sections: Sections, trainer_of: TrainerOf, model: str
+) -> None:
+    values = sections("Arrive", TAGS["Arrive"], num_envs=10, train_batch_size=80)
+    for policy in values["policy"].values():
+        policy |= {"normalize_returns": True, "model": {**MODELS[model], "normalize_observations": True}}
+    trainer = trainer_of(values)
+    for _ in range(2):
+        trainer.collect()
+        trainer.update()
+    trainer.collect()
+    for tag, policy in trainer.policies.items():
+        assert float(policy.algorithm.returns.mean) != 0  # type: ignore[attr-defined]
+        found, batch = policy.replay(trainer.rollout), policy.experience.of(trainer.rollout)
+        stored = trainer.rollout.of("log_probabilities", tag)
+        for now, then in ((found.log_probabilities, stored), (found.values, batch.values.view(stored.shape))):
+            of_both = (of_active(trainer, tag, part) for part in (now.detach(), then))
+            torch.testing.assert_close(*of_both, atol=1e-6, rtol=1e-6)
+
+
 @pytest.mark.parametrize("model", ["gru", "lstm", "two grus", "two lstms"])
 @pytest.mark.parametrize("game", ["Fuse", "Arrive"])
 def test_known_mistakes_with_states_are_noticed(
