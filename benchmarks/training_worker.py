@@ -1,0 +1,98 @@
+"""One contestant of ``training.py`` in a process of its own: prints a line of JSON."""
+
+from __future__ import annotations
+
+import time
+
+_BEGAN = time.time()
+
+import argparse  # noqa: E402 (what follows is what takes time)
+import json  # noqa: E402
+import os  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from functools import partial  # noqa: E402
+
+from training_settings import Contestant, Settings, mean_return  # noqa: E402
+
+TARGET = 475.0
+
+
+def maker(name: str) -> Callable[[Settings, int], Contestant]:
+    """Return what begins a training run. Raises ``ImportError`` where the library is missing."""
+    if name == "warpdrive":
+        from training_warpdrive import WarpDrive
+
+        return WarpDrive
+    if name == "sb3":
+        from training_sb3 import StableBaselines3
+
+        return StableBaselines3
+    if name == "jax":
+        from training_jax import Jax
+
+        return Jax
+    from training_single_file import SingleFile
+
+    return partial(SingleFile, arrays=name == "arrays")
+
+
+def seconds_to_target(
+    make: Callable[[Settings, int], Contestant], settings: Settings, seed: int, every: int, limit: float
+) -> tuple[float | None, int, list[tuple[int, float, float]]]:
+    """Train until the mean return over 100 episodes is that of the target.
+
+    Returns the seconds of training (None: it took longer than ``limit``), the environment steps, and the curve: steps,
+    seconds, mean return. The policy is judged every ``every`` steps, while the clock stands still.
+    """
+    updates = max(1, every // settings.batch_size)
+    curve = []
+    start = time.perf_counter()
+    learner = make(settings, seed)
+    seconds, steps = time.perf_counter() - start, 0
+    while seconds < limit:
+        start = time.perf_counter()
+        learner.advance(updates)
+        seconds += time.perf_counter() - start
+        steps += updates * settings.batch_size
+        reached = mean_return(learner.policy(), seed=steps)
+        curve.append((steps, seconds, reached))
+        if reached >= TARGET:
+            return seconds, steps, curve
+    return None, steps, curve
+
+
+def throughput(learner: Contestant, settings: Settings, seconds: float) -> float:
+    """Return environment steps per second of training that goes on for about so many seconds."""
+    start = time.perf_counter()
+    learner.advance(1)
+    updates = max(1, round(seconds / (time.perf_counter() - start)))
+    start = time.perf_counter()
+    learner.advance(updates)
+    return updates * settings.batch_size / (time.perf_counter() - start)
+
+
+def main() -> None:
+    """Measure one contestant."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--limit", type=float, default=60.0)
+    parser.add_argument("--every", type=int, default=8192)
+    parser.add_argument("--began", type=float, default=_BEGAN)
+    parser.add_argument("settings", nargs="*", help="num_envs=64 and the like")
+    options = parser.parse_intermixed_args()
+    settings = Settings().with_values(**dict(item.split("=") for item in options.settings))
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    make = maker(options.name)
+    learner = make(settings, options.seed + 1000)
+    learner.advance(1)
+    figures: dict[str, object] = {"start_up": time.time() - options.began}
+    figures["steps_per_second"] = throughput(learner, settings, options.seconds)
+    seconds, steps, curve = seconds_to_target(make, settings, options.seed, options.every, options.limit)
+    figures |= {"seconds": seconds, "steps": steps, "curve": curve}
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
