@@ -52,7 +52,7 @@ class Batch(Rows):
     sequences: Sequences | None = None
     spread: Spread = ALL_HERE
 
-    def rows(self, index: Tensor) -> Batch:
+    def rows(self, index: Tensor | slice) -> Batch:
         """The rows of ``index`` (int64), in its order; of a batch with sequences, those of these sequences."""
         sequences = self.sequences
         if sequences is None:
@@ -64,18 +64,21 @@ class Batch(Rows):
     def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Batch]:
         """Split the rows, or the whole sequences, into ``count`` parts at random: each is in one of them.
 
-        They are drawn among those of all processes, from which each takes its own: as many as it happens to be.
+        They are drawn among those of all processes, from which each takes its own: as many as it happens to be. All are
+        gathered at once, which takes the memory of another batch, and less time than part after part.
         """
         units = len(self) if self.sequences is None else len(self.sequences)
         order = torch.randperm(self.spread.total(units), generator=generator, device=self.weight.device)
+        parts = [self.spread.own(part) for part in order.tensor_split(count)]
         # one index for every tensor: an agent keeps its own observation, action and advantage
-        return (self._own(self.spread.own(part)) for part in order.tensor_split(count))
+        shuffled, end = self.rows(torch.cat(parts)), 0
+        for part in parts:
+            begin, end = end, end + len(part)
+            yield shuffled.rows(slice(begin, end)) if len(part) else self._none_that_count()
 
-    def _own(self, index: Tensor) -> Batch:
-        """The rows of ``index``; where there are none, some that do not count, as models may not be made for none."""
-        if len(index):
-            return self.rows(index)
-        part = self.rows(index.new_zeros(1))
+    def _none_that_count(self) -> Batch:
+        """Some rows without weight: models may not be made for none."""
+        part = self.rows(slice(0, 1))
         return replace(part, weight=torch.zeros_like(part.weight))
 
     def _taken(self, take: Callable[[Tensor], Tensor]) -> Batch:

@@ -24,7 +24,7 @@ class Rows:
 
         The rows of all processes: the value is the same in each, and its gradient that of the rows here.
         """
-        total, weight = self.spread.team.sum((values * self.weight).sum(), self.weight.sum())
+        total, weight = self.spread.team.sum(values @ self.weight.to(values.dtype), self.weight.sum())
         return total / weight.clamp(min=1.0)
 
     def columns(self) -> dict[str, Observations]:

@@ -32,7 +32,7 @@ class Sequences:
     start: Tensor
     begins: Tensor
 
-    def of(self, index: Tensor) -> Sequences:
+    def of(self, index: Tensor | slice) -> Sequences:
         """Some of the sequences, ``index`` (int64), in its order."""
         return Sequences(self.start[index], self.begins[:, index])
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from warpdrive.host_transfers import no_host_transfers
 from warpdrive.training.algorithms.a2c import A2C
+from warpdrive.training.algorithms.base import as_vector
 from warpdrive.training.algorithms.common import explained_variance, normalised
 from warpdrive.training.algorithms.ppo import PPO
 from warpdrive.training.batch import Batch
@@ -56,7 +57,7 @@ def three_states() -> Table:
 def algorithm(model: ActorCritic, sizes: tuple[int, ...] = (2,), name: str = "ppo", **settings: Any) -> Any:
     kind, configured = {"ppo": (PPO, PPOConfig), "a2c": (A2C, A2CConfig)}[name]
     config = configured(algorithm=name, **{"normalize_advantage": False, **settings})  # type: ignore[arg-type]
-    optimizer = torch.optim.SGD(model.parameters(), lr=config.lr)
+    optimizer = torch.optim.SGD([as_vector(model)], lr=config.lr)
     return kind(config, model, Categorical(sizes), optimizer)  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from warpdrive.backends.interface import Backend
 from warpdrive.errors import ConfigError
 from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.a2c import A2C
-from warpdrive.training.algorithms.base import Algorithm, Stateful, descend
+from warpdrive.training.algorithms.base import Algorithm, Stateful, as_vector, descend
 from warpdrive.training.algorithms.ddpg import DDPG
 from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.algorithms.off_policy import OffPolicy
@@ -107,7 +107,7 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
             raise ConfigError(f"policy.{task.tag}.batch_size: {text}; or trainer.sync: rollouts")
         return learner, ReplayBuffer(task.tag, config.buffer_size, task.backend.device, n_step, team)
     distribution = acting_distribution(config, task.action_space)
-    optimizer = torch.optim.Adam(model.parameters(), eps=1e-5, fused=True)
+    optimizer = torch.optim.Adam([as_vector(model)], eps=1e-5, fused=True)
     if isinstance(config, ReinforceConfig):
         reinforce = Reinforce(config, model, distribution, optimizer)
         return reinforce, WholeEpisodes(
@@ -145,4 +145,4 @@ def _off_policy(config: OffPolicyConfig, task: Task, model: Any) -> OffPolicy[An
 
 
 def _adam(module: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.Adam(module.parameters(), fused=True)
+    return torch.optim.Adam([as_vector(module)], fused=True)

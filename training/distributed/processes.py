@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -64,12 +64,9 @@ class Processes(Team):
             dist.all_reduce(tensor)
         return tensor
 
-    def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """See ``Team``. All gradients go in one message: models are small, and a message has its price."""
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        flat = self.sum_in_place(torch.cat([gradient.reshape(-1) for gradient in gradients]), "gradients")
-        for gradient, summed in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
-            gradient.copy_(summed.view_as(gradient))
+    def sum_gradient(self, gradient: Tensor) -> Tensor:
+        """See ``Team``."""
+        return self.sum_in_place(gradient, "gradients")
 
     def sum_all(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """See ``Team``. Sums are made in float64, which holds every count."""

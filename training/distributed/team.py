@@ -76,12 +76,13 @@ class Team:
     def sum(self, *values: Tensor) -> tuple[Tensor, ...]:
         """Sums over all processes of float32 scalars, each differentiable as the part that this process adds to it.
 
-        So gradients of what is computed of the sums are themselves to be summed, see :meth:`sum_gradients`.
+        So gradients of what is computed of the sums are themselves to be summed, see :meth:`sum_gradient`.
         """
         return values
 
-    def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Replace gradients by their sums over all processes."""
+    def sum_gradient(self, gradient: Tensor) -> Tensor:
+        """The sum over all processes of the gradient of all parameters, a vector: its memory is used for it."""
+        return gradient
 
     def sum_all(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Sums over all processes of tensors that have the same shapes everywhere."""

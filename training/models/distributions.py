@@ -62,16 +62,14 @@ class Categorical(Distribution):
         self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """See ``Distribution``. ``actions`` are of any integer dtype, ``[...]`` where there is one choice."""
-        logits = _masked(logits, mask)
-        if actions.dim() == logits.dim() - 1:
-            actions = actions.unsqueeze(-1)
-        log_prob = logits.new_zeros(logits.shape[:-1])
-        entropy = torch.zeros_like(log_prob)
-        for part, part_logits in enumerate(logits.split(self.sizes, dim=-1)):
-            log_p = torch.log_softmax(part_logits, dim=-1)
-            log_prob = log_prob + log_p.gather(-1, actions[..., part : part + 1].long()).squeeze(-1)
-            entropy = entropy - (log_p.exp() * log_p).sum(-1)
-        return log_prob, entropy
+        logits = _masked(logits, mask).movedim(-1, 0).contiguous()  # choice after choice: rows are done side by side
+        actions = actions.long().view(*logits.shape[1:], len(self.sizes))
+        log_probs, entropies = [], []
+        for part, part_logits in enumerate(logits.split(self.sizes)):
+            log_p = torch.log_softmax(part_logits, dim=0)
+            log_probs.append(log_p.gather(0, actions[..., part].unsqueeze(0)).squeeze(0))
+            entropies.append(-(log_p.exp() * log_p).sum(0))
+        return _sum(log_probs), _sum(entropies)
 
     def mode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
         """See ``Distribution``."""
@@ -159,6 +157,10 @@ def log_prob_of_tanh(drawn: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     size = drawn.abs()  # log(1 - tanh(x)**2) without a difference of numbers that are nearly equal
     slope = 2.0 * (math.log(2.0) - size - torch.log1p(torch.exp(-2.0 * size)))
     return -(0.5 * deviation.square() + log_std + _HALF_LOG_TWO_PI + slope).sum(-1)
+
+
+def _sum(terms: Sequence[Tensor]) -> Tensor:
+    return terms[0] if len(terms) == 1 else torch.stack(terms).sum(0)
 
 
 def _masked(logits: Tensor, mask: Tensor | None) -> Tensor:
