@@ -164,7 +164,7 @@ def test_an_update_ends_where_the_policy_has_moved_far_enough() -> None:
     def trained(epochs: int, target_kl: float | None) -> tuple[Table, Any, dict[str, Tensor]]:
         model = three_states()
         made = algorithm(model, epochs=epochs, minibatches=1, clip=1e6, target_kl=target_kl)
-        made.optimizer = torch.optim.Adam(model.parameters(), lr=0.05, fused=True)
+        made.optimizer = torch.optim.Adam([as_vector(model)], lr=0.05, fused=True)
         with no_host_transfers(torch.device("cpu")):
             return model, made.optimizer, made.update(batch, generator)
 

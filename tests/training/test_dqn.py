@@ -13,6 +13,7 @@ import torch
 from float64 import Parameters, by_differences, gradients_of, parameters_of, perceptron
 from gymnasium import spaces
 
+from warpdrive.training.algorithms.base import as_vector
 from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.exploration import EpsilonGreedy
 from warpdrive.training.models.action_values import ActionValues
@@ -38,7 +39,7 @@ class Table(ActionValues):
 
 def dqn(model: ActionValues, target: ActionValues | None = None, **settings: Any) -> DQN:
     config = DQNConfig(algorithm="dqn", **settings)
-    made = DQN(config, model, torch.optim.SGD(model.parameters(), lr=config.lr))
+    made = DQN(config, model, torch.optim.SGD([as_vector(model)], lr=config.lr))
     if target is not None:
         made.target = target
     return made
