@@ -40,5 +40,6 @@ class StableBaselines3:
     def policy(self) -> Layers:
         """See ``Contestant``."""
         policy = self.model.policy
-        linear = [layer for layer in policy.mlp_extractor.policy_net if isinstance(layer, torch.nn.Linear)]
-        return [(layer.weight.detach().T.numpy(), layer.bias.detach().numpy()) for layer in (*linear, policy.action_net)]
+        hidden = [layer for layer in policy.mlp_extractor.policy_net if isinstance(layer, torch.nn.Linear)]
+        layers = [*hidden, policy.action_net]
+        return [(layer.weight.detach().T.numpy(), layer.bias.detach().numpy()) for layer in layers]

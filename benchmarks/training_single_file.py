@@ -1,8 +1,8 @@
 """PPO in one file, of the kind that CleanRL has (Huang et al. 2022, JMLR 23(274)), as ``training.py`` measures it.
 
-The details are those of "The 37 implementation details of proximal policy optimization" (Huang et al., ICLR blog track
-2022). ``SyncVectorEnv``, which steps one replica after another, is what CleanRL uses; ``arrays`` has Gymnasium's cartpole
-for arrays instead.
+The details are those of "The 37 implementation details of proximal policy optimization" (Huang et al., ICLR blog
+track 2022). ``SyncVectorEnv``, which steps one replica after another, is what CleanRL uses; with ``arrays`` it is
+Gymnasium's cartpole for arrays instead.
 """
 
 from __future__ import annotations
