@@ -66,7 +66,7 @@ def gradient_of(loss: Tensor, module: nn.Module) -> Tensor:
 
 def take_step(optimizer: torch.optim.Optimizer, gradient: Tensor, max_grad_norm: float = math.inf) -> Tensor:
     """Change the vector that ``optimizer`` holds. Returns the norm of its gradient, which is shortened in place."""
-    norm = gradient.norm()
+    norm: Tensor = gradient.norm()
     gradient.mul_((max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
     (vector,) = optimizer.param_groups[0]["params"]
     vector.grad = gradient

@@ -159,7 +159,7 @@ def log_prob_of_tanh(drawn: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     return -(0.5 * deviation.square() + log_std + _HALF_LOG_TWO_PI + slope).sum(-1)
 
 
-def _sum(terms: Sequence[Tensor]) -> Tensor:
+def _sum(terms: list[Tensor]) -> Tensor:
     return terms[0] if len(terms) == 1 else torch.stack(terms).sum(0)
 
 
