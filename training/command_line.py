@@ -43,6 +43,8 @@ examples:
   warpdrive train my_run.yaml env.num_taggers=8 saving.folder=/data/runs
   warpdrive train --resume runs/tag_gridworld                       a run that was stopped, or killed
   warpdrive train --resume runs/tag_gridworld trainer.total_steps=2e7
+  warpdrive train tag_gridworld -n 4                                four GPUs, a process for each
+  warpdrive train tag_gridworld --num_processes 2                   two processes on the CPU
 
 Any key of the run configuration can be overridden; config.yaml in a run folder lists them all and can be
 trained from again. Ctrl-C stops the training and leaves a checkpoint and a readable run folder."""
@@ -258,6 +260,16 @@ def _add_train(commands: _Commands) -> None:
     )
     parser.add_argument("--resume", metavar="<run>", help="go on with a run, in its folder, as if it had never stopped")
     parser.add_argument("--no-replay", action="store_true", help="do not write replay.gif")
+    several = parser.add_argument_group("several processes, which share trainer.num_envs (docs/scaling.md)")
+    several.add_argument("-n", "--num_gpus", type=_count, metavar="N", help="train on N GPUs, with a process for each")
+    several.add_argument("--num_processes", type=_count, metavar="N", help="start N processes, as on a CPU")
+    several.add_argument(
+        "--max_restarts",
+        type=_seed,
+        metavar="N",
+        default=0,
+        help="start all anew from the last checkpoint when one fails, at most N times (default: 0)",
+    )
     parser.add_argument(
         "-a",
         "--auto_scale",

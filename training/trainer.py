@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from warpdrive.training.checkpoint import (
 from warpdrive.training.config import RunConfig, check_goes_on, load_config, plain
 from warpdrive.training.distributed.agreement import check_start, check_weights
 from warpdrive.training.distributed.experience import WholeRollout
-from warpdrive.training.distributed.meeting import join, local_rank, share_of
+from warpdrive.training.distributed.meeting import check_gpus, join, local_rank, share_of
 from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
 from warpdrive.training.distributed.team import ALL_HERE, Share, Spread, Team, tensors_of
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator
@@ -436,6 +437,8 @@ def make_env(config: RunConfig) -> EnvWrapper:
     if config.env is None:
         raise ConfigError(f"run '{config.name}': its environment has no registered name; give it as env=...")
     share = join(config.trainer.process_timeout).share(config.trainer.num_envs)
+    if config.trainer.env_backend != "cpu":
+        check_gpus(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), config.trainer.gpu_memory_fraction)
     return EnvWrapper(
         env_name=config.env.name,
         env_config=config.env.parameters,

@@ -12,6 +12,7 @@ from warpdrive.training.best_checkpoint import BestCheckpoint
 from warpdrive.training.callbacks import Callback, Callbacks, OnUpdate
 from warpdrive.training.checkpoint import prepare_to_go_on, save_in_run
 from warpdrive.training.config import save_config
+from warpdrive.training.distributed.meeting import RUN
 from warpdrive.training.interrupts import StopRequest, stop_on_interrupt
 from warpdrive.training.metric_sinks import check_sinks, sinks_of
 from warpdrive.training.metrics import MetricsLog
@@ -38,6 +39,7 @@ def run_training(
     callbacks = [*callbacks, OnUpdate(on_update)] if on_update else callbacks
     check_sinks(trainer.config)
     folder = going_on or RunFolder.create(trainer.config)
+    trainer.team.remember(RUN, str(folder.path.resolve()))
     with folder.lock():
         if going_on:
             prepare_to_go_on(folder.checkpoints, trainer.env_steps)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from warpdrive.errors import WarpDriveError
+from warpdrive.errors import ConfigError, WarpDriveError
 from warpdrive.training.commands.autoscale import find as find_size
 from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_for_people, in_words
 from warpdrive.training.comparison import Measurement, as_plain_data, comparison_table, line_ups, measurement
-from warpdrive.training.config import load_config
+from warpdrive.training.config import RunConfig, load_config
+from warpdrive.training.distributed.meeting import RUN, join
+from warpdrive.training.distributed.team import Team
 from warpdrive.training.progress import TrainingProgress, clock, short
 from warpdrive.training.replay import can_render, replay
 from warpdrive.training.report import TrainingSummary
@@ -27,17 +31,27 @@ def run(options: argparse.Namespace) -> int:
     """Train as the run configuration says, and leave a run folder; or go on with a run."""
     console = console_for_people()
     config = None if options.resume else load_config(options.source, options.overrides)
+    if options.num_gpus or options.num_processes:
+        return _in_processes(options, config)
+    team = join(config.trainer.process_timeout) if config else join()
+    resumed = options.resume or team.recall(RUN)
     if config is not None and options.auto_scale:
         config = find_size(config, options, console, then_train=True)
     with console.status("compiling kernels (kept for the next time)"):
-        if config is None:
-            trainer = Trainer.resume(options.resume, options.overrides)
+        if config is None or resumed:
+            trainer = Trainer.resume(resumed, options.overrides)
         else:
             trainer = Trainer(make_env(config), config)
     env = trainer.env
-    if options.resume:
+    if resumed and team.leads:
         print(f"going on after {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
-    print(f"{env.num_envs} replicas of {env.num_agents} agents, stepped by the {env.backend.name} backend", flush=True)
+    own = f"{env.num_envs} replicas" if team.size == 1 else str(trainer.share)
+    print(f"{own} of {env.num_agents} agents, stepped by the {env.backend.name} backend", flush=True)
+    if team.size > 1:
+        print(f"rank {team.rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
+    if not team.leads:
+        trainer.train()
+        return 0
     with TrainingProgress(trainer.config.name, console) as progress:
         summary = trainer.train(callbacks=[progress])
     if summary.status == "interrupted":
@@ -55,6 +69,31 @@ def run(options: argparse.Namespace) -> int:
         _print_run_folder(console, trainer, summary.run_folder)
         return INTERRUPTED
     _print_run_folder(console, trainer, summary.run_folder)
+    return 0
+
+
+def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
+    """Run the same command in several processes, which find each other."""
+    from warpdrive.training.distributed.launch import check_devices, launch
+
+    if options.auto_scale:
+        raise ConfigError(
+            "--auto_scale is for one process: first `warpdrive autoscale`, then train with its YAML and -n"
+        )
+    fraction = config.trainer.gpu_memory_fraction if config else None
+    on_cpu = config is not None and config.trainer.env_backend == "cpu"
+    processes = check_devices(options.num_gpus, options.num_processes, fraction, on_cpu)
+    source = ["--resume", options.resume] if options.resume else [options.source]
+    flags = [flag for flag in ("--no-replay", "--debug") if getattr(options, flag[2:].replace("-", "_"))]
+    if config is not None:
+        length, envs = config.trainer.rollout_length, config.trainer.num_envs
+        shares = sorted({Team.of(rank, processes).share(envs).count for rank in range(processes)})
+        print(
+            f"{processes} processes: {envs} replicas in all, {' or '.join(map(str, shares))} in each; a batch of "
+            f"{config.trainer.train_batch_size} environment steps in all, {length} of each replica",
+            flush=True,
+        )
+    launch(["-m", "warpdrive", "train", *source, *options.overrides, *flags], processes, options.max_restarts)
     return 0
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 
+import torch
+
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ConfigError
 from warpdrive.training.distributed.team import ALONE, Share, Team
+
+RUN = "run"
+"""What processes that are restarted recall: the folder of the run."""
 
 _team: Team | None = None
 
@@ -35,6 +40,24 @@ def join(timeout: float = 1800.0) -> Team:
 def local_rank() -> int:
     """The number of this process among those of its team on this machine."""
     return int(os.environ.get("LOCAL_RANK") or 0) if join().size > 1 else 0
+
+
+def check_gpus(local_size: int, fraction: float | None) -> None:
+    """Give this process its part of a GPU, or all of it.
+
+    Raises:
+        ConfigError: another process of this machine would have the same GPU.
+    """
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not gpus:
+        return
+    if local_size > gpus and fraction is None:
+        raise ConfigError(
+            f"{local_size} processes on a machine with {gpus} GPUs: each needs 300 to 700 MB for its context, and a "
+            f"GPU runs them in turn; start {gpus}, or set trainer.gpu_memory_fraction (to {gpus / local_size:.2g}, say)"
+        )
+    if fraction is not None:
+        torch.cuda.set_per_process_memory_fraction(fraction, local_rank() % gpus)
 
 
 def share_of(team: Team, env: EnvWrapper) -> Share:

@@ -46,6 +46,13 @@ class Team:
     rank = 0
     size = 1
 
+    @classmethod
+    def of(cls, rank: int, size: int) -> Team:
+        """A process of a team of ``size`` that has not met, to ask what its share will be."""
+        team = cls()
+        team.rank, team.size = rank, size
+        return team
+
     def __deepcopy__(self, memo: object) -> Team:
         """A copy of what belongs to a team belongs to the same one."""
         return self

@@ -20,6 +20,7 @@ from warpdrive.errors import TeamError
 
 _SILENCE = 60.0  # seconds; processes are heard of every one or two, unless something is wrong
 _GONE = 3.0  # seconds without a sign of life, where it is known already that somebody is missing
+_TO_BE_SEEN = 2.0  # seconds in which a launcher notices who was at fault, before this process ends, too
 _LEFT, _FAILED = "left", "failed"
 
 
@@ -167,6 +168,7 @@ class Watch:
             if other.kernel == own.kernel and own.kernel:  # it would keep its memory, and its GPU
                 with suppress(OSError):
                     os.kill(other.pid, signal.SIGKILL)
+                    time.sleep(_TO_BE_SEEN)
         os._exit(1)
 
     def _explained(self, error: RuntimeError) -> TeamError:

@@ -1,0 +1,185 @@
+"""Several processes train as one would; checkpoints do not depend on how many there are; faults are told."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from warpdrive.errors import ConfigError, TeamError
+from warpdrive.training.command_line import main
+from warpdrive.training.config import load_config
+from warpdrive.training.distributed.launch import launch
+from warpdrive.training.distributed.team import ALL_HERE, ALONE, Share, Spread, Team
+from warpdrive.training.trainer import Trainer, make_env
+
+Sections = Callable[..., dict[str, Any]]
+SCRIPT = Path(__file__).with_name("in_processes.py")
+REPLICAS = 7  # which two processes cannot share equally
+
+
+def test_replicas_are_shared_out_in_order() -> None:
+    shares = [Team.of(rank, 3).share(8) for rank in range(3)]
+    assert [(share.first, share.count, share.total) for share in shares] == [(0, 3, 8), (3, 3, 8), (6, 2, 8)]
+    assert ALONE.share(8) == Share(0, 8, 8)
+    with pytest.raises(ConfigError, match=r"num_envs: found 2, expected at least 3"):
+        Team.of(0, 3).share(2)
+
+
+def test_each_process_finds_its_own_rows() -> None:
+    steps, replicas, agents = 4, 5, 3
+    rows = torch.arange(steps * replicas * agents).view(steps, replicas, agents)
+    chosen = torch.randperm(rows.numel(), generator=torch.Generator().manual_seed(0))[:23]
+    found = []
+    for share in (Share(0, 2, 5), Share(2, 3, 5)):
+        spread, own = Spread(ALONE, share, agents), rows[:, share.rows].flatten()
+        assert spread.total(len(own)) == rows.numel()
+        found.append(own[spread.own(chosen)])
+        assert found[-1].tolist() == [row for row in chosen.tolist() if row in own.tolist()]
+    assert sorted(torch.cat(found).tolist()) == sorted(chosen.tolist())
+    assert torch.equal(ALL_HERE.own(chosen), chosen)
+
+
+@pytest.fixture
+def runs(sections: Sections) -> dict[str, dict[str, Any]]:
+    """Runs of every kind of algorithm and model, with both ways to learn together."""
+
+    def run(game: str, policies: dict[str, Any], **trainer: Any) -> dict[str, Any]:
+        settings = {"num_envs": REPLICAS, "train_batch_size": 70, "total_steps": 210, "check_weights": True}
+        values = sections(game, tuple(policies), **{**settings, **trainer})
+        return {**values, "policy": policies}
+
+    gru = {"type": "gru", "units": 4, "hidden": [8], "normalize_observations": True}
+    ppo = {"algorithm": "ppo", "minibatches": 5, "model": gru, "normalize_returns": True, "target_kl": 0.02}
+    old = {"learning_starts": 70, "gradient_steps": 2, "batch_size": 33, "model": {"hidden": [8]}}
+    noise = {"type": "ornstein_uhlenbeck"}
+    made = {}
+    for sync in ("gradients", "rollouts"):
+        made[f"{sync}-recurrent"] = run("Leave", {"inner": ppo, "outer": {"algorithm": "a2c"}}, sync=sync)
+        sac = {"algorithm": "sac", **old}
+        made[f"{sync}-sac"] = run("Aim", {"aimer": sac, "chooser": {"algorithm": "dqn", **old}}, sync=sync)
+    td3 = {"algorithm": "td3", "noise": noise, **old}
+    made["gradients-td3"] = run("Aim", {"aimer": td3, "chooser": {"algorithm": "reinforce"}})
+    return made
+
+
+def test_two_processes_equal_one_and_checkpoints_fit_any_number(runs: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "runs.json"
+    file.write_text(json.dumps(runs))
+    launch([str(SCRIPT), str(file), str(tmp_path / "two")], 2)
+    for name, values in runs.items():
+        config = load_config(values, [f"saving.folder={tmp_path}/one/{name}"])
+        Trainer(make_env(config), config).train()
+        one, two = metrics_of(tmp_path / "one" / name), metrics_of(tmp_path / "two" / name)
+        assert len(one) == 3
+        assert_close(one, two, name)
+    for name in ("gradients-recurrent", "gradients-td3"):  # a state in each replica: of the model, of the noise
+        run = next((tmp_path / "two" / name).glob("*/*/config.yaml")).parent
+        loaded, alone = Trainer.load(run), Trainer.load(next((tmp_path / "one" / name).glob("*/*/config.yaml")).parent)
+        assert loaded.env.num_envs == REPLICAS
+        for trainer in (loaded, alone):
+            trainer.collect()
+        same = loaded.rollout.rewards - alone.rollout.rewards
+        assert same.abs().max() < 1e-4, f"{name}: the simulation goes on from another state"
+
+
+def test_a_run_goes_on_with_other_numbers_of_processes(sections: Sections, tmp_path: Path) -> None:
+    values = sections("Leave", ("inner", "outer"), num_envs=6, train_batch_size=60, total_steps=120)
+    file, runs = tmp_path / "run.yaml", tmp_path / "runs"
+    file.write_text(json.dumps(values))
+    command = ["train", str(file), "--no-replay", "trainer.evaluation.num_episodes=2"]
+    assert main([*command, "--num_processes", "2"]) == 0
+    run = next((runs / "leave").iterdir())
+    resume = ["train", "--resume", str(run), "--no-replay", "trainer.evaluation.num_episodes=2"]
+    assert main([*resume, "trainer.total_steps=180", "--num_processes", "3"]) == 0
+    assert main([*resume, "trainer.total_steps=240"]) == 0
+    went_on = metrics_of(runs)
+    for folder in (runs / "leave").iterdir():
+        folder.rename(tmp_path / "before")
+    assert main([*command, "trainer.total_steps=240"]) == 0
+    assert_close(metrics_of(runs), went_on, "resumed")
+
+
+def test_a_killed_process_is_named_and_the_run_restarts(sections: Sections, tmp_path: Path) -> None:
+    values = sections(total_steps=4000)
+    file, log = tmp_path / "run.yaml", tmp_path / "log"
+    file.write_text(json.dumps(values | {"saving": values["saving"] | {"checkpoint_every": 1}}))
+    train = [sys.executable, "-m", "warpdrive", "train", str(file), "--no-replay", "trainer.evaluation.num_episodes=2"]
+    train += ["--num_processes", "2", "--max_restarts", "1", "trainer.process_timeout=5"]
+    with log.open("w") as output:
+        job = subprocess.Popen(train, stdout=output, stderr=output, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        os.kill(wait_for(r"rank 1 is process (\d+)", log, job, tmp_path), signal.SIGKILL)
+        assert wait_for(r"going on after (\d+) of 4000", log, job, tmp_path) > 0
+        os.kill(wait_for(r"rank 1 is process (\d+)", log, job, tmp_path, nth=1), signal.SIGSTOP)
+        assert job.wait(60) == 2
+    finally:
+        job.kill()
+    told = log.read_text()
+    assert "has shown no sign of life for 5 seconds: rank 0 ends" in told
+    assert re.search(r"warpdrive train: rank 1 \(process \d+\) was ended by SIGKILL at .*, after 1 restart", told)
+
+
+def test_processes_that_differ_are_told(sections: Sections, tmp_path: Path) -> None:
+    file = tmp_path / "runs.json"
+    file.write_text(json.dumps({"run": sections(seed=0)}))
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"run": sections(seed=1)}))
+    program = (
+        f"import os, sys; sys.path.insert(0, {str(SCRIPT.parent)!r}); import in_processes; "
+        f"sys.argv = ['', {str(file)!r} if os.environ['RANK'] == '0' else {str(other)!r}, {str(tmp_path)!r}]; "
+        "in_processes.main()"
+    )
+    with pytest.raises(TeamError, match=r"rank \d \(process \d+\) ended with exit code 1"):
+        launch(["-c", program], 2)
+
+
+def test_more_devices_than_there_are(sections: Sections, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(json.dumps(sections()))
+    assert main(["train", str(file), "-n", "2"]) == 2
+    assert "--num_processes N starts N processes" in capsys.readouterr().err
+    if not torch.cuda.is_available():
+        assert main(["train", str(file), "-n", "2", "trainer.env_backend=auto"]) == 2
+        assert "--num_gpus: found 2, but this machine has 0 GPUs" in capsys.readouterr().err
+
+
+def metrics_of(folder: Path) -> list[dict[str, float]]:
+    (file,) = folder.glob("*/*/metrics.csv")
+    with file.open() as rows:
+        return [
+            {name: float(value) if value else math.nan for name, value in row.items() if not name.startswith("perf/")}
+            for row in csv.DictReader(rows)
+        ]
+
+
+def assert_close(one: list[dict[str, float]], other: list[dict[str, float]], name: str) -> None:
+    """Float tolerance: sums are made in another order. What is near 0 is a difference of larger numbers."""
+    assert len(one) == len(other)
+    for ours, theirs in zip(one, other, strict=True):
+        assert ours.keys() == theirs.keys()
+        for metric, value in ours.items():
+            assert theirs[metric] == pytest.approx(value, rel=1e-3, abs=1e-4, nan_ok=True), f"{name}: {metric}"
+
+
+def wait_for(pattern: str, log: Path, job: subprocess.Popen[bytes], folder: Path, nth: int = 0) -> int:
+    """The number in the n-th line that matches, once there is a checkpoint to go on from."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until and job.poll() is None:
+        found = re.findall(pattern, log.read_text())
+        if len(found) > nth and any(folder.glob("runs/*/*/checkpoints/step_*")):
+            return int(found[nth])
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
