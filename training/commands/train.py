@@ -34,14 +34,15 @@ def run(options: argparse.Namespace) -> int:
     if options.num_gpus or options.num_processes:
         return _in_processes(options, config)
     team = join(config.trainer.process_timeout) if config else join()
-    resumed = options.resume or team.recall(RUN)
+    resumed: str | None = options.resume or team.recall(RUN)
     if config is not None and options.auto_scale:
         config = find_size(config, options, console, then_train=True)
     with console.status("compiling kernels (kept for the next time)"):
-        if config is None or resumed:
-            trainer = Trainer.resume(resumed, options.overrides)
-        else:
+        if config is not None and resumed is None:
             trainer = Trainer(make_env(config), config)
+        else:
+            assert resumed is not None, "the command line is checked for this"
+            trainer = Trainer.resume(resumed, options.overrides)
     env = trainer.env
     if resumed and team.leads:
         print(f"going on after {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
