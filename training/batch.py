@@ -16,6 +16,7 @@ from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
 from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.distributed.team import ALL_HERE, Spread
+from warpdrive.training.joint_observations import JointObservations
 from warpdrive.training.rows import Rows
 from warpdrive.training.sections import OnPolicyConfig
 from warpdrive.training.sequences import Judge, Sequences, estimate_values, sequences_of
@@ -37,6 +38,7 @@ class Batch(Rows):
         returns: ``[rows]`` float32, the targets of the value.
         weight: ``[rows]`` float32, 1 where the agent was in the episode and 0 where not.
         action_mask: ``[rows, choices]`` bool, or None.
+        states: ``[rows, size]`` float32, what a centralised critic sees instead of the observations, or None.
         sequences: how the rows, of time x sequence then, belong together; None for models without a state.
         spread: over which processes the rows are spread.
     """
@@ -49,6 +51,7 @@ class Batch(Rows):
     returns: Tensor
     weight: Tensor
     action_mask: Tensor | None = None
+    states: Tensor | None = None
     sequences: Sequences | None = None
     spread: Spread = ALL_HERE
 
@@ -103,6 +106,7 @@ class RolloutRows:
         agent_ids: ``[agents of the tag]`` int32.
         config: returns what the coefficients of the algorithm are now.
         spread: over which processes the rows are spread.
+        joint: makes of a rollout what ``model`` sees, where these are not the observations.
     """
 
     def __init__(
@@ -113,16 +117,18 @@ class RolloutRows:
         agent_ids: Tensor,
         config: Callable[[], OnPolicyConfig | Discount],
         spread: Spread = ALL_HERE,
+        joint: JointObservations | None = None,
     ) -> None:
         self.spread = spread
         self.tag, self.model, self.backend, self.agent_ids, self.config = tag, model, backend, agent_ids, config
+        self.joint = joint
         self._estimator: tuple[Rollout, AdvantageEstimator] | None = None
 
     def of(self, rollout: Rollout) -> Batch:
         """The rows of a full rollout."""
         estimator, config = self._estimator_of(rollout), self.config()
         estimator.set_coefficients(config.gamma, config.gae_lambda)
-        return replace(batch_of(rollout, self.tag, self.model, estimator), spread=self.spread)
+        return replace(batch_of(rollout, self.tag, self.model, estimator, self.joint), spread=self.spread)
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing: every update has rows of its own."""
@@ -190,7 +196,9 @@ class _NoValues:
 
 
 @torch.no_grad()
-def batch_of(rollout: Rollout, tag: str, model: Judge, estimator: AdvantageEstimator) -> Batch:
+def batch_of(
+    rollout: Rollout, tag: str, model: Judge, estimator: AdvantageEstimator, joint: JointObservations | None = None
+) -> Batch:
     """Turn a full rollout into the rows that train the policy of ``tag``.
 
     Args:
@@ -199,13 +207,19 @@ def batch_of(rollout: Rollout, tag: str, model: Judge, estimator: AdvantageEstim
         model: estimates the values.
         estimator: of the advantages in this rollout of the tag's agents, in the order of ``rollout.of(..., tag)``. The
             rows are partly its memory: its next launch overwrites them.
+        joint: see ``RolloutRows``.
     """
     observations, final = (
         mapped(lambda tensor: tensor.flatten(0, 2), rollout.of(name, tag))
         for name in ("observations", "final_observations")
     )
     sequences = sequences_of(rollout, tag)
-    if sequences is not None:
+    states = None
+    if joint is not None:
+        states = joint.of(rollout, "observations")
+        _estimate(model, states, estimator.values)
+        _estimate(model, joint.of(rollout, "final_observations"), estimator.final_values)
+    elif sequences is not None:
         final_slot = rollout.final_slot
         estimate_values(model, sequences, observations, final, final_slot, estimator.values, estimator.final_values)
     else:
@@ -223,6 +237,7 @@ def batch_of(rollout: Rollout, tag: str, model: Judge, estimator: AdvantageEstim
         returns=advantages + values,
         weight=torch.ones_like(values) if active is None else active.flatten().float(),
         action_mask=None if rollout.action_mask is None else rollout.of("action_mask", tag).flatten(0, 2),
+        states=None if states is None else states[: len(values)],
         sequences=None if sequences is None else sequences.first(rollout.num_steps),
     )
 

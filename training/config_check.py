@@ -84,6 +84,8 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
             if settings.minibatches > most:
                 text = f"found {settings.minibatches}, expected at most {most}, {what}"
                 found.append((f"policy.{tag}.minibatches", text))
+        if isinstance(settings, sections.A2CConfig) and settings.steps_per_update is not None:
+            found += [(f"policy.{tag}.{key}", text) for key, text in _group_problems(settings, run.trainer)]
         if isinstance(settings, sections.OffPolicyConfig) and settings.buffer_size < samples:
             text = f"found {settings.buffer_size}, expected at least {samples}, the samples of one update"
             found.append((f"policy.{tag}.buffer_size", text))
@@ -127,6 +129,19 @@ def _self_play_problems(
         text = f"found {settings.at_once}, expected at most trainer.num_envs ({run.trainer.num_envs})"
         found.append((f"policy.{tag}.at_once", text))
     return found
+
+
+def _group_problems(settings: sections.A2CConfig, trainer: sections.TrainerConfig) -> list[Problem]:
+    """What is wrong with groups of replicas, of which each update learns from one."""
+    steps, length = settings.steps_per_update or 0, trainer.rollout_length
+    if _is_recurrent(settings.model):
+        return [("model.type", f"found '{settings.model.type}', expected a model without a state for steps_per_update")]
+    if steps % length:
+        return [("steps_per_update", f"found {steps}, expected a multiple of {length}, the steps of a rollout")]
+    if trainer.num_envs % (steps // length):
+        groups = f"{steps // length} groups of replicas ({steps} / {length} steps of a rollout)"
+        return [("steps_per_update", f"found {steps}, which makes {groups}; expected a number that divides num_envs")]
+    return []
 
 
 def _is_for(settings: object, space: spaces.Space[Any]) -> bool:

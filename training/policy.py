@@ -28,9 +28,9 @@ class Policy:
 
     Args:
         tag: the policy tag.
-        agent_ids: the agents it acts for.
+        policy_tags: the agents of each tag.
         config: the policy's section of the run configuration, of a learning algorithm.
-        observation_space: of one agent.
+        observation_spaces: of one agent, by policy tag.
         action_space: of one agent.
         num_envs: the replicas that it is trained in.
         backend: on whose device the model lives.
@@ -41,9 +41,9 @@ class Policy:
     def __init__(
         self,
         tag: str,
-        agent_ids: Sequence[int],
+        policy_tags: Mapping[str, Sequence[int]],
         config: PolicyConfig,
-        observation_space: Space[Any],
+        observation_spaces: Mapping[str, Space[Any]],
         action_space: Space[Any],
         num_envs: int,
         backend: Backend,
@@ -53,16 +53,18 @@ class Policy:
         assert isinstance(config, LearningConfig), "agents that learn nothing need no policy"
         self.tag, self.config, self.env_steps = tag, config, 0
         device = backend.device
-        self.agent_ids = torch.tensor(list(agent_ids), dtype=torch.int32, device=device)
+        self.agent_ids = torch.tensor(list(policy_tags[tag]), dtype=torch.int32, device=device)
         task = Task(
             tag,
             self.agent_ids,
-            observation_space,
+            observation_spaces[tag],
             action_space,
             num_envs,
             backend,
             seed,
-            replace(spread, agents=len(agent_ids)),
+            replace(spread, agents=len(policy_tags[tag])),
+            observation_spaces,
+            {name: len(ids) for name, ids in policy_tags.items()},
         )
         self.algorithm, self.experience = build_algorithm(config, task)
         acting = self.algorithm.actor if config.to_train else self.model

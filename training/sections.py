@@ -456,6 +456,16 @@ class A2CConfig(OnPolicyConfig):
     """Advantage actor-critic: one gradient step per rollout."""
 
     algorithm: Literal["a2c"]
+    steps_per_update: Count | None = None
+    """Steps of each of its replicas that an update learns from, a multiple of those of a rollout; None: these.
+
+    If there are more, replicas form groups, updates learn from one group each in turn, and V-trace corrects that older
+    policies acted.
+    """
+    rho_clip: PositiveSchedule = 1.0
+    """Most that the ratio of probabilities, now and then, counts in what is learned of a step."""
+    c_clip: PositiveSchedule = 1.0
+    """Most that it counts in what the steps before learn of it."""
 
 
 class PPOConfig(OnPolicyConfig):
@@ -467,6 +477,8 @@ class PPOConfig(OnPolicyConfig):
     """How far an update may move a value estimate before moving it further gains nothing; None: as far as it likes."""
     target_kl: OptionalPositiveSchedule = None
     """The update ends when the policy is 1.5 times as far from the one that acted, in nats; None: it does not."""
+    centralized_critic: bool = False
+    """Whether values are estimated from what all agents of all tags see (MAPPO), which the policy does not know."""
     epochs: Count = 4
     minibatches: Count = 4
 

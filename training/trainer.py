@@ -99,16 +99,16 @@ class Trainer:
         self.policies = {
             tag: Policy(
                 tag,
-                agent_ids,
+                env.policy_tags,
                 settings,
-                env.observation_spaces[tag],
+                env.observation_spaces,
                 env.action_spaces[tag],
                 env.num_envs,
                 env.backend,
                 seed=self.config.trainer.seed + index,
                 spread=spread,
             )
-            for index, (tag, agent_ids) in enumerate(env.policy_tags.items())
+            for index, tag in enumerate(env.policy_tags)
             if isinstance(settings := self.config.policy[tag], LearningConfig)
         }
         self.opponents = build_opponents(self.config, env, self.policies)

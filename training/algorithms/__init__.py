@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from warpdrive.training.algorithms.a2c import A2C
 from warpdrive.training.algorithms.base import Algorithm, Stateful, as_vector, descend
 from warpdrive.training.algorithms.ddpg import DDPG
 from warpdrive.training.algorithms.dqn import DQN
+from warpdrive.training.algorithms.mappo import MAPPO
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.algorithms.ppo import PPO
 from warpdrive.training.algorithms.reinforce import Reinforce
@@ -25,7 +27,8 @@ from warpdrive.training.algorithms.td3 import TD3
 from warpdrive.training.batch import RolloutRows, WholeEpisodes
 from warpdrive.training.distributed.team import ALL_HERE, Spread, Team
 from warpdrive.training.exploration import GaussianNoise, NoisyActor, OrnsteinUhlenbeckNoise
-from warpdrive.training.models import acting_distribution, build_critic, build_model
+from warpdrive.training.joint_observations import JointObservations
+from warpdrive.training.models import acting_distribution, build_central_critic, build_critic, build_model
 from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.n_step import NStep
 from warpdrive.training.pretrained import begin_as_loaded
@@ -42,6 +45,7 @@ from warpdrive.training.sections import (
     SACConfig,
     TD3Config,
 )
+from warpdrive.training.vtrace import StaggeredGroups
 
 
 class Source(Stateful, Protocol):
@@ -64,6 +68,8 @@ class Task:
         backend: on whose device models live.
         seed: of their initial parameters.
         spread: over which processes what is learned from is spread.
+        all_observation_spaces: of one agent, by policy tag: of all tags.
+        num_agents: by policy tag, of all tags.
     """
 
     tag: str
@@ -74,6 +80,8 @@ class Task:
     backend: Backend
     seed: int
     spread: Spread = ALL_HERE
+    all_observation_spaces: Mapping[str, Space[Any]] = field(default_factory=dict)
+    num_agents: Mapping[str, int] = field(default_factory=dict)
 
 
 def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
@@ -107,19 +115,31 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
             raise ConfigError(f"policy.{task.tag}.batch_size: {text}; or trainer.sync: rollouts")
         return learner, ReplayBuffer(task.tag, config.buffer_size, task.backend.device, n_step, team)
     distribution = acting_distribution(config, task.action_space)
-    optimizer = torch.optim.Adam([as_vector(model)], eps=1e-5, fused=True)
+    critic = joint = None
+    if isinstance(config, PPOConfig) and config.centralized_critic:
+        joint = JointObservations(task.tag, task.all_observation_spaces, task.num_agents).to(task.backend.device)
+        critic = build_central_critic(config, joint.size, task.seed).to(task.backend.device)
+    trained = model if critic is None else nn.ModuleList([model, critic])
+    optimizer = torch.optim.Adam([as_vector(trained)], eps=1e-5, fused=True)
     if isinstance(config, ReinforceConfig):
         reinforce = Reinforce(config, model, distribution, optimizer)
         return reinforce, WholeEpisodes(
             task.tag, task.backend, task.agent_ids, lambda: reinforce.config.gamma, task.spread
         )
-    if isinstance(config, PPOConfig):
-        algorithm: PPO | A2C = PPO(config, model, distribution, optimizer)
+    algorithm: PPO | A2C
+    if isinstance(config, PPOConfig) and critic is not None and joint is not None:
+        algorithm = MAPPO(config, model, critic, joint, distribution, optimizer)
+    elif isinstance(config, PPOConfig):
+        algorithm = PPO(config, model, distribution, optimizer)
     else:
         assert isinstance(config, A2CConfig)
-        algorithm = A2C(config, model, distribution, optimizer)
+        algorithm = a2c = A2C(config, model, distribution, optimizer)
+        if config.steps_per_update is not None:
+            if task.spread.team.size > 1:
+                raise ConfigError(f"policy.{task.tag}.steps_per_update: groups of replicas are for one process")
+            return a2c, StaggeredGroups(task.tag, a2c, config.steps_per_update, task.num_envs, task.backend.device)
     return algorithm, RolloutRows(
-        task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config, task.spread
+        task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config, task.spread, joint
     )
 
 

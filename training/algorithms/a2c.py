@@ -1,4 +1,7 @@
-"""Advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783, without the asynchrony): one step per rollout."""
+"""Advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783, without the asynchrony): one step per rollout.
+
+With ``steps_per_update`` its experience is that of one of several groups of replicas, see ``StaggeredGroups``.
+"""
 
 from __future__ import annotations
 
@@ -31,4 +34,7 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         mean_entropy = batch.mean(entropy)
         loss = policy_loss + self.config.value_coef * value_loss - self.config.entropy_coef * mean_entropy
         terms = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
+        if self.config.steps_per_update is not None:
+            log_ratio = log_prob.detach() - batch.log_probabilities
+            terms["approx_kl"] = batch.mean(log_ratio.exp() - 1.0 - log_ratio)  # from those that acted
         return loss, {name: term.detach() for name, term in terms.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 from warpdrive.rollout import Rollout
@@ -32,16 +32,18 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
 
     Attributes:
         config: the section with the present value in place of each schedule.
+        trained: what the optimizer holds the parameters of.
     """
 
     model: ActorCritic
+    trained: nn.Module
     config: Config
 
     def __init__(
         self, config: Config, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
     ) -> None:
         self.model, self.distribution, self.optimizer = model, distribution, optimizer
-        self.actor = model
+        self.actor = self.trained = model
         self.schedules = config
         self.begin(env_steps=0)
 
@@ -58,6 +60,11 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
         """Log-probabilities of the actions, entropies and the model's own values, ``[rows]`` with gradient."""
         logits, values = outputs(self.model, batch.observations, batch.sequences)
         return *self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask), values
+
+    def log_probabilities(self, observations: Observations, actions: Tensor, action_mask: Tensor | None) -> Tensor:
+        """``[rows]``: of actions, by a model without a state as it is now."""
+        logits = self.model.logits(observations)
+        return self.distribution.log_prob_and_entropy(logits, actions, action_mask)[0]
 
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
         """What the model, as it is now, makes of a full rollout of the agents of ``tag``."""

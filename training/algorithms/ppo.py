@@ -32,7 +32,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
             for part in batch.minibatches(self.config.minibatches, generator):
                 loss, metrics = self.loss(part, part.advantages)
                 metrics |= stop.after(metrics)
-                metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
+                metrics["grad_norm"] = self.descend(loss, self.optimizer, self.trained, self.config.max_grad_norm)
                 history.append(metrics)
         return {**means(history), "explained_variance": explained_variance(batch)}
 

@@ -11,6 +11,7 @@ from gymnasium import Space, spaces
 from warpdrive.training.model_registry import model_class
 from warpdrive.training.models.action_values import ActionValues
 from warpdrive.training.models.base import Actor, ActorCritic
+from warpdrive.training.models.central_critic import CentralCritic
 from warpdrive.training.models.check_device import CheckDevice
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
 from warpdrive.training.models.convolutional import Convolutional
@@ -168,6 +169,14 @@ def build_model(config: LearningConfig, observation_space: Space[Any], action_sp
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return _ACTORS[type(config)](config, observation_space, action_space)
+
+
+def build_central_critic(config: PPOConfig, size: int, seed: int) -> CentralCritic:
+    """What judges situations by ``size`` numbers, initialised likewise; beside a user's own model, a standard one."""
+    model = FullyConnectedConfig() if isinstance(config.model, CustomModelConfig) else config.model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed + _CRITIC_SEED)
+        return CentralCritic(size, model.hidden, model.activation, model.normalize_observations)
 
 
 def build_critic(config: OffPolicyConfig, policy: DeterministicActor | SquashedActor, seed: int) -> Critic:

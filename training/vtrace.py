@@ -1,0 +1,200 @@
+"""Learning from what somewhat older policies did: V-trace (Espeholt et al. 2018, arXiv:1802.01561), and the groups of
+replicas that make it worth while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from warpdrive.observations import Observations, mapped, tensors
+from warpdrive.rollout import Rollout
+from warpdrive.training.batch import Batch
+from warpdrive.training.sections import A2CConfig
+from warpdrive.training.transitions import ended, transitions_of
+
+
+class VTrace(NamedTuple):
+    """What V-trace makes of ``[T, n]`` steps.
+
+    Attributes:
+        targets: ``[T, n]``, of the values: v_s of the paper (equation 1).
+        advantages: ``[T, n]``, what the policy gradient is multiplied by (section 4.2), the ratio included.
+    """
+
+    targets: Tensor
+    advantages: Tensor
+
+
+def vtrace(
+    *,
+    log_ratios: Tensor,
+    rewards: Tensor,
+    values: Tensor,
+    next_values: Tensor,
+    ended: Tensor,
+    gamma: float,
+    gae_lambda: float,
+    rho_clip: float,
+    c_clip: float,
+) -> VTrace:
+    """Correct what a policy is told by the experience of others.
+
+    Where these were the policy itself and lambda is 1, the targets are the discounted rewards up to the end, and the
+    value there; with lambda below 1, which multiplies every c (remark 2 of the paper), those of generalised advantage
+    estimation.
+
+    Args:
+        log_ratios: ``[T, n]``: log-probabilities of what was done, now minus then.
+        rewards: ``[T, n]``.
+        values: ``[T, n]``: estimates before each step.
+        next_values: ``[T, n]``: after it, in the same episode; 0 where nothing follows.
+        ended: ``[T, n]`` bool: the next row is not the next step of the same episode.
+        gamma: discount per step.
+        gae_lambda: weight of longer returns.
+        rho_clip: most that a ratio counts in what is learned of a step.
+        c_clip: most that it counts in what earlier steps learn of it.
+    """
+    ratios = log_ratios.exp()
+    rho, c = ratios.clamp(max=rho_clip), gae_lambda * ratios.clamp(max=c_clip)
+    differences = rho * (rewards + gamma * next_values - values)
+    going_on = (~ended).to(values.dtype)
+    correction = torch.zeros_like(values[0])  # v_(s + 1) - V(x_(s + 1))
+    corrections, later = torch.empty_like(values), torch.empty_like(values)
+    for t in reversed(range(len(values))):
+        later[t] = going_on[t] * correction
+        correction = corrections[t] = differences[t] + gamma * c[t] * later[t]
+    return VTrace(values + corrections, rho * (rewards + gamma * (next_values + later) - values))
+
+
+class Learner(Protocol):
+    """Whose experience it is."""
+
+    config: A2CConfig
+
+    def values(self, observations: Observations) -> Tensor:
+        """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32."""
+
+    def log_probabilities(self, observations: Observations, actions: Tensor, action_mask: Tensor | None) -> Tensor:
+        """``[rows]``: of actions, by the policy as it is now."""
+
+
+class StaggeredGroups:
+    """Makes the batch of each update from the last steps of one group of replicas, the next one each time.
+
+    There are as many groups as rollouts in ``num_steps``. So each update learns from long stretches although the
+    rollouts between updates are short, and from every step once. In the beginning there are fewer steps; what is
+    missing has weight 0.
+
+    Args:
+        tag: the policy tag.
+        learner: has the policy, the values and the coefficients.
+        num_steps: of each replica that an update learns from, a multiple of a rollout's.
+        num_envs: a multiple of the number of groups.
+        device: where these steps are kept.
+    """
+
+    def __init__(self, tag: str, learner: Learner, num_steps: int, num_envs: int, device: torch.device) -> None:
+        self.tag, self.learner, self.num_steps, self.num_envs = tag, learner, num_steps, num_envs
+        self.device = device
+        self._updates = 0
+        self._memory: dict[str, Observations] = {}
+
+    @torch.no_grad()
+    def of(self, rollout: Rollout) -> Batch:
+        """What the next group has done in the last ``num_steps`` steps, this rollout's included."""
+        length = rollout.num_steps
+        groups = self.num_steps // length
+        group, size = self._updates % groups, self.num_envs // groups
+        self._store(rollout, slice(group * length, (group + 1) * length))
+        self._updates += 1
+        oldest = (group + 1) * length  # where the next rollout will be stored
+
+        def of_group(column: Tensor) -> Tensor:
+            replicas = column[:, group * size : (group + 1) * size]
+            return torch.cat([replicas[oldest:], replicas[:oldest]]).flatten(0, 2)
+
+        columns: dict[str, Any] = {name: mapped(of_group, column) for name, column in self._memory.items()}
+        return self._batch(**columns)
+
+    def _batch(
+        self,
+        *,
+        observations: Observations,
+        next_observations: Observations,
+        actions: Tensor,
+        action_mask: Tensor | None = None,
+        log_probabilities: Tensor,
+        rewards: Tensor,
+        terminal: Tensor,
+        ended: Tensor,
+        weight: Tensor,
+    ) -> Batch:
+        config = self.learner.config
+        values = self.learner.values(observations)
+        now = self.learner.log_probabilities(observations, actions, action_mask)
+        columns = {
+            "log_ratios": now - log_probabilities,
+            "rewards": rewards,
+            "values": values,
+            "next_values": self.learner.values(next_observations) * ~terminal,
+        }
+        # of agents out of the episode nothing is known, and what stands there for it shall not spread
+        steps = {name: (column * weight).view(self.num_steps, -1) for name, column in columns.items()}
+        found = vtrace(
+            **steps,
+            ended=ended.view(self.num_steps, -1),
+            gamma=config.gamma,
+            gae_lambda=config.gae_lambda,
+            rho_clip=config.rho_clip,
+            c_clip=config.c_clip,
+        )
+        return Batch(
+            observations=observations,
+            actions=actions,
+            log_probabilities=log_probabilities,
+            values=values,
+            advantages=found.advantages.flatten(),
+            returns=found.targets.flatten(),
+            weight=weight,
+            action_mask=action_mask,
+        )
+
+    def _store(self, rollout: Rollout, place: slice) -> None:
+        steps = transitions_of(rollout, self.tag)
+        shape = rollout.of("rewards", self.tag).shape
+        columns: dict[str, Any] = {
+            "observations": steps.observations,
+            "next_observations": steps.next_observations,
+            "actions": steps.actions,
+            "action_mask": None if rollout.action_mask is None else rollout.of("action_mask", self.tag).flatten(0, 2),
+            "log_probabilities": rollout.of("log_probabilities", self.tag).flatten(),
+            "rewards": steps.rewards,
+            "terminal": steps.terminal,
+            "ended": ended(rollout, self.tag).flatten(),
+            "weight": steps.weight,
+        }
+        there = {name: column for name, column in columns.items() if column is not None}
+        if not self._memory:
+            whole = (self.num_steps, *shape[1:])
+            self._memory = {
+                name: mapped(lambda rows: rows.new_zeros(*whole, *rows.shape[1:]), column)
+                for name, column in there.items()
+            }
+        for name, column in there.items():
+            for kept, new in zip(tensors(self._memory[name]), tensors(column), strict=True):
+                kept[place].copy_(new.unflatten(0, shape))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The last steps of all replicas."""
+        memory = {name: mapped(torch.clone, column) for name, column in self._memory.items()}
+        return {"updates": self._updates, "memory": memory}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Become as another was when its state was taken."""
+        self._updates = state["updates"]
+        memory = state["memory"].items()
+        self._memory = {name: mapped(lambda rows: rows.to(self.device), column) for name, column in memory}
