@@ -34,6 +34,8 @@ class CheckDevice(ActorCritic):
         ModelError: by each call in which something is wrong: what, what was expected, and in which method.
     """
 
+    _model: ActorCritic
+
     def __init__(
         self,
         model: ActorCritic,
