@@ -125,10 +125,10 @@ def test_groups_are_learned_from_in_turn_each_step_once(sections: Sections, trai
     for update in range(9):
         trainer.collect()
         rollout = trainer.rollout
-        steps = vars(transitions_of(rollout, tag))
+        steps = transitions_of(rollout, tag).columns()
         shape = rollout.of("rewards", tag).shape
         rows = {
-            **{name: value for name, value in steps.items() if value is not None and name != "next_action_mask"},
+            **{name: value for name, value in steps.items() if name != "next_action_mask"},
             "ended": ended(rollout, tag).flatten(),
             "then": rollout.of("log_probabilities", tag).flatten(),
         }
