@@ -74,7 +74,7 @@ def mean_return(policy: Layers, episodes: int = 100, seed: int = 0) -> float:
     returns, running = np.zeros(episodes), np.ones(episodes, bool)
     while running.any():
         logits = _forward(policy, observations)
-        push_right = generator.random(episodes) < 1.0 / (1.0 + np.exp(logits[:, 0] - logits[:, 1]))
+        push_right = generator.random(episodes) < 0.5 * (1.0 + np.tanh(0.5 * (logits[:, 1] - logits[:, 0])))
         observations, rewards, terminated, truncated, _ = envs.step(push_right.astype(np.int64))
         returns += running * rewards
         running &= ~(terminated | truncated)
