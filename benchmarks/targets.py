@@ -64,11 +64,12 @@ TARGETS = [
     Target("pendulum_sac", -200, "Pendulum-v1"),
     Target("pendulum_td3", -200, "Pendulum-v1"),
     Target("pendulum_ddpg", -200, "Pendulum-v1"),
-    Target("tag_gridworld", 8, tag="tagger", random=("runner",)),
+    Target("tag_gridworld", 7, tag="tagger", random=("runner",)),
     Target("tag_continuous_small", 20, tag="tagger", random=("runner",)),
     Target("simple_spread", -15, tag="agent"),
     Target("simple_tag", 40, tag="adversary", random=("good_agent",)),
     Target("battle", 5, tag="red"),
+    Target("battle_self_play", 5, tag="red", random=("blue",)),
 ]
 
 
