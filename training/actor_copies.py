@@ -26,9 +26,7 @@ class ActorCopies:
 
     def __init__(self, originals: Mapping[str, Actor], device: torch.device) -> None:
         self.originals, self.device = dict(originals), device
-        self.actors = {
-            tag: copy.deepcopy(actor).to(device).requires_grad_(False) for tag, actor in self.originals.items()
-        }
+        self.actors = {tag: _copied(actor, device) for tag, actor in self.originals.items()}
 
     @torch.no_grad()
     def refresh(self) -> None:
@@ -38,9 +36,17 @@ class ActorCopies:
         """
         for tag, original in self.originals.items():
             learned, taken = original.state_dict(), self.actors[tag].state_dict()
+            if not taken:
+                continue
             sources = at([learned[name] for name in taken], next(iter(taken.values())).device)
             for source, target in zip(sources, taken.values(), strict=True):
                 target.copy_(source)
+
+
+def _copied(actor: Actor, device: torch.device) -> Actor:
+    if not any(True for _ in (*actor.parameters(), *actor.buffers())):  # as a user's function: it has no device
+        return actor
+    return copy.deepcopy(actor).to(device).requires_grad_(False)
 
 
 def at(tensors: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:

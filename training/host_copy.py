@@ -1,4 +1,4 @@
-"""Bring numbers from the device to the host without waiting for them."""
+"""Bring numbers from devices to the host without waiting for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class HostCopy:
-    """A copy of some tensors that is on its way to the host, all in one transfer.
+    """A copy of some tensors that is on its way to the host, all of a device in one transfer.
 
     Args:
         tensors: of numbers, by name; at least one. They may be overwritten as soon as this is made.
@@ -19,18 +19,25 @@ class HostCopy:
     """
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self._lengths = {name: tensor.numel() for name, tensor in tensors.items()}
-        flat = torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors.values()])
-        self._flat = flat.to("cpu", non_blocking=True)
-        self.is_here = flat.device.type != "cuda"
-        if not self.is_here:
-            self._arrival = torch.cuda.Event()
-            self._arrival.record(torch.cuda.current_stream(flat.device))
+        by_device: dict[torch.device, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            by_device.setdefault(tensor.device, {})[name] = tensor.detach().reshape(-1).double()
+        self._lengths = {name: len(flat) for part in by_device.values() for name, flat in part.items()}
+        self._parts: list[Tensor] = []
+        self._arrivals: list[torch.cuda.Event] = []
+        for device, part in by_device.items():
+            self._parts.append(torch.cat(list(part.values())).to("cpu", non_blocking=True))
+            if device.type == "cuda":
+                arrival = torch.cuda.Event()
+                arrival.record(torch.cuda.current_stream(device))
+                self._arrivals.append(arrival)
+        self.is_here = not self._arrivals
 
     def read(self) -> dict[str, list[float]]:
         """Return the numbers by name; wait for them if need be."""
         if not self.is_here:
-            self._arrival.synchronize()
+            for arrival in self._arrivals:
+                arrival.synchronize()
             self.is_here = True
-        parts = self._flat.split(list(self._lengths.values()))
+        parts = torch.cat(self._parts).split(list(self._lengths.values()))
         return {name: part.tolist() for name, part in zip(self._lengths, parts, strict=True)}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from warpdrive.host_transfers import host_transfers_allowed
+from warpdrive.step_graph import StepGraphs
 from warpdrive.training.actor_copies import ActorCopies
 from warpdrive.training.evaluation import EvaluationResult, Evaluator
 from warpdrive.training.report import EvaluationReport
@@ -70,8 +71,13 @@ class PeriodicEvaluation:
             self._thread.shutdown()
 
     def _make(self) -> tuple[ActorCopies, Evaluator]:
+        # in another thread, steps are captured on another stream than those of rollouts
+        device, use = self.trainer.evaluation_backend.device, self.trainer.config.trainer.use_cuda_graph
+        graphs = StepGraphs(device, "auto" if use == "on" else use) if self.settings.beside else None
         with host_transfers_allowed():
-            return self.trainer.evaluator(self.settings.num_episodes, deterministic=self.settings.deterministic)
+            return self.trainer.evaluator(
+                self.settings.num_episodes, deterministic=self.settings.deterministic, graphs=graphs
+            )
 
 
 def _play(evaluator: Evaluator, stream: AbstractContextManager[object]) -> tuple[EvaluationResult, float]:

@@ -63,7 +63,7 @@ class RunLog:
         self.trainer, self.metrics, self.tell = trainer, metrics, tell
         self.returns: dict[str, float | None] = dict.fromkeys(trainer.env.policy_tags) | trainer.returns
         self.saved: Path | None = None
-        self._clock = DeviceClock(trainer.env.device)
+        self._rollout_clock, self._update_clock = map(DeviceClock, (trainer.env.device, trainer.learner.device))
         self._first_step, self._began = trainer.env_steps, time.perf_counter()
         self._logged_at = self._began
         self._pending: _Interval | None = None
@@ -72,12 +72,12 @@ class RunLog:
 
     def timed(self, collect: Callable[[], None], update: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         """Do one rollout and one update, which belong to the present interval. Returns what ``update`` does."""
-        began = self._clock.now()
+        began = self._rollout_clock.now()
         collect()
-        collected = self._clock.now()
+        self._rollout_spans.append((began, self._rollout_clock.now()))
+        began = self._update_clock.now()
         losses = update()
-        self._rollout_spans.append((began, collected))
-        self._update_spans.append((collected, self._clock.now()))
+        self._update_spans.append((began, self._update_clock.now()))
         return losses
 
     def end_interval(self, losses: dict[str, Tensor], evaluation: EvaluationReport | None = None) -> None:
@@ -139,9 +139,9 @@ class RunLog:
         metrics |= {
             "perf/env_steps_per_second": speed,
             "perf/agent_steps_per_second": speed * trainer.env.num_agents,
-            "perf/rollout_seconds": self._clock.mean_seconds(interval.rollout_spans),
-            "perf/update_seconds": self._clock.mean_seconds(interval.update_spans),
-            "perf/memory_gib": memory_gib(trainer.env.device),
+            "perf/rollout_seconds": self._rollout_clock.mean_seconds(interval.rollout_spans),
+            "perf/update_seconds": self._update_clock.mean_seconds(interval.update_spans),
+            "perf/memory_gib": max(memory_gib(device) for device in (trainer.env.device, trainer.learner.device)),
         }
         if interval.evaluation:
             metrics |= _metrics_of(interval.evaluation)

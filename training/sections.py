@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -110,6 +111,14 @@ def _name_of_function(given: Any) -> str:
     return f"{given.__module__}:{getattr(given, '__qualname__', type(given).__qualname__)}"
 
 
+def _device(name: object) -> object:
+    if isinstance(name, str) and re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        return name
+    raise ValueError("cpu, cuda, or cuda:<number> where there are several GPUs")
+
+
+Device = Annotated[str, BeforeValidator(_device)]
+"""Where something is done; whether this machine has it is found out by those who use it."""
 Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1)]
 Positive = Annotated[float, Field(gt=0.0)]
 if TYPE_CHECKING:  # what they are once a schedule has been followed: see ``algorithms.common.at``
@@ -169,6 +178,15 @@ class TrainerConfig(Section):
     """Training ends with the first update that reaches this many environment steps."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     env_backend: Literal["auto", "cpu", "numba", "pycuda"] = "auto"
+    rollout_device: Device | None = None
+    """Where the environment is stepped and policies act in it; None: where ``env_backend`` is."""
+    learner_device: Device | None = None
+    """Where policies are trained; None: where the rollouts are. Elsewhere, rollouts and weights go through host memory,
+    once per update each."""
+    eval_device: Device | None = None
+    """Where policies are evaluated; None: where the rollouts are."""
+    copy_model: bool = False
+    """Whether rollouts have a copy of the weights, and policies learn from a copy of the rollout, on one device too."""
     use_cuda_graph: Annotated[UseCudaGraph, BeforeValidator(_switch)] = "auto"
     """Whether one step of a rollout, policies and environment, is captured as a CUDA graph and replayed.
 

@@ -26,6 +26,7 @@ from warpdrive.training.checkpoint import (
     write_checkpoint,
 )
 from warpdrive.training.config import RunConfig, check_goes_on, load_config, plain
+from warpdrive.training.devices import backend_at, check_rollout_device, rollout_backend
 from warpdrive.training.distributed.agreement import check_start, check_weights
 from warpdrive.training.distributed.experience import WholeRollout
 from warpdrive.training.distributed.meeting import check_gpus, join, local_rank, share_of
@@ -37,6 +38,7 @@ from warpdrive.training.opponents import Opponent, build_opponents
 from warpdrive.training.policy import Policy
 from warpdrive.training.pretrained import without_loading
 from warpdrive.training.report import TrainingSummary, UpdateReport
+from warpdrive.training.rollout_copy import RolloutCopy
 from warpdrive.training.rollout_loop import RolloutLoop, act, in_replicas_of
 from warpdrive.training.run_folder import RunFolder, find_run
 from warpdrive.training.sections import LearningConfig
@@ -67,6 +69,8 @@ class Trainer:
         graphs: how steps of rollouts are repeated.
         policies: per policy tag, what acts and learns.
         opponents: per policy tag, what acts and learns nothing; tags whose agents act at random are in neither.
+        learner: the backend on the device where policies are trained.
+        evaluation_backend: where they are evaluated.
         updates: updates done so far.
         env_steps: environment steps done so far.
         returns: per policy tag, the mean return that was logged last, if there is one.
@@ -96,6 +100,16 @@ class Trainer:
         check_start(self.team, self.config, env.env)
         gathers = self.config.trainer.sync == "rollouts"
         spread = ALL_HERE if gathers or self.team.size == 1 else Spread(self.team, self.share)
+        asked = self.config.trainer
+        check_rollout_device(asked.rollout_device, env.backend)
+        self.learner = backend_at("trainer.learner_device", asked.learner_device, env.backend)
+        self.evaluation_backend = backend_at("trainer.eval_device", asked.eval_device, env.backend)
+        apart = self.learner.device != env.device
+        if apart and self.team.size > 1:
+            raise ConfigError(
+                f"trainer.learner_device: found '{asked.learner_device}', but one of several processes learns where its "
+                f"rollouts are, on {env.device}"
+            )
         self.policies = {
             tag: Policy(
                 tag,
@@ -104,7 +118,7 @@ class Trainer:
                 env.observation_spaces,
                 env.action_spaces[tag],
                 env.num_envs,
-                env.backend,
+                self.learner,
                 seed=self.config.trainer.seed + index,
                 spread=spread,
             )
@@ -121,7 +135,12 @@ class Trainer:
         self.graphs = StepGraphs(env.device, self.config.trainer.use_cuda_graph)
         self.rollout = env.allocate_rollout(self.config.trainer.rollout_length)
         self._loop = RolloutLoop(env, self.rollout, self.graphs)
-        whole = WholeRollout(self.team, self.rollout, self.share)
+        self._acting: ActorCopies | None = None
+        self._learned_from: RolloutCopy | None = None
+        if asked.copy_model or apart:
+            self._acting = ActorCopies(self.actors, env.device)
+            self._learned_from = RolloutCopy(self.rollout, self.learner.device)
+        whole = WholeRollout(self.team, self._learned_from.rollout if self._learned_from else self.rollout, self.share)
         self._sync: Sync = RolloutSync(whole) if gathers else GradientSync(whole)
         self.team.broadcast(tensors_of(self.models.values()))
         self._forget_the_past()
@@ -159,12 +178,16 @@ class Trainer:
                 policy.begin(self.env_steps)
             for opponent in self.opponents.values():
                 opponent.begin(self.updates)
+            if self._acting is not None:
+                self._acting.refresh()
             self._loop.fill(self.actors)
             self.env_steps += self.config.trainer.train_batch_size
 
     def update(self) -> dict[str, Tensor]:
-        """Train every policy on the rollout. Returns ``losses/<term>/<tag>``, scalars on the device."""
+        """Train every policy on the rollout. Returns ``losses/<term>/<tag>``, scalars on the learner's device."""
         with self.team.together("update"):
+            if self._learned_from is not None:
+                self._learned_from.refresh()
             metrics = {
                 f"losses/{term}/{tag}": value
                 for tag, terms in self._sync.update(self.policies).items()
@@ -205,21 +228,30 @@ class Trainer:
             return evaluator.play()
 
     def evaluator(
-        self, num_episodes: int, random: Collection[str] = (), deterministic: bool = False, seed: int | None = None
+        self,
+        num_episodes: int,
+        random: Collection[str] = (),
+        deterministic: bool = False,
+        seed: int | None = None,
+        graphs: StepGraphs | None = None,
     ) -> tuple[ActorCopies, Evaluator]:
         """New replicas to evaluate in, and the copies of the models that act in them; arguments as of :meth:`evaluate`.
 
-        The copies have the present weights until they are refreshed.
+        The copies have the present weights until they are refreshed. ``graphs``: how steps are repeated; None: as those
+        of rollouts.
         """
-        copies = ActorCopies(self.acting_models(random), self.env.device)
+        backend = self.evaluation_backend
+        copies = ActorCopies(self.acting_models(random), backend.device)
+        if graphs is None:
+            graphs = self.graphs if backend is self.env.backend else StepGraphs(backend.device, "auto")
         env = EnvWrapper(
             self.env.env,
             num_envs=min(num_episodes, MAX_REPLICAS),
-            env_backend=self.env.backend,  # on the device where the models are
+            env_backend=backend,
             seed=self.config.trainer.seed + _EVALUATION_SEED if seed is None else seed,
             reset_pool_size=self.config.trainer.reset_pool_size,
         )
-        return copies, Evaluator(env, copies.actors, num_episodes, deterministic, self.graphs)
+        return copies, Evaluator(env, copies.actors, num_episodes, deterministic, graphs)
 
     @torch.no_grad()
     def fetch_episode(
@@ -251,12 +283,12 @@ class Trainer:
             ConfigError: ``random`` names a tag that the environment does not have.
             DefinitionError: ``replicas`` are none.
         """
-        models = self.acting_models(random)
+        models = ActorCopies(self.acting_models(random), self.env.device).actors
         chosen = list(replicas) if isinstance(replicas, Sequence) else list(range(replicas))
         env = EnvWrapper(
             self.env.env,
             num_envs=max(chosen, default=0) + 1,
-            env_backend=self.env.backend,  # of the device where the models are
+            env_backend=self.env.backend,
             seed=self.config.trainer.seed if seed is None else seed,
             reset_pool_size=self.env.reset_pool_size,
         )
@@ -274,6 +306,8 @@ class Trainer:
     @property
     def actors(self) -> dict[str, Actor]:
         """What acts in rollouts, by policy tag."""
+        if self._acting is not None:
+            return self._acting.actors
         return {tag: player.actor for tag, player in self._players().items()}
 
     def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
@@ -437,13 +471,14 @@ def make_env(config: RunConfig) -> EnvWrapper:
     if config.env is None:
         raise ConfigError(f"run '{config.name}': its environment has no registered name; give it as env=...")
     share = join(config.trainer.process_timeout).share(config.trainer.num_envs)
-    if config.trainer.env_backend != "cpu":
+    device, backend = config.trainer.rollout_device, config.trainer.env_backend
+    if backend != "cpu" and device != "cpu":
         check_gpus(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), config.trainer.gpu_memory_fraction)
     return EnvWrapper(
         env_name=config.env.name,
         env_config=config.env.parameters,
         num_envs=share.count,
-        env_backend=config.trainer.env_backend,
+        env_backend=backend if device is None else rollout_backend(backend, device, local_rank()),
         seed=config.trainer.seed,
         reset_pool_size=config.trainer.reset_pool_size,
         first_env=share.first,

@@ -30,8 +30,10 @@ def build_opponents(config: RunConfig, env: EnvWrapper, policies: Mapping[str, P
     for index, (tag, agent_ids) in enumerate(env.policy_tags.items()):
         settings = config.policy[tag]
         if isinstance(settings, SelfPlayConfig):
-            generator = torch.Generator(env.device).manual_seed(config.trainer.seed + _SEED + index)
-            opponents[tag] = SelfPlay(settings, policies[settings.of].model, env.num_envs, len(agent_ids), generator)
+            learner = policies[settings.of].model
+            generator = torch.Generator(next(learner.parameters()).device)
+            generator.manual_seed(config.trainer.seed + _SEED + index)
+            opponents[tag] = SelfPlay(settings, learner, env.num_envs, len(agent_ids), generator)
         elif isinstance(settings, FunctionConfig):
             opponents[tag] = FunctionOpponent(settings.loaded())
     return opponents
