@@ -36,7 +36,7 @@ class RolloutCopy:
         for name in _READ_FROM_CONTEXT:
             if name in source.context:
                 context.put(name, torch.zeros_like(source.context[name], device=device))
-        copied = {
+        copied: dict[str, Any] = {
             field.name: mapped(lambda tensor: torch.zeros_like(tensor, device=device), value)
             for field in fields(source)
             if field.name not in _NOT_COPIED and (value := getattr(source, field.name)) is not None

@@ -1,15 +1,18 @@
 """Kill a training run again and again (SIGKILL), go on with it each time, and compare what comes out.
 
     python tests/training/kill_often.py 50
+    python tests/training/kill_often.py 50 --beside
 
 Each time a new process goes on with the run and is killed: every second time after a random while, and else when it is
 about to open, rename or remove a random one of its files, which finds the short moments in which it writes. In the end
-the run goes on to its end. Prints how far it came each time; fails where a run cannot be resumed, or its metrics or its
-last checkpoint differ from those of a run that was never interrupted.
+the run goes on to its end. It is evaluated all along, between updates or, with ``--beside``, beside them, and keeps its
+best checkpoint. Prints how far it came each time; fails where a run cannot be resumed, or its metrics or its last or
+best checkpoint differ from those of a run that was never interrupted.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import random
@@ -35,12 +38,18 @@ EVENTS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.listdir"
 EVENTS_OF_A_CHECKPOINT = 40  # about
 
 
-def configuration(folder: Path, updates: int) -> dict[str, Any]:
+def configuration(folder: Path, updates: int, beside: bool) -> dict[str, Any]:
     ppo = {"algorithm": "ppo", "lr": 0.01, "minibatches": 2, "model": {"hidden": [16]}}
     return {
         "name": "echo",
         "env": {"name": f"{GAMES}:Echo"},
-        "trainer": {"num_envs": 20, "train_batch_size": 200, "total_steps": 200 * updates, "env_backend": "cpu"},
+        "trainer": {
+            "num_envs": 20,
+            "train_batch_size": 200,
+            "total_steps": 200 * updates,
+            "env_backend": "cpu",
+            "evaluation": {"every": 4, "num_episodes": 20, "beside": beside},
+        },
         "policy": {"even": dict(ppo), "odd": dict(ppo)},
         "saving": {"folder": str(folder), "tensorboard": False, "checkpoint_every": 3, "log_every": 2, "keep_last": 2},
     }
@@ -97,12 +106,13 @@ def rows_of(run: Path) -> list[dict[str, str]]:
         return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in csv.DictReader(file)]
 
 
-def main(kills: int, seed: int) -> None:
+def main(kills: int, seed: int, beside: bool) -> None:
     rng = random.Random(seed)
     updates = 20 * (kills + 1)
     with tempfile.TemporaryDirectory() as folder:
         whole, killed = (
-            RunFolder.create(load_config(configuration(Path(folder) / name, updates))).path for name in ("one", "two")
+            RunFolder.create(load_config(configuration(Path(folder) / name, updates, beside))).path
+            for name in ("one", "two")
         )
         for kill in range(kills):
             if kill % 2:
@@ -125,6 +135,10 @@ def main(kills: int, seed: int) -> None:
                     raise SystemExit(f"{tag}.{name} differs")
         if not torch.equal(one.state["simulation"], two.state["simulation"]):
             raise SystemExit("the simulation differs")
+        for pointer in ("latest", "best"):
+            names = [(run / "checkpoints" / pointer).read_text() for run in (whole, killed)]
+            if names[0] != names[1]:
+                raise SystemExit(f"{pointer} differs: {names}")
         left = [path.name for path in (killed / "checkpoints").iterdir()]
         if sorted(left) != sorted(path.name for path in (whole / "checkpoints").iterdir()):
             raise SystemExit(f"left over: {left}")
@@ -132,4 +146,9 @@ def main(kills: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(kills=int(sys.argv[1]), seed=int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kills", type=int)
+    parser.add_argument("seed", type=int, nargs="?", default=0)
+    parser.add_argument("--beside", action="store_true")
+    options = parser.parse_args()
+    main(options.kills, options.seed, options.beside)
