@@ -107,8 +107,8 @@ class Trainer:
         apart = self.learner.device != env.device
         if apart and self.team.size > 1:
             raise ConfigError(
-                f"trainer.learner_device: found '{asked.learner_device}', but one of several processes learns where its "
-                f"rollouts are, on {env.device}"
+                f"trainer.learner_device: found '{asked.learner_device}', but each of several processes learns where "
+                f"its rollouts are, on {env.device}"
             )
         self.policies = {
             tag: Policy(

@@ -32,7 +32,10 @@ DQN = "{algorithm: dqn, learning_starts: 300, repeat: 0.5}"
 GRU = "{algorithm: ppo, minibatches: 2, model: {type: gru, hidden: [8], units: 8}}"
 NORMALISED = "{algorithm: a2c, model: {hidden: [8], normalize_observations: true}}"
 GAMES = {
-    "Echo": {"even": "{algorithm: random}", "odd": "{algorithm: ppo, minibatches: 2, model: {hidden: [16]}}"},
+    "Echo": {
+        "even": "{algorithm: self_play, of: odd, snapshot_every: 1, at_once: 2}",
+        "odd": "{algorithm: ppo, minibatches: 2, model: {hidden: [16]}}",
+    },
     "Leave": {"outer": GRU, "inner": NORMALISED},  # masks, agents that leave, state, running statistics
     "Aim": {"aimer": NOISY, "chooser": DQN},  # observations and actions by tag; noise that goes on
 }

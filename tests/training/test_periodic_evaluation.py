@@ -192,3 +192,12 @@ def test_a_metric_that_no_evaluation_has(sections: Sections) -> None:
     told = r"saving.best_metric: found 'eval/episodic_return/eve'.*Did you mean 'eval/episodic_return/even'\?"
     with pytest.raises(ConfigError, match=told):
         load_config(sections(), ["saving.best_metric=eval/episodic_return/eve"])
+
+
+def test_opponents_are_evaluated_with_the_policies(sections: Sections, trainer_of: TrainerOf) -> None:
+    """A function, which has no weights to copy: it always says what is right."""
+    bots = Path(__file__).with_name("bots.py")
+    function = f"policy.odd={{algorithm: function, function: {bots}:say_what_is_wanted}}"
+    seen = Reports()
+    trainer_of(sections(), function, "trainer.evaluation={every: 2, num_episodes: 5}").train(callbacks=[seen])
+    assert seen.reports[0].result.mean_return["odd"] == 8.0
