@@ -1,0 +1,73 @@
+"""A loss that is no longer finite ends the run, whichever algorithm it is of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import warpdrive as wd
+from warpdrive.errors import TrainingError
+from warpdrive.training.trainer import Trainer
+
+Sections = Callable[..., dict[str, Any]]
+TrainerOf = Callable[..., Trainer]
+
+OLD = "learning_starts: 0, batch_size: 16"
+ALGORITHMS = {
+    "reinforce": ("chooser", "{algorithm: reinforce}"),
+    "a2c": ("chooser", "{algorithm: a2c}"),
+    "ppo": ("aimer", "{algorithm: ppo, minibatches: 2}"),
+    "dqn": ("chooser", f"{{algorithm: dqn, {OLD}}}"),
+    "ddpg": ("aimer", f"{{algorithm: ddpg, {OLD}}}"),
+    "td3": ("aimer", f"{{algorithm: td3, policy_delay: 1, {OLD}}}"),
+    "sac": ("aimer", f"{{algorithm: sac, {OLD}}}"),
+}
+
+
+class Poison(wd.Callback):
+    """Puts NaN into the weights of a policy after its second update, once that is saved."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+
+    @torch.no_grad()
+    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+        if trainer.updates == 2:
+            for parameter in trainer.policies[self.tag].model.parameters():
+                parameter.fill_(torch.nan)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_message_names_policy_and_term(sections: Sections, trainer_of: TrainerOf, algorithm: str) -> None:
+    tag, settings = ALGORITHMS[algorithm]
+    other = "chooser" if tag == "aimer" else "aimer"
+    overrides = (f"policy.{tag}={settings}", f"policy.{other}={{algorithm: random}}", "saving.checkpoint_every=1")
+    values = sections("Aim", ("aimer", "chooser"), total_steps=1000)
+    trainer = trainer_of(values, *overrides)
+    told = (
+        rf"policy '{tag}': [a-z_]+ became nan; the last good checkpoint is .*step_400\. Try a smaller policy\.{tag}\.lr"
+    )
+    with pytest.raises(TrainingError, match=told) as raised:
+        trainer.train(callbacks=[Poison(tag)])
+    logged = trainer_of(values, *overrides)
+    logged.collect()
+    term = str(raised.value).split(": ")[1].split(" ")[0]
+    assert f"losses/{term}/{tag}" in logged.update(), "the term is one that is logged"
+
+
+def test_what_is_left_goes_on_from_the_last_good_checkpoint(sections: Sections, trainer_of: TrainerOf) -> None:
+    trainer = trainer_of(sections(total_steps=1000), "saving.checkpoint_every=2")
+    with pytest.raises(TrainingError):
+        trainer.train(callbacks=[Poison("odd")])
+    (summary,) = (
+        json.loads(path.read_text()) for path in Path(sections()["saving"]["folder"]).glob("*/*/summary.json")
+    )
+    assert summary["status"] == "failed" and "policy 'odd'" in summary["message"]
+    again = Trainer.resume(summary["run_folder"])
+    assert again.env_steps == 400
+    assert again.train().status == "finished"
