@@ -39,13 +39,13 @@ WD_KERNEL void step(float *position, float *velocity, float *angle, float *angul
     terminated[env] = fabsf(x) > largest_position || fabsf(theta) > largest_angle;
 }
 
-// Write observations [4]: the state.
+// Write observations [4]: the state, or zeros in place of velocities.
 WD_KERNEL void observe(const float *position, const float *velocity, const float *angle,
-                       const float *angular_velocity, float *observations) {
+                       const float *angular_velocity, float *observations, bool see_velocities) {
     const int env = wd_env();
     float *seen = &observations[wd_index(observations, env, wd_agent())];
     seen[0] = position[env];
-    seen[1] = velocity[env];
+    seen[1] = see_velocities ? velocity[env] : 0.0f;
     seen[2] = angle[env];
-    seen[3] = angular_velocity[env];
+    seen[3] = see_velocities ? angular_velocity[env] : 0.0f;
 }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOUR_THIRDS = np.float32(4 / 3)
-TWO, ONE = np.float32(2), np.float32(1)
+TWO, ONE, ZERO = np.float32(2), np.float32(1), np.float32(0)
 
 
 @wd.kernel
@@ -76,13 +76,13 @@ def step(
 
 
 @wd.kernel
-def observe(position, velocity, angle, angular_velocity, observations):
-    """Write ``observations [4]``: the state."""
+def observe(position, velocity, angle, angular_velocity, observations, see_velocities):
+    """Write ``observations [4]``: the state, or zeros in place of velocities."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     observations[env, agent, 0] = position[env]
-    observations[env, agent, 1] = velocity[env]
+    observations[env, agent, 1] = velocity[env] if see_velocities else ZERO
     observations[env, agent, 2] = angle[env]
-    observations[env, agent, 3] = angular_velocity[env]
+    observations[env, agent, 3] = angular_velocity[env] if see_velocities else ZERO
 
 
 class CartPole(wd.Environment):
@@ -101,6 +101,7 @@ class CartPole(wd.Environment):
         largest_angle: rad from upright; likewise, greater than 0 and of pi or less.
         start_range: each number of a start state is uniform within it on either side of 0, 0 or more.
         episode_length: steps after which an episode is truncated, 1 or more.
+        see_velocities: whether velocities are observed; else they are 0 there, and it takes a memory to know them.
 
     Raises:
         DefinitionError: a parameter has the wrong type, sign or range.
@@ -125,6 +126,7 @@ class CartPole(wd.Environment):
         largest_angle: float = math.radians(12),
         start_range: float = 0.05,
         episode_length: int = 500,
+        see_velocities: bool = True,
     ) -> None:
         real = parameters.real
         self.gravity = real("gravity", gravity, at_least=0)
@@ -137,6 +139,7 @@ class CartPole(wd.Environment):
         self.largest_angle = real("largest_angle", largest_angle, above=0, at_most=math.pi)
         self.start_range = real("start_range", start_range, at_least=0)
         self.episode_length = parameters.whole("episode_length", episode_length, at_least=1)
+        self.see_velocities = parameters.flag("see_velocities", see_velocities)
         self.total_mass = self.cart_mass + self.pole_mass
         self.pole_moment = self.pole_mass * self.pole_half_length
 
@@ -157,11 +160,12 @@ class CartPole(wd.Environment):
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (int, ``[1]``), worked out by Gymnasium's ``CartPoleEnv``."""
-        return reference.step(self._gymnasium, state, actions)
+        after = reference.step(self._gymnasium, state, actions)
+        return {**after, "observations": reference.observe(after, self.see_velocities)}
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
         """Return the observations of ``state``, ``[1, 4]``."""
-        return reference.observe(state)
+        return reference.observe(state, self.see_velocities)
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
         """Return a picture of ``state``; ``trail`` is not shown."""

@@ -29,22 +29,22 @@ def twin(env: CartPole) -> CartPoleEnv:
 
 
 def step(other: CartPoleEnv, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after ``actions`` (int, ``[1]``), with observations, rewards and ``terminated``."""
+    """Return the state after ``actions`` (int, ``[1]``), with rewards and ``terminated``."""
     other.state = np.array([state[name] for name in STATE], np.float64)
     other.steps_beyond_terminated = None  # the reward is that of the step that ends an episode, not of later ones
-    observations, reward, terminated, _, _ = other.step(int(actions[0]))
+    _, reward, terminated, _, _ = other.step(int(actions[0]))
     return {
         **dict(zip(STATE, other.state, strict=True)),
         "timestep": int(state["timestep"]) + 1,
-        "observations": observations[None],
         "rewards": np.array([reward], np.float32),
         "terminated": terminated,
     }
 
 
-def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:
+def observe(state: dict[str, Any], see_velocities: bool) -> npt.NDArray[np.float32]:
     """Return the observations of ``state``, ``[1, 4]``."""
-    return np.array([[state[name] for name in STATE]], np.float32)
+    seen = STATE if see_velocities else ("position", "angle")
+    return np.array([[state[name] if name in seen else 0.0 for name in STATE]], np.float32)
 
 
 def margin(env: CartPole, state: dict[str, Any]) -> float:

@@ -38,7 +38,7 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
         {**SHORT, "agents_per_team": 4, "map_size": 6, "random_starts": True, "view_range": 1, "damage": 5.0},
         {**SHORT, "agents_per_team": 9, "map_size": 8, "spacing": 1, "gap": 0, "minimap": True, "damage": 5.0},
     ],
-    "cartpole": [{**SHORT, "gravity": 12.0, "push_force": 25.0}],
+    "cartpole": [{**SHORT, "gravity": 12.0, "push_force": 25.0, "see_velocities": False}],
     "acrobot": [{**SHORT, "gravity": 6.0}],
     "mountain_car": [{**SHORT, "force": 0.02, "goal_position": 0.1}],
     "continuous_mountain_car": [{**SHORT, "power": 0.02, "goal_position": 0.1}],

@@ -34,6 +34,7 @@ OTHER_CONSTANTS = {
         "largest_angle": 0.7,
         "start_range": 0.3,
         "episode_length": 40,
+        "see_velocities": False,
     },
     "acrobot": {
         "torques": [-3.0, 0.5, 2.0, 4.0],
@@ -177,6 +178,7 @@ WRONG = {
         "largest_angle": 3.2,
         "start_range": -0.1,
         "episode_length": 0,
+        "see_velocities": 1,
     },
     "acrobot": {
         "torques": [],

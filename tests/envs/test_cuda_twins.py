@@ -26,7 +26,7 @@ CONFIGURATIONS = [
     ("tag_continuous", {**TAG, "runner_exits_game_after_tagged": False, "edge_hit_penalty": -0.5}),
     ("tag_continuous", {**TAG, "max_turn": 2.5, "min_turn": -7.0, "skill_level_tagger": 2.0, "seed": 4}),
     ("tag_continuous", {"num_runners": 2, "use_full_observation": False, "num_other_agents_observed": 6}),
-    ("cartpole", {"pole_mass": 0.3, "start_range": 0.15, "time_step": 0.05}),
+    ("cartpole", {"pole_mass": 0.3, "start_range": 0.15, "time_step": 0.05, "see_velocities": False}),
 ]
 
 

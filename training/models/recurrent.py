@@ -170,12 +170,12 @@ class Recurrent(RecurrentActorCritic):
     def encode(self, observations: Observations) -> Tensor:
         """See ``RecurrentActorCritic``: the features of each trunk side by side."""
         flat = self.flatten(observations)
-        return torch.cat([encoder(flat) for encoder in self.encoders], dim=-1)
+        return _side_by_side([encoder(flat) for encoder in self.encoders])
 
     def advance(self, features: Tensor, state: Tensor) -> Tensor:
         """See ``RecurrentActorCritic``."""
         parts = zip(self.cells, features.split(self.features, -1), self._by_trunk(state), strict=True)
-        return torch.cat([cell(seen, before) for cell, seen, before in parts], dim=-1)
+        return _side_by_side([cell(seen, before) for cell, seen, before in parts])
 
     def heads(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """See ``RecurrentActorCritic``."""
@@ -185,6 +185,10 @@ class Recurrent(RecurrentActorCritic):
 
     def _by_trunk(self, state: Tensor) -> tuple[Tensor, ...]:
         return state.chunk(len(self.cells), dim=-1)
+
+
+def _side_by_side(of_trunks: list[Tensor]) -> Tensor:
+    return torch.cat(of_trunks, dim=-1) if len(of_trunks) > 1 else of_trunks[0]
 
 
 class _GRU(nn.GRUCell):
