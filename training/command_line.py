@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NoReturn
 from warpdrive import __version__
 from warpdrive.errors import WarpDriveError, nearest
 
-COMMANDS = ("train", "autoscale", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
-TAKE_OVERRIDES = ("train", "autoscale", "check")
+COMMANDS = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
+TAKE_OVERRIDES = ("train", "autoscale", "sweep", "check")
 MISTAKE, INTERRUPTED = 2, 130
 
 DESCRIPTION = """\
@@ -61,6 +61,25 @@ that fits, which are not the largest sizes that fit. Each size is tried in a pro
 memory, takes too long or crashes does not fit. Of sizes that are about as fast, the smallest batch wins. Everything
 else in the configuration stays as it is: a larger batch learns from fewer updates, so look at what policies reach, too.
 A search takes some minutes. Other programs on the machine disturb it."""
+
+SWEEP_EPILOG = """\
+examples:
+  warpdrive sweep cartpole policy.agent.lr=[1e-3,3e-4,1e-4] policy.agent.gamma=[0.98,0.99]     all 6 combinations
+  warpdrive sweep cartpole "policy.agent.lr=loguniform(1e-4,1e-2)" "policy.agent.clip=uniform(0.1,0.3)" --trials 20
+  warpdrive sweep cartpole "policy.agent.epochs=integer(2,10)" --engine optuna --trials 30
+  warpdrive sweep cartpole trainer.seed=[0,1,2] trainer.total_steps=50000
+  warpdrive sweep --resume runs/cartpole_sweep/2026-11-21_15-00-00
+
+What is varied:
+  key=[a, b, c]              each of these; a value that is a list: key=[[64, 64], [128]]
+  key=uniform(low, high)     numbers between, drawn at random
+  key=loguniform(low, high)  likewise, of which the logarithm is uniform: for learning rates
+  key=integer(low, high)     whole numbers, both ends included
+Parentheses mean something to the shell, so put these in quotes. key=value is the same for all trials.
+
+Each trial trains in a process of its own and is evaluated at its end, over trainer.evaluation.num_episodes episodes.
+Trials are compared by the return of one policy tag (--tag). One that fails does not end the others. Ctrl-C ends
+all of them with a checkpoint; --resume goes on with those, and with what had not begun."""
 
 EVALUATE_EPILOG = """\
 examples:
@@ -206,7 +225,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error(f"unknown argument '{unknown[0]}'")
     if overrides:
         options.overrides += overrides
-    if options.command == "train":
+    if options.command in ("train", "sweep"):
         _choose_source(options, parser)
     return options
 
@@ -217,7 +236,8 @@ def _choose_source(options: argparse.Namespace, parser: argparse.ArgumentParser)
         options.overrides.insert(0, options.source)
         options.source = None
     if bool(options.resume) == bool(options.source):
-        parser.error("give `warpdrive train` either an environment or YAML file, or --resume <run>")
+        what = "run" if options.command == "train" else "sweep"
+        parser.error(f"give `warpdrive {options.command}` either an environment or YAML file, or --resume <{what}>")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -231,6 +251,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="<command>", required=True, title="commands")
     _add_train(commands)
     _add_autoscale(commands)
+    _add_sweep(commands)
     _add_evaluate(commands)
     _add_plot(commands)
     _add_replay(commands)
@@ -288,6 +309,30 @@ def _add_autoscale(commands: _Commands) -> None:
         "overrides", metavar="key=value", nargs="*", default=[], help="replaces a value of the run configuration"
     )
     _add_search(parser)
+
+
+def _add_sweep(commands: _Commands) -> None:
+    parser = _add(commands, "sweep", "train with many values of some keys, side by side, and compare", SWEEP_EPILOG)
+    parser.add_argument(
+        "source", metavar="<env or yaml>", nargs="?", help="a name from `warpdrive envs`, or a YAML file"
+    )
+    parser.add_argument(
+        "overrides", metavar="key=values", nargs="*", default=[], help="what is varied, or the same for all trials"
+    )
+    parser.add_argument("--resume", metavar="<sweep>", help="go on with a sweep, by its folder")
+    parser.add_argument("--trials", type=_count, metavar="N", help="how many, but for a grid (default: 16)")
+    parser.add_argument(
+        "--parallel", type=_count, metavar="N", help="how many at a time (default: one per GPU, or per core up to 4)"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("grid", "random", "optuna"),
+        help="what chooses values (default: grid, or random where there are ranges or --trials). optuna learns from "
+        "trials that have ended, and stops those worse than the median: pip install 'warpdrive[optuna]'",
+    )
+    parser.add_argument("--tag", metavar="TAG", help="whose return counts (default: the first policy that is trained)")
+    parser.add_argument("--minimise", action="store_true", help="low returns are good")
+    parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="of what is drawn at random (default: 0)")
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,250 @@
+"""Runs the trials of a sweep side by side, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warpdrive.errors import ConfigError
+from warpdrive.training.config import load_config, save_config
+from warpdrive.training.sweep.engines import Engine
+from warpdrive.training.sweep.space import Values, as_overrides
+
+_BETWEEN_LOOKS = 0.1
+_GRACE = 60.0
+"""Seconds that trials have, after Ctrl-C, to end the present update and to write a checkpoint."""
+
+
+@dataclass
+class Trial:
+    """One run of a sweep.
+
+    Attributes:
+        number: from 0.
+        values: what it tries.
+        folder: has its ``trial.yaml``, what it printed, and its run folder.
+        status: ``waiting``, ``running``, ``finished``, ``failed``, ``pruned`` or ``interrupted``.
+        score: of a finished one.
+        progress: what it told last: ``env_steps``, ``total_steps``, ``returns``, ``speed``.
+        result: what it left.
+        reason: why it failed.
+    """
+
+    number: int
+    values: Values
+    folder: Path
+    status: str = "waiting"
+    score: float | None = None
+    progress: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all trials have in common.
+
+    Attributes:
+        folder: of the sweep.
+        source: of the run configuration.
+        fixed: overrides of all trials.
+        tag: whose return is the score.
+    """
+
+    folder: Path
+    source: str
+    fixed: Sequence[str]
+    tag: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a process runs.
+
+    Attributes:
+        variables: of its environment.
+        cores: of the CPU; none: any.
+    """
+
+    variables: dict[str, str]
+    cores: tuple[int, ...] = ()
+
+
+class Runner:
+    """Runs trials, ``len(places)`` at a time.
+
+    Args:
+        plan: what they have in common.
+        engine: chooses their values.
+        places: environment variables of the processes that run side by side, see ``places``.
+        on_change: called with all trials now and then.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        engine: Engine,
+        places: Sequence[Place],
+        on_change: Callable[[Sequence[Trial]], None],
+    ) -> None:
+        self.plan, self.engine, self.on_change = plan, engine, on_change
+        self.trials: list[Trial] = []
+        self._free = list(places)
+        self._running: dict[int, tuple[Trial, subprocess.Popen[bytes], Place]] = {}
+
+    def run(self) -> bool:
+        """Run all trials that have not ended yet. Returns whether none is left: False after Ctrl-C."""
+        waiting = self._known()
+        try:
+            while self._running or waiting or len(self.trials) < self.engine.trials:
+                while self._free and (waiting or len(self.trials) < self.engine.trials):
+                    trial = waiting.pop(0) if waiting else self._new()
+                    if trial.status == "waiting":
+                        self._start(trial)
+                self._look()
+                self.on_change(self.trials)
+                time.sleep(_BETWEEN_LOOKS)
+        except KeyboardInterrupt:
+            self._stop()
+            self.on_change(self.trials)
+            return False
+        finally:
+            for _, process, _ in self._running.values():
+                process.kill()
+        return True
+
+    def _known(self) -> list[Trial]:
+        """Read the trials of a sweep that is resumed; return those that have not ended."""
+        for path in sorted(self.plan.folder.glob("trial_*/trial.json")):
+            trial = Trial(len(self.trials), json.loads(path.read_text())["values"], path.parent)
+            self.trials.append(trial)
+            self._read_result(trial)
+            if trial.status in ("finished", "pruned"):
+                self.engine.ended(trial.number, trial.values, trial.score)
+            else:
+                trial.status = "waiting"
+                (trial.folder / "result.json").unlink(missing_ok=True)
+        return [trial for trial in self.trials if trial.status == "waiting"]
+
+    def _new(self) -> Trial:
+        number = len(self.trials)
+        trial = Trial(number, self.engine.values(number), self.plan.folder / f"trial_{number:03d}")
+        self.trials.append(trial)
+        try:
+            own = [f"name={trial.folder.name}", f"saving.folder={json.dumps(str(self.plan.folder))}"]
+            config = load_config(self.plan.source, [*self.plan.fixed, *as_overrides(trial.values), *own])
+        except ConfigError as error:
+            self._end(trial, "failed", reason=" ".join(str(error).split()))
+            return trial
+        trial.folder.mkdir(parents=True, exist_ok=True)
+        save_config(config, trial.folder / "trial.yaml")
+        (trial.folder / "trial.json").write_text(json.dumps({"values": trial.values}) + "\n")
+        return trial
+
+    def _start(self, trial: Trial) -> None:
+        place = self._free.pop(0)
+        with (trial.folder / "printed.txt").open("ab") as printed:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "warpdrive.training.sweep.trial", str(trial.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                env=os.environ | place.variables,
+                start_new_session=True,  # Ctrl-C comes to this process, which hands it on
+            )
+        if place.cores:
+            with suppress(OSError, AttributeError):
+                os.sched_setaffinity(process.pid, place.cores)
+        trial.status = "running"
+        self._running[trial.number] = (trial, process, place)
+
+    def _look(self) -> None:
+        for trial, process, place in list(self._running.values()):
+            with suppress(OSError, ValueError):
+                progress = json.loads((trial.folder / "progress.json").read_text())
+                if progress != trial.progress:
+                    trial.progress = progress
+                    self._prune(trial, process)
+            if process.poll() is not None:
+                del self._running[trial.number]
+                self._free.append(place)
+                self._finish(trial, process.returncode)
+
+    def _prune(self, trial: Trial, process: subprocess.Popen[bytes]) -> None:
+        score = trial.progress["returns"].get(self.plan.tag)
+        if score is not None and self.engine.should_stop(trial.number, trial.progress["env_steps"], score):
+            trial.reason = "worse than the median of the trials before"
+            process.send_signal(signal.SIGINT)
+
+    def _finish(self, trial: Trial, returncode: int) -> None:
+        pruned = bool(trial.reason)
+        self._read_result(trial)
+        if not trial.result:
+            printed = (trial.folder / "printed.txt").read_text(errors="replace").splitlines()
+            last = next((line.strip() for line in reversed(printed) if line.strip()), "nothing was printed")
+            told = f"killed by {signal.Signals(-returncode).name}" if returncode < 0 else last
+            self._end(trial, "failed", reason=f"{told} (see {trial.folder / 'printed.txt'})")
+        elif trial.status == "interrupted" and pruned:
+            trial.result["status"] = "pruned"
+            (trial.folder / "result.json").write_text(json.dumps(trial.result) + "\n")
+            self._end(trial, "pruned", reason=trial.reason)
+        else:
+            self._end(trial, trial.status, reason=trial.reason)
+
+    def _read_result(self, trial: Trial) -> None:
+        with suppress(OSError, ValueError):
+            trial.result = json.loads((trial.folder / "result.json").read_text())
+            trial.status, trial.reason = trial.result["status"], trial.result.get("reason", trial.reason)
+            trial.score = trial.result.get("returns", {}).get(self.plan.tag)
+
+    def _end(self, trial: Trial, status: str, reason: str) -> None:
+        trial.status, trial.reason = status, reason
+        self.engine.ended(trial.number, trial.values, trial.score if status == "finished" else None)
+
+    def _stop(self) -> None:
+        """Hand Ctrl-C on to all trials and wait for their checkpoints, unless it comes once more."""
+        ends = time.monotonic() + _GRACE
+        with suppress(KeyboardInterrupt):
+            for _, process, _ in self._running.values():
+                process.send_signal(signal.SIGINT)
+            while time.monotonic() < ends and any(p.poll() is None for _, p, _ in self._running.values()):
+                time.sleep(_BETWEEN_LOOKS)
+        for trial, process, _ in self._running.values():
+            process.kill()
+            process.wait()
+            trial.status = "interrupted"
+            self._read_result(trial)
+        self._running.clear()
+
+
+def places(parallel: int | None, gpus: int) -> list[Place]:
+    """Where trials run side by side: GPUs in turns, or the cores of the CPU, shared out.
+
+    Args:
+        parallel: how many; None: one on each GPU or, without any, one on each core up to four.
+        gpus: how many there are.
+    """
+    if gpus:
+        return [Place({"CUDA_VISIBLE_DEVICES": _visible(number % gpus)}) for number in range(parallel or gpus)]
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    parallel = parallel or min(4, len(cores))
+    threads = max(1, len(cores) // parallel)
+    variables = {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    if parallel > len(cores):
+        return [Place(variables) for _ in range(parallel)]
+    return [Place(variables, tuple(cores[n * threads : (n + 1) * threads])) for n in range(parallel)]
+
+
+def _visible(gpu: int) -> str:
+    """A GPU as this process counts them, in words that others understand."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return given.split(",")[gpu] if given else str(gpu)

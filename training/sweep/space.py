@@ -1,0 +1,128 @@
+"""What a sweep varies: lists of values, and ranges that values are drawn from."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from warpdrive.errors import ConfigError
+from warpdrive.training.yaml_source import parse_override
+
+Values = dict[str, Any]
+"""Of one trial: by dotted key."""
+
+_RANGE = re.compile(r"(uniform|loguniform|integer)\(([^,()]+),([^,()]+)\)")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One of some values."""
+
+    values: tuple[Any, ...]
+
+    def draw(self, generator: random.Random) -> Any:
+        """One of them, each as likely."""
+        return generator.choice(self.values)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from ``low`` to ``high``.
+
+    Attributes:
+        kind: ``uniform``; ``loguniform``, whose logarithm is; or ``integer``, whole numbers with both ends.
+    """
+
+    kind: str
+    low: float
+    high: float
+
+    def draw(self, generator: random.Random) -> float:
+        """A number, to six significant digits."""
+        if self.kind == "integer":
+            return generator.randint(int(self.low), int(self.high))
+        if self.kind == "uniform":
+            drawn = generator.uniform(self.low, self.high)
+        else:
+            drawn = math.exp(generator.uniform(math.log(self.low), math.log(self.high)))
+        return float(f"{drawn:.6g}")
+
+
+Space = Mapping[str, "Choices | Range"]
+
+
+def parse_space(arguments: Sequence[str]) -> tuple[dict[str, Choices | Range], list[str]]:
+    """Tell what is varied from what is the same in all trials.
+
+    Returns:
+        by dotted key ``key=[a, b]``, ``key=uniform(low, high)``, ``loguniform`` and ``integer``; and all others, as
+        they are.
+
+    Raises:
+        ConfigError: nothing is varied, a key is given twice, or a range that is none.
+    """
+    space: dict[str, Choices | Range] = {}
+    fixed = []
+    for text in arguments:
+        path, value = parse_override(text)
+        key = ".".join(path)
+        part = _part(key, value)
+        if part is None:
+            fixed.append(text)
+        elif key in space:
+            raise ConfigError(f"command line: {key}: varied twice")
+        else:
+            space[key] = part
+    if not space:
+        raise ConfigError(
+            "nothing is varied: give a list, as policy.<tag>.lr=[1e-3,1e-4], "
+            "or a range, as policy.<tag>.lr=loguniform(1e-4,1e-2)"
+        )
+    return space, fixed
+
+
+def grid(space: Space) -> list[Values]:
+    """Every combination of values of lists; the last key varies fastest."""
+    lists = [part.values for part in space.values() if isinstance(part, Choices)]
+    return [dict(zip(space, values, strict=True)) for values in itertools.product(*lists)]
+
+
+def drawn(space: Space, seed: int, number: int) -> Values:
+    """What trial ``number`` of a random search with ``seed`` has, whatever the other trials are."""
+    generator = random.Random(f"{seed}/{number}")
+    return {key: part.draw(generator) for key, part in space.items()}
+
+
+def as_overrides(values: Values) -> list[str]:
+    """As ``load_config`` takes them."""
+    return [f"{key}={json.dumps(value)}" for key, value in values.items()]
+
+
+def _part(key: str, value: Any) -> Choices | Range | None:
+    if isinstance(value, list):
+        if not value:
+            raise ConfigError(f"command line: {key}: found an empty list, expected the values to try")
+        return Choices(tuple(value))
+    found = _RANGE.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
+    if found is None:
+        if isinstance(value, str) and re.match(r"(log)?uniform|integer", value):
+            raise ConfigError(
+                f"command line: {key}: found '{value}', "
+                "expected uniform(low,high), loguniform(low,high) or integer(low,high)"
+            )
+        return None
+    kind = found[1]
+    try:
+        low, high = (int(end) if kind == "integer" else float(end) for end in found.groups()[1:])
+    except ValueError:
+        raise ConfigError(f"command line: {key}: found '{value}', expected {kind} of two numbers") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high and (kind != "loguniform" or low > 0)):
+        positive = ", both greater than 0" if kind == "loguniform" else ""
+        raise ConfigError(f"command line: {key}: found '{value}', expected a range from low to high{positive}")
+    return Range(kind, low, high)

@@ -1,0 +1,71 @@
+"""One trial in a process of its own: ``python -m warpdrive.training.sweep.trial <folder>``.
+
+It trains with ``trial.yaml`` of the folder, or goes on with the run that is there, evaluates, keeps in
+``progress.json`` how far it is, and leaves ``result.json``. Ctrl-C ends it as it ends any run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from warpdrive.errors import WarpDriveError
+from warpdrive.training.config import load_config
+from warpdrive.training.files import write_whole
+from warpdrive.training.report import UpdateReport
+from warpdrive.training.trainer import Trainer, make_env
+
+_BETWEEN_REPORTS = 0.25
+"""Seconds: those who look on need no more."""
+
+
+def main(folder: Path) -> None:
+    """Train and evaluate."""
+    try:
+        result = _result(folder)
+    except WarpDriveError as error:
+        result = {"status": "failed", "reason": " ".join(str(error).split())}
+    write_whole(folder / "result.json", json.dumps(result) + "\n")
+
+
+def _result(folder: Path) -> dict[str, Any]:
+    if any(folder.glob("*/config.yaml")):
+        trainer = Trainer.resume(folder)
+    else:
+        config = load_config(folder / "trial.yaml")
+        trainer = Trainer(make_env(config), config)
+    told = 0.0
+
+    def on_update(report: UpdateReport) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told < _BETWEEN_REPORTS and report.env_steps < report.total_steps:
+            return
+        told = now
+        progress = {
+            "env_steps": report.env_steps,
+            "total_steps": report.total_steps,
+            "returns": report.returns,
+            "speed": report.env_steps_per_second,
+        }
+        write_whole(folder / "progress.json", json.dumps(progress) + "\n")
+
+    summary = trainer.train(on_update)
+    result: dict[str, Any] = {
+        "status": summary.status,
+        "run": str(summary.run_folder),
+        "env_steps": summary.env_steps,
+        "seconds": summary.seconds,
+    }
+    if summary.status == "finished":
+        evaluation = trainer.evaluate()
+        result["returns"] = evaluation.mean_return
+        result["episodes"] = evaluation.episodes
+    return result
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
