@@ -428,7 +428,7 @@ class Trainer:
         trainer = cls(env or make_env(config), without_loading(config))
         trainer.config = config
         try:
-            trainer._restore(checkpoint)
+            trainer.restore(checkpoint)
         except (KeyError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1].strip()
             raise CheckpointError(f"{folder}: does not fit the environment as it is now: {reason}") from error
@@ -447,7 +447,8 @@ class Trainer:
         self.env.reset()
         self.env.episode_statistics()
 
-    def _restore(self, checkpoint: Checkpoint) -> None:
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from where the trainer was whose checkpoint this is."""
         state = checkpoint.state
         self.updates, self.env_steps, self.returns = state["updates"], state["env_steps"], state["returns"]
         self.best, self.evaluation_under_way = state["best"], state["evaluation_under_way"]

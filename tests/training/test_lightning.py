@@ -1,0 +1,139 @@
+"""The Trainer of PyTorch Lightning trains to the same bits as our own."""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+lightning = pytest.importorskip("lightning", reason="the extra `lightning`")
+
+from warpdrive.errors import ConfigError, TrainingError  # noqa: E402
+from warpdrive.training.config import load_config  # noqa: E402
+from warpdrive.training.lightning import RolloutData, WarpDriveModule  # noqa: E402
+from warpdrive.training.trainer import Trainer, make_env  # noqa: E402
+
+TINY = (
+    "env.grid_length=6",
+    "env.episode_length=20",
+    "trainer.num_envs=20",
+    "trainer.train_batch_size=200",
+    "trainer.total_steps=800",
+    "trainer.torch_threads=1",
+)
+PENDULUM = (
+    "env.episode_length=20",
+    "trainer.num_envs=4",
+    "trainer.train_batch_size=40",
+    "trainer.total_steps=160",
+    "trainer.torch_threads=1",
+    "policy.agent.learning_starts=40",
+    "policy.agent.gradient_steps=2",
+    "policy.agent.buffer_size=1000",
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    former = torch.get_num_threads()
+    torch.set_num_threads(1)
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+    torch.set_num_threads(former)
+
+
+class Losses(lightning.Callback):
+    """Keeps what was logged after each update."""
+
+    def __init__(self) -> None:
+        self.logged: list[dict[str, float]] = []
+
+    def on_train_batch_end(self, trainer, *_):
+        self.logged.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+
+
+def fit(module: WarpDriveModule, ckpt_path: Path | None = None, **options) -> lightning.Trainer:
+    quiet = ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", **dict.fromkeys(quiet, False), **options)
+    trainer.fit(module, RolloutData(module), ckpt_path=ckpt_path)
+    return trainer
+
+
+def own_training(source: str, overrides: tuple[str, ...]) -> tuple[Trainer, list[dict[str, float]]]:
+    config = load_config(source, overrides)
+    trainer, losses = Trainer(make_env(config), config), []
+    while trainer.env_steps < config.trainer.total_steps:
+        trainer.collect()
+        losses.append({name: value.item() for name, value in trainer.update().items()})
+        trainer.env.episode_statistics()  # which are logged
+    return trainer, losses
+
+
+def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
+    return {
+        f"{tag}.{name}": value
+        for tag, policy in trainer.policies.items()
+        for name, value in policy.model.state_dict().items()
+    }
+
+
+def assert_same_bits(found: Trainer, expected: Trainer) -> None:
+    there, wanted = weights(found), weights(expected)
+    assert there.keys() == wanted.keys()
+    assert all(torch.equal(there[name], wanted[name]) for name in wanted)
+    assert torch.equal(found.env.ctx.save_state(), expected.env.ctx.save_state())
+
+
+@pytest.mark.parametrize(("source", "overrides"), [("tag_gridworld", TINY), ("pendulum_sac", PENDULUM)])
+def test_the_same_as_our_own_trainer_bit_for_bit(source, overrides):
+    """Two policies that learn by PPO, and three optimizers of one that learns by SAC."""
+    losses, module = Losses(), WarpDriveModule(source, overrides)
+    fit(module, callbacks=[losses])
+    expected, wanted = own_training(source, overrides)
+    assert module.engine.updates == expected.updates == 4
+    assert_same_bits(module.engine, expected)
+    for logged, of_ours in zip(losses.logged, wanted, strict=True):
+        assert of_ours.items() <= logged.items()
+    assert math.isfinite(losses.logged[-1]["charts/episodic_length"])
+    assert losses.logged[-1]["env_steps"] == module.engine.env_steps
+
+
+class Save(lightning.Callback):
+    """Saves a checkpoint of Lightning's after the second update."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+        if batch_idx == 1:
+            trainer.save_checkpoint(self.path)
+
+
+def test_a_checkpoint_of_lightnings_goes_on_as_if_nothing_had_happened(tmp_path):
+    whole, on = (WarpDriveModule("tag_gridworld", TINY) for _ in range(2))
+    fit(whole, callbacks=[Save(tmp_path / "half.ckpt")])
+    fit(on, ckpt_path=tmp_path / "half.ckpt")
+    assert on.engine.updates == 4
+    assert_same_bits(on.engine, whole.engine)
+
+
+def test_bfloat16_is_lightnings_business():
+    module = WarpDriveModule("tag_gridworld", [*TINY, "trainer.total_steps=200"])
+    fit(module, precision="bf16-mixed")
+    expected = own_training("tag_gridworld", (*TINY, "trainer.total_steps=200"))[0]
+    there, wanted = weights(module.engine), weights(expected)
+    differences = [(there[name] - wanted[name]).abs().max() for name in wanted]
+    assert 0 < max(differences) < 0.05
+
+
+def test_mistakes():
+    with pytest.raises(TrainingError, match=r"no replicas before lightning.Trainer.fit"):
+        WarpDriveModule("tag_gridworld", TINY).engine  # noqa: B018
+    with pytest.raises(ConfigError, match="found precision '64-true', expected 32-true or bf16-mixed"):
+        fit(WarpDriveModule("tag_gridworld", TINY), precision="64-true")

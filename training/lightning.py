@@ -1,0 +1,197 @@
+"""Train policies with the Trainer of PyTorch Lightning 2: it does devices, precision, logging and checkpoints.
+
+    import lightning
+    from warpdrive.training.lightning import RolloutData, WarpDriveModule
+
+    module = WarpDriveModule("cartpole")
+    lightning.Trainer(max_epochs=1).fit(module, RolloutData(module))
+
+A batch is a rollout, an epoch a whole run, and a training step an update of all policies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.errors import ConfigError, TrainingError
+from warpdrive.training.algorithms.base import take_step
+from warpdrive.training.checkpoint import Checkpoint
+from warpdrive.training.config import RunConfig, load_config
+from warpdrive.training.trainer import Trainer
+
+try:
+    from lightning import LightningDataModule, LightningModule
+except ImportError as missing:
+    raise ImportError(
+        "warpdrive.training.lightning needs PyTorch Lightning 2, which is not installed: "
+        "pip install 'warpdrive[lightning]'"
+    ) from missing
+
+_PRECISIONS = ("32-true", "bf16-mixed")
+
+
+class WarpDriveModule(LightningModule):  # type: ignore[misc]
+    """The policies of a run, and the updates that train them.
+
+    With several devices each process has an equal part of the replicas, by their global numbers, and gradients are
+    averaged in every step (strategy ``ddp``; with several policies ``ddp_find_unused_parameters_true``). Advantages are
+    normalised, and minibatches drawn, within each process.
+
+    Args:
+        source: a run configuration, as ``load_config`` takes it. ``trainer.num_envs`` and ``trainer.train_batch_size``
+            are totals over all processes. What is in ``saving`` is Lightning's business here.
+        overrides: as of ``load_config``.
+
+    Attributes:
+        config: the run configuration.
+        engine: the trainer whose rollouts and updates these are, once ``fit`` has begun. ``engine.evaluate()`` and
+            ``engine.save(path)`` do what they always do.
+    """
+
+    def __init__(self, source: str | Path | Mapping[str, Any] | RunConfig, overrides: Sequence[str] = ()) -> None:
+        super().__init__()
+        given = source.model_dump(mode="json") if isinstance(source, RunConfig) else source
+        self.config = load_config(given, overrides)
+        self.automatic_optimization = False  # an update takes many gradient steps
+        self.models = nn.ModuleDict()
+        self._engine: Trainer | None = None
+
+    @property
+    def engine(self) -> Trainer:
+        """See above. Raises ``TrainingError`` before ``fit``."""
+        if self._engine is None:
+            raise TrainingError("WarpDriveModule: there are no replicas before lightning.Trainer.fit")
+        return self._engine
+
+    def setup(self, stage: str) -> None:
+        """Make the replicas of this process, on its device."""
+        if self._engine is not None:
+            return
+        if self.trainer.precision not in _PRECISIONS:
+            raise ConfigError(
+                f"lightning.Trainer: found precision '{self.trainer.precision}', expected {' or '.join(_PRECISIONS)}"
+            )
+        self._engine = self._make_engine()
+        for tag, policy in self._engine.policies.items():
+            policy.algorithm.descend = self._descend
+            self.models[tag.replace(".", "_")] = policy.model
+
+    def configure_optimizers(self) -> list[torch.optim.Optimizer]:
+        """Hand those of the algorithms to Lightning."""
+        parts = [part for policy in self.engine.policies.values() for part in policy.algorithm.parts().values()]
+        return [part for part in parts if isinstance(part, torch.optim.Optimizer)]
+
+    def training_step(self, batch: int, batch_idx: int) -> None:
+        """Update all policies, and log what ``metrics.csv`` of a run has of losses and episodes."""
+        if batch != self.engine.env_steps:  # fetched too early, or by a worker
+            raise TrainingError(
+                "WarpDriveModule: the rollout was overwritten before it was used; use RolloutData as it is"
+            )
+        metrics = {**self.engine.update(), **self._charts()}
+        self.log_dict(metrics, on_step=True, on_epoch=False, batch_size=1)
+        self.log("env_steps", float(self.engine.env_steps * self.trainer.world_size), batch_size=1)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add what it takes to go on as if nothing had happened: replicas, generators, experience, counters."""
+        whole = self.engine.checkpoint()
+        checkpoint["warpdrive"] = {"config": whole.config, "models": whole.models, "state": whole.state}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Put that back."""
+        stored = checkpoint["warpdrive"]
+        self.engine.restore(Checkpoint(stored["config"], {}, stored["models"], stored["state"]))
+
+    def _make_engine(self) -> Trainer:
+        config, processes, rank = self.config, self.trainer.world_size, self.trainer.global_rank
+        if config.env is None:
+            raise ConfigError(f"run '{config.name}': its environment has no registered name")
+        if config.trainer.num_envs % processes:
+            raise ConfigError(
+                f"trainer.num_envs: found {config.trainer.num_envs}, expected a multiple of the {processes} processes"
+            )
+        num_envs = config.trainer.num_envs // processes
+        raw = config.model_dump(mode="json")
+        raw["trainer"] |= {"num_envs": num_envs, "train_batch_size": num_envs * config.trainer.rollout_length}
+        env = EnvWrapper(
+            env_name=config.env.name,
+            env_config=config.env.parameters,
+            num_envs=num_envs,
+            env_backend=config.trainer.env_backend,
+            seed=config.trainer.seed,
+            reset_pool_size=config.trainer.reset_pool_size,
+            first_env=rank * num_envs,
+            process_id=self.trainer.local_rank,
+        )
+        device = self.trainer.strategy.root_device
+        if env.device.type != device.type:
+            raise ConfigError(
+                f"lightning.Trainer is on {device}, but the replicas are on {env.device} (trainer.env_backend: "
+                f"{config.trainer.env_backend}); give it accelerator='{'gpu' if env.device.type == 'cuda' else 'cpu'}'"
+            )
+        return Trainer(env, raw, device_id=env.device.index or 0)
+
+    def _descend(
+        self, loss: Tensor, optimizer: torch.optim.Optimizer, module: nn.Module, max_grad_norm: float = math.inf
+    ) -> Tensor:
+        """Take a gradient step through Lightning, which knows of precision and of other processes. See ``Descent``."""
+        wrappers = self.optimizers()
+        known = wrappers if isinstance(wrappers, list) else [wrappers]
+        trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        for parameter in trained:
+            parameter.grad = None
+        self.manual_backward(loss)
+        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
+        wrapper = next(wrapper for wrapper in known if wrapper.optimizer is optimizer)
+        return take_step(wrapper, torch.cat([gradient.flatten() for gradient in gradients]), max_grad_norm)
+
+    def _charts(self) -> dict[str, Tensor]:
+        """Means over the episodes that ended in the rollout; NaN where none did."""
+        found, env = self.engine.env.episode_statistics(), self.engine.env
+        returns = {
+            f"charts/episodic_return/{tag}": found["return"][list(ids)].mean() / found["episodes"]
+            for tag, ids in env.policy_tags.items()
+        }
+        return {**returns, "charts/episodic_length": found["length"] / found["episodes"]}
+
+
+class RolloutData(LightningDataModule):  # type: ignore[misc]
+    """Collects a rollout for each training step, until ``trainer.total_steps`` environment steps.
+
+    Args:
+        module: whose policies act.
+    """
+
+    def __init__(self, module: WarpDriveModule) -> None:
+        super().__init__()
+        self.module = module
+
+    def train_dataloader(self) -> DataLoader[int]:
+        """One rollout after another."""
+        return DataLoader(_Rollouts(self.module.engine), batch_size=None)
+
+
+class _Rollouts(IterableDataset[int]):
+    """Fills the rollout of ``engine`` and says how many environment steps there have been.
+
+    It has a length: of data without, Lightning fetches the next before it uses the present, which would be overwritten.
+    """
+
+    def __init__(self, engine: Trainer) -> None:
+        self.engine = engine
+
+    def __len__(self) -> int:
+        config = self.engine.config.trainer
+        return math.ceil(config.total_steps / config.train_batch_size)
+
+    def __iter__(self) -> Iterator[int]:
+        while self.engine.updates < len(self):
+            self.engine.collect()
+            yield self.engine.env_steps
