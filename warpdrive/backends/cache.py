@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -9,7 +10,8 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +27,23 @@ CACHE_VARIABLE = "WARPDRIVE_CACHE_DIR"
 
 ONE_AT_A_TIME = threading.RLock()
 """Held by whoever compiles or imports: another thread would see half of a module that is being imported."""
+
+
+@contextmanager
+def one_process_at_a_time(key: str) -> Iterator[None]:
+    """Within the block no other thread compiles or imports, and no other process of this machine works on the key.
+
+    So what several processes need at the same time is compiled once. A process that is killed gives it free.
+    """
+    with ONE_AT_A_TIME:
+        _folder(key).parent.mkdir(parents=True, exist_ok=True)
+        lock = _folder(key).parent / f".lock-{key}"
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
 
 
 def cache_folder() -> Path:

@@ -54,7 +54,8 @@ def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], la
     key = cache.key_of(kernel.content(), repr(list(kinds.items())), repr(launch))
     with cache.ONE_AT_A_TIME:
         if key not in _compiled:
-            _compiled[key] = _compile(key, kernel, kinds, launch)
+            with cache.one_process_at_a_time(key):
+                _compiled[key] = _compile(key, kernel, kinds, launch)
         return replace(_compiled[key], faults=tuple(kernel.table.faults))
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from types import ModuleType
 
 from warpdrive.backends import cache
-from warpdrive.backends.cache import ONE_AT_A_TIME
 
 
 def native_module(text: str) -> ModuleType:
     """Return the module with this text, whose functions numba compiles; it is kept in the cache as kernels are."""
     key = cache.key_of(text)
-    with ONE_AT_A_TIME:
+    with cache.one_process_at_a_time(key):
         if cache.is_stored(key):
             try:
                 return cache.load(key, "kernel")

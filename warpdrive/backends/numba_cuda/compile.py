@@ -50,7 +50,7 @@ def compile_kernel(
         KernelError: with the author's file and line, for what cannot be compiled.
     """
     key = cache.key_of(kernel.content(), repr(parameters), repr(packing), repr(capability), *_versions())
-    with cache.ONE_AT_A_TIME:
+    with cache.one_process_at_a_time(key):
         if cache.is_stored(key):
             try:
                 return _load(key)

@@ -74,7 +74,7 @@ def load_for_host(source: FusedSource) -> ctypes.CDLL:
     """Return the shared library of a fused kernel, compiled now or found in the cache."""
     compiler = host_compiler()
     key = cache.key_of(source.text, *source.included, _version(compiler), platform.machine(), *FLAGS)
-    with cache.ONE_AT_A_TIME:
+    with cache.one_process_at_a_time(key):
         if cache.is_stored(key):
             try:
                 return _load(key)
