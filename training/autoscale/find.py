@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +23,10 @@ class Autoscaled:
     """What a search found.
 
     Attributes:
-        config: the run configuration with the size that won.
+        config: the run configuration with the size that won, for all devices together.
         before: the size that the configuration had.
-        winner: what came of the size that won.
+        devices: how many there are to be.
+        winner: what came of the size that won, on one device.
         outcomes: of all sizes that were looked at, in the order of the search.
         survey: what was known before.
         memory: bytes that a process could take, and who says so.
@@ -32,10 +34,16 @@ class Autoscaled:
 
     config: RunConfig
     before: Size
+    devices: int
     winner: Outcome
     outcomes: list[Outcome]
     survey: Survey
     memory: tuple[float, str]
+
+    @property
+    def after(self) -> Size:
+        """The size that the configuration has now."""
+        return _on_all(self.winner.size, self.devices)
 
 
 def autoscale(
@@ -46,6 +54,7 @@ def autoscale(
     time_limit: float = 120.0,
     seconds: float = 2.0,
     min_updates: int = 1,
+    devices: int = 1,
     on_survey: Callable[[Survey, tuple[float, str]], None] | None = None,
     on_outcome: Callable[[Mapping[Size, Outcome], Size | None], None] | None = None,
 ) -> Autoscaled:
@@ -58,6 +67,7 @@ def autoscale(
         time_limit: seconds for a probe, its start included.
         seconds: for how long a probe measures.
         min_updates: larger batches than leave so many updates in ``trainer.total_steps`` are not tried.
+        devices: that are to train together: the search is on one of them, and each gets what was best there.
         on_survey: called with what is known beforehand, and the memory that there is.
         on_outcome: called before each probe with all that is known and the size that is tried now, and after the last.
 
@@ -67,13 +77,15 @@ def autoscale(
     """
     trainer = config.trainer
     before = Size(trainer.num_envs, trainer.rollout_length)
-    bounds = Bounds(trainer.total_steps // min_updates, min(_LEAST_ROLLOUT, before.rollout_length))
+    bounds = Bounds(trainer.total_steps // min_updates // devices, min(_LEAST_ROLLOUT, before.rollout_length))
     if bounds.most_batch < bounds.least_rollout:
         raise ConfigError(
             f"found {min_updates} as the least number of updates, which {trainer.total_steps} environment steps "
             f"(trainer.total_steps) do not have room for"
         )
     prober = Prober(config, seconds, time_limit, memory)
+    if devices > 1 and prober.survey.device == "cpu":  # they share what there is
+        prober.memory = min(memory or math.inf, prober.survey.available / devices)
     limit = prober.limit()
     if on_survey:
         on_survey(prober.survey, limit)
@@ -84,7 +96,7 @@ def autoscale(
         return prober(size)
 
     search = Search(attempt, bounds)
-    winner = search.run(before)
+    winner = search.run(before._replace(num_envs=max(1, before.num_envs // devices)))
     while winner is not None:
         found = _with_size(config, winner.size)
         save_config(found, write_to)
@@ -92,6 +104,8 @@ def autoscale(
             on_outcome(search.outcomes, winner.size)
         failed = prober.trains(write_to, winner.size)
         if failed is None:
+            found = _with_size(config, _on_all(winner.size, devices))
+            save_config(found, write_to)
             break
         write_to.unlink()
         search.outcomes[winner.size] = failed
@@ -105,7 +119,11 @@ def autoscale(
             f"nothing fits, not even {smallest.size}: {smallest.reason} "
             f"({len(outcomes)} sizes were looked at; there are {gib(limit[0])} of memory: {limit[1]})"
         )
-    return Autoscaled(found, before, winner, outcomes, prober.survey, limit)
+    return Autoscaled(found, before, devices, winner, outcomes, prober.survey, limit)
+
+
+def _on_all(size: Size, devices: int) -> Size:
+    return size._replace(num_envs=size.num_envs * devices)
 
 
 def _with_size(config: RunConfig, size: Size) -> RunConfig:

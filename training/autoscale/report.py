@@ -66,7 +66,7 @@ def in_words(outcome: Outcome) -> str:
 
 def what_changes(found: Autoscaled) -> list[str]:
     """What the new size does to learning, a line each, and what was left as it is."""
-    before, after, config = found.before, found.winner.size, found.config
+    before, after, config = found.before, found.after, found.config
     if after == before:
         return ["The size is the one that the configuration had: learning is as before."]
     lines = [

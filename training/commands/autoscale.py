@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
@@ -28,18 +29,33 @@ _UPDATES_OF_A_RUN = 50
 
 def run(options: argparse.Namespace) -> int:
     """Search, and say what was found and where it is."""
-    find(load_config(options.source, options.overrides), options, console_for_people(), then_train=False)
+    config = load_config(options.source, options.overrides)
+    find(config, options, console_for_people(), then_train=False, devices=devices_for(config))
     return 0
 
 
-def find(config: RunConfig, options: argparse.Namespace, console: Console, then_train: bool) -> RunConfig:
+def devices_for(config: RunConfig) -> int:
+    """How many devices a run is to use: all GPUs that there are."""
+    return 1 if config.trainer.env_backend == "cpu" else max(1, torch.cuda.device_count())
+
+
+def file_for(config: RunConfig, options: argparse.Namespace) -> Path:
+    """Where the configuration that is found goes."""
+    return Path(options.output or f"{config.name}_autoscaled.yaml")
+
+
+def find(
+    config: RunConfig, options: argparse.Namespace, console: Console, then_train: bool, devices: int = 1
+) -> RunConfig:
     """Search as the options say and write the configuration, the table and the picture. Returns the configuration.
+
+    The search is on one device; the configuration is for all ``devices`` together.
 
     Raises:
         ConfigError: an option is wrong.
         TrainingError: nothing fits.
     """
-    output = Path(options.output or f"{config.name}_autoscaled.yaml")
+    output = file_for(config, options)
     if output.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"--output: found '{output}', expected the name of a YAML file")
     memory = parse_bytes(options.memory) if options.memory else None
@@ -51,6 +67,7 @@ def find(config: RunConfig, options: argparse.Namespace, console: Console, then_
             time_limit=options.time_limit,
             seconds=options.seconds,
             min_updates=options.min_updates or (_UPDATES_OF_A_RUN if then_train else 1),
+            devices=devices,
             on_survey=display.show_survey,
             on_outcome=display.show,
         )
@@ -63,14 +80,16 @@ def _save(found: Autoscaled, output: Path, console: Console) -> None:
     record = {
         "winner": found.winner.size._asdict(),
         "before": found.before._asdict(),
+        "devices": found.devices,
         "survey": asdict(found.survey) | {"available": found.memory[0], "limited_by": found.memory[1]},
         "outcomes": [asdict(outcome) | {"size": outcome.size._asdict()} for outcome in found.outcomes],
     }
     output.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n")
     save_picture(found, output.with_suffix(".png"))
+    where = f"each of {found.devices} devices as {found.survey.device}" if found.devices > 1 else found.survey.device
     comment = [
         f"found by `warpdrive autoscale`: {short(found.winner.speed)} environment steps trained per second on "
-        f"{found.survey.device} ({found.survey.backend} backend), with {gib(found.winner.memory)} of memory.",
+        f"{where} ({found.survey.backend} backend), with {gib(found.winner.memory)} of memory.",
         *what_changes(found),
     ]
     text = "".join(f"# {line}\n" for line in comment)
@@ -87,7 +106,9 @@ def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -
     for suffix, meaning in ((".png", "throughput and memory against size"), (".json", "the table as JSON")):
         console.print(f"{output.with_suffix(suffix)}   [dim]{meaning}[/dim]", highlight=False)
     if not then_train:
-        console.print(f"\nnext:\n  {as_typed('warpdrive')} train {output}", highlight=False, soft_wrap=True)
+        several = f" --num_gpus {found.devices}" if found.devices > 1 else ""
+        command = f"{as_typed('warpdrive')} train {output}{several}"
+        console.print(f"\nnext:\n  {command}", highlight=False, soft_wrap=True)
 
 
 class _Display:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from warpdrive.errors import ConfigError, WarpDriveError
+from warpdrive.errors import WarpDriveError
+from warpdrive.training.commands.autoscale import devices_for, file_for
 from warpdrive.training.commands.autoscale import find as find_size
 from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_for_people, in_words
 from warpdrive.training.comparison import Measurement, as_plain_data, comparison_table, line_ups, measurement
@@ -31,6 +32,8 @@ def run(options: argparse.Namespace) -> int:
     """Train as the run configuration says, and leave a run folder; or go on with a run."""
     console = console_for_people()
     config = None if options.resume else load_config(options.source, options.overrides)
+    if options.auto_scale and config is not None and not options.num_processes and devices_for(config) > 1:
+        options.num_gpus = options.num_gpus or devices_for(config)
     if options.num_gpus or options.num_processes:
         return _in_processes(options, config)
     team = join(config.trainer.process_timeout) if config else join()
@@ -77,14 +80,15 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
     """Run the same command in several processes, which find each other."""
     from warpdrive.training.distributed.launch import check_devices, launch
 
-    if options.auto_scale:
-        raise ConfigError(
-            "--auto_scale is for one process: first `warpdrive autoscale`, then train with its YAML and -n"
-        )
     fraction = config.trainer.gpu_memory_fraction if config else None
     on_cpu = config is not None and config.trainer.env_backend == "cpu"
     processes = check_devices(options.num_gpus, options.num_processes, fraction, on_cpu)
-    source = ["--resume", options.resume] if options.resume else [options.source]
+    source = ["--resume", options.resume] if options.resume else [options.source, *options.overrides]
+    if config is not None and options.auto_scale:
+        config = find_size(config, options, console_for_people(), then_train=True, devices=processes)
+        source = [str(file_for(config, options))]
+    elif options.resume:
+        source += options.overrides
     flags = [flag for flag in ("--no-replay", "--debug") if getattr(options, flag[2:].replace("-", "_"))]
     if config is not None:
         length, envs = config.trainer.rollout_length, config.trainer.num_envs
@@ -94,7 +98,7 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
             f"{config.trainer.train_batch_size} environment steps in all, {length} of each replica",
             flush=True,
         )
-    launch(["-m", "warpdrive", "train", *source, *options.overrides, *flags], processes, options.max_restarts)
+    launch(["-m", "warpdrive", "train", *source, *flags], processes, options.max_restarts)
     return 0
 
 

@@ -121,7 +121,7 @@ class MadeUpProber:
     room = 20_000
 
     def __init__(self, config, seconds, time_limit, memory) -> None:
-        pass
+        self.memory = memory
 
     def limit(self) -> tuple[float, str]:
         return 1e9, "free memory"
@@ -164,6 +164,20 @@ def test_a_run_that_follows_is_left_some_updates(made_up, capsys):
     assert main(["train", "tag_gridworld", *SMALL, "trainer.total_steps=4000", "-a", "--no-replay"]) == 0
     (run,) = (made_up / "runs" / "tag_gridworld").iterdir()
     assert 8 <= load_config(run / "config.yaml").trainer.train_batch_size <= 4000 / 50
+
+
+def test_several_devices_get_what_is_best_on_one(made_up, monkeypatch, capsys):
+    from warpdrive.training.distributed import launch
+
+    started = []
+    monkeypatch.setattr(launch, "launch", lambda arguments, processes, restarts: started.append((arguments, processes)))
+    given = ["train", "tag_gridworld", *SMALL, "trainer.total_steps=900000", "--auto_scale", "--num_processes", "3"]
+    assert main(given) == 0
+    ((arguments, processes),) = started
+    assert processes == 3 and arguments[3:] == ["tag_gridworld_autoscaled.yaml"]
+    batch = load_config(made_up / "tag_gridworld_autoscaled.yaml").trainer.train_batch_size
+    assert batch % 3 == 0 and 5000 < batch / 3 <= 10_000
+    assert "--num_processes" not in capsys.readouterr().err
 
 
 def test_where_nothing_fits_the_reason_is_told(made_up, monkeypatch, capsys):
