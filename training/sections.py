@@ -194,6 +194,12 @@ class TrainerConfig(Section):
     """
     reset_pool_size: Count = 1
     """How many start states are drawn at construction for replicas to restart from."""
+    stagger_episodes: bool = False
+    """Whether replicas begin at random times of their first episodes, which the time limit then ends earlier.
+
+    Otherwise replicas whose episodes all last to the time limit stay in step, and each rollout has but one part of
+    them.
+    """
     torch_threads: Count | None = None
     """Threads that PyTorch uses on the CPU in training and evaluation; None leaves PyTorch's own choice.
 

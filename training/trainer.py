@@ -445,6 +445,10 @@ class Trainer:
             self.env.act_at_random(tag)
         self.env.greedy = False
         self.env.reset()
+        if self.config.trainer.stagger_episodes:
+            generator = torch.Generator().manual_seed(self.config.trainer.seed)
+            times = torch.randint(self.env.env.episode_length, (self.share.total,), generator=generator)
+            self.env.ctx["timestep"].copy_(times[self.share.rows])
         self.env.episode_statistics()
 
     def restore(self, checkpoint: Checkpoint) -> None:

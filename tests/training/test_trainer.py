@@ -69,6 +69,21 @@ def test_continuous_actions_are_learned_beside_discrete_ones(
     assert after.mean_return["aimer"] > -1.5 and after.mean_return["chooser"] > 7
 
 
+def test_staggered_replicas_end_their_first_episodes_at_other_times(sections: Sections, trainer_of: TrainerOf) -> None:
+    """An episode has 8 steps. By chance no two of 100 replicas would begin apart once in 8**99 times."""
+    values = sections(total_steps=1600, train_batch_size=1600, num_envs=100)
+    trainer = trainer_of(values, "trainer.stagger_episodes=true")
+    begun = trainer.env.ctx["timestep"].clone()
+    assert set(begun.tolist()) == set(range(8))
+    trainer.collect()
+    ends = trainer.rollout.truncated.int()
+    assert ends[:8].sum(0).tolist() == [1] * 100
+    torch.testing.assert_close(ends[:8].argmax(0), 7 - begun.long())
+    torch.testing.assert_close(ends[8:], ends[:8])
+    assert torch.equal(trainer_of(values, "trainer.stagger_episodes=true").env.ctx["timestep"], begun)
+    assert not trainer_of(values).env.ctx["timestep"].any()
+
+
 def test_what_lies_under_two_keys_is_learned_together(sections: Sections, trainer_of: TrainerOf) -> None:
     """At random, and knowing one key alone, 8/3 of 8 are right. Not possible to fail by chance while the seed stays."""
     values = sections("Spell", ("outer", "inner"), total_steps=45 * 1600, train_batch_size=1600, num_envs=100)
