@@ -33,7 +33,7 @@ PRESENT = {
 }
 """What the machine is taken to have, besides everything whose name begins with ``cuda-`` or ``nvidia-``."""
 LEFT_AT_HOME = ("nbclient", "nbformat", "ipykernel", "build", "imageio-ffmpeg", "pytest-xdist", "mpe2")
-LEFT_AT_HOME += ("onnx", "onnxscript", "onnxruntime")
+LEFT_AT_HOME += ("onnx", "onnxscript", "onnxruntime", "lightning", "optuna")
 """What of the extra `test` is not needed there: notebooks are not run, packages not built, films not written;
 one process has the GPU; comparisons with `mpe2`, which brings all of pygame, are made elsewhere, as exports are."""
 NEEDED_BY_PYCUDA = ("pytools", "platformdirs", "mako", "siphash24")

@@ -7,14 +7,13 @@ import inspect
 import platform
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-import warpdrive.envs
-import warpdrive.training
 from warpdrive.environment import Environment
 from warpdrive.errors import TeamError
 from warpdrive.training.config import RunConfig
@@ -90,9 +89,8 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 @cache
 def _code_of_warpdrive() -> str:
-    folders = {
-        Path(folder) for package in (warpdrive, warpdrive.envs, warpdrive.training) for folder in package.__path__
-    }
+    found = [find_spec(name) for name in ("warpdrive", "warpdrive.envs", "warpdrive.training", "warpdrive.cuda_src")]
+    folders = {Path(folder) for spec in found if spec for folder in spec.submodule_search_locations or ()}
     files = sorted(
         (path.relative_to(folder), path) for folder in folders for path in folder.rglob("*") if path.suffix in _CODE
     )
