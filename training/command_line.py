@@ -358,7 +358,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 def _add_evaluate(commands: _Commands) -> None:
     parser = _add(commands, "evaluate", "measure the policies of a run over whole episodes", EVALUATE_EPILOG)
     _add_run(parser)
-    parser.add_argument("--best", action="store_true", help="the best checkpoint of the run, not its latest")
+    _add_best(parser)
     parser.add_argument("--episodes", type=_count, metavar="N", help="how many (default: what the run says)")
     _add_acting(parser)
 
@@ -383,6 +383,7 @@ def _add_replay(commands: _Commands) -> None:
     parser.add_argument(
         "run", metavar="<run>", help="a run folder, runs/<name> for its newest run, a checkpoint, or a recorded episode"
     )
+    _add_best(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -404,6 +405,7 @@ def _add_replay(commands: _Commands) -> None:
 def _add_export(commands: _Commands) -> None:
     parser = _add(commands, "export", "write a trained policy as ONNX, or for torch.export", EXPORT_EPILOG)
     _add_run(parser)
+    _add_best(parser)
     parser.add_argument("--tag", metavar="TAG", help="the policy tag (default: the only one that was trained)")
     parser.add_argument("-o", "--output", metavar="FILE", help=".onnx or .pt2 (default: <tag>.onnx)")
     parser.add_argument("--action-mask", action="store_true", help="the file takes a mask of the allowed choices")
@@ -437,6 +439,10 @@ def _add_doctor(commands: _Commands) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="<run>", help="a run folder, runs/<name> for its newest run, or a checkpoint")
+
+
+def _add_best(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--best", action="store_true", help="the best checkpoint of the run, not its latest")
 
 
 def _add_acting(parser: argparse.ArgumentParser) -> None:

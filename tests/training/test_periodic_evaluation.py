@@ -171,7 +171,9 @@ def test_deterministic_evaluations(sections: Sections, trainer_of: TrainerOf) ->
     assert sampled != likeliest == seen.reports[0].result == trainer.evaluate()
 
 
-def test_the_command(sections: Sections, trainer_of: TrainerOf, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(
+    sections: Sections, trainer_of: TrainerOf, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     """An untrained policy is the best one where little is best."""
     overrides = ("trainer.evaluation={every: 1, num_episodes: 100}", "saving.best_mode=min")
     summary = trainer_of(sections(total_steps=6000, train_batch_size=600), *overrides).train()
@@ -181,6 +183,14 @@ def test_the_command(sections: Sections, trainer_of: TrainerOf, capsys: pytest.C
         assert main(["evaluate", str(summary.run_folder), *options]) == 0
         tables.append(capsys.readouterr().out)
     assert tables[0] != tables[1]
+    run_folder, recorded, exported = str(summary.run_folder), tmp_path / "best.npz", tmp_path / "odd.pt2"
+    assert main(["replay", run_folder, "--best", "-o", str(recorded), "--seed", "3"]) == 0
+    episode = Trainer.load(run_folder, which="best").fetch_episode(seed=3)
+    torch.testing.assert_close(wd.Recording.load(recorded).actions, episode.actions)
+    assert main(["export", run_folder, "--best", "--tag", "odd", "-o", str(exported)]) == 0
+    seen = torch.eye(8)[:, : wd.load_policy(run_folder, "odd").observation_space.shape[0]]  # type: ignore[index]
+    logits = wd.load_policy(run_folder, "odd", which="best").model.logits(seen)
+    torch.testing.assert_close(torch.export.load(exported).module()(seen)[1], logits)
     run = trainer_of(sections(total_steps=200)).train().run_folder
     assert main(["evaluate", str(run), "--best"]) == 2
     assert "the run has no best checkpoint" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from warpdrive.training.trained_policy import load_policy
 
 def run(options: argparse.Namespace) -> int:
     """Write the file, and print what it is called and what goes in and comes out."""
-    policy = load_policy(options.run, options.tag)
+    policy = load_policy(options.run, options.tag, which="best" if options.best else "latest")
     with console_for_people().status("exporting, and comparing what was written"):
         path = policy.export(Path(options.output or f"{policy.tag}.onnx"), action_mask=options.action_mask)
     print(f"{path}: the policy of '{policy.tag}', {policy.observation_space} -> {policy.action_space}")

@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     pictures = [path for path in outputs if path not in arrays]
     for path in outputs:
         _check(path, options.episodes)
-    source = loaded(options.run)
+    source = loaded(find_checkpoint(options.run, "best") if options.best else options.run)
     if isinstance(source, Recording) and pictures:
         environment_of(source)  # if it cannot be made, nothing is written
     recordings = record_episodes(
