@@ -59,7 +59,7 @@ TARGETS = [
     Target("cartpole", 475, "CartPole-v1"),
     Target("cartpole_reinforce", 475, "CartPole-v1"),
     Target("cartpole_vtrace", 475, "CartPole-v1"),
-    Target("cartpole_recurrent", 475),
+    Target("cartpole_recurrent", 475, tag="agent"),
     Target("acrobot", -100, "Acrobot-v1"),
     Target("mountain_car", -110, "MountainCar-v0"),
     Target("continuous_mountain_car", 90, "MountainCarContinuous-v0"),
