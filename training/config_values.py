@@ -1,0 +1,121 @@
+"""What the values of a run configuration may be: whole numbers, schedules, devices, functions."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
+
+
+def whole_number(value: object) -> object:
+    """A number of YAML without a fraction, as ``1e6``, as an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def switch(value: object) -> object:
+    """Read what YAML makes of a bare ``on`` and ``off``."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+def _schedule(least: float, most: float = math.inf, open_below: bool = False, optional: bool = False) -> Any:
+    """The annotation of a coefficient: a ``schedule.Schedule`` of values from ``least`` to ``most``.
+
+    With ``open_below`` the least value is one to which a schedule may go, and which a number may not have. With
+    ``optional`` it may be None.
+    """
+    told = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+
+    def check(given: object) -> object:
+        if given is None and optional:
+            return None
+        if type(given) in (int, float):
+            return _check_number(given)
+        if isinstance(given, dict):
+            _check_curve(given)
+            values = [given["start"], given["end"]]
+        else:
+            values = _check_pairs(given)
+        if not all(least <= value <= most for value in values):
+            raise ValueError(f"numbers {told}")
+        return given
+
+    def _check_number(number: Any) -> object:
+        if not math.isfinite(number):
+            raise ValueError("a finite number")
+        if open_below and not number > least:
+            raise ValueError(f"a number greater than {least:g}")
+        if number < least:
+            raise ValueError(f"a number greater than or equal to {least:g} (numbers {told})")
+        if number > most:
+            raise ValueError(f"a number less than or equal to {most:g} (numbers {told})")
+        return float(number)
+
+    return Annotated[float, PlainValidator(check), PlainSerializer(lambda value: value, return_type=Any)]
+
+
+def _check_pairs(given: object) -> list[float]:
+    pairs: list[Any] = given if isinstance(given, list) and given else [None]
+    for pair in pairs:
+        if not (isinstance(pair, list) and len(pair) == 2 and all(map(_is_number, pair))):
+            raise ValueError(
+                "a number, a list of pairs [environment steps, value], or "
+                "{schedule: linear, start: ..., end: ..., steps: ...} (or cosine)"
+            )
+    if not all(one[0] < other[0] for one, other in pairwise(pairs)):
+        raise ValueError("environment steps that grow from pair to pair")
+    return [pair[1] for pair in pairs]
+
+
+def _check_curve(given: dict[str, Any]) -> None:
+    keys = ("schedule", "start", "end", "steps")
+    if set(given) != set(keys):
+        raise ValueError(f"the keys {', '.join(keys)}, of which only steps may be left out (then trainer.total_steps)")
+    if given["schedule"] not in ("linear", "cosine"):
+        raise ValueError("schedule: linear or schedule: cosine")
+    if not all(_is_number(given[key]) for key in keys[1:]) or given["steps"] <= 0:
+        raise ValueError("numbers for start, end and steps, and steps greater than 0")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def check_function(given: object) -> object:
+    """Check that something is a function, or names one."""
+    if callable(given) or (isinstance(given, str) and ":" in given):
+        return given
+    raise ValueError("package.module:function or path/to/file.py:function")
+
+
+def name_of_function(given: Any) -> str:
+    """What names a function: ``package.module:function``."""
+    if isinstance(given, str):
+        return given
+    return f"{given.__module__}:{getattr(given, '__qualname__', type(given).__qualname__)}"
+
+
+def _device(name: object) -> object:
+    if isinstance(name, str) and re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        return name
+    raise ValueError("cpu, cuda, or cuda:<number> where there are several GPUs")
+
+
+Device = Annotated[str, BeforeValidator(_device)]
+"""Where something is done; whether this machine has it is found out by those who use it."""
+Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1)]
+Positive = Annotated[float, Field(gt=0.0)]
+if TYPE_CHECKING:  # what they are once a schedule has been followed: see ``algorithms.common.at``
+    FractionSchedule = float
+    PositiveSchedule = float
+    NonNegativeSchedule = float
+    OptionalPositiveSchedule = float | None
+    OptionalSchedule = float | None
+else:
+    FractionSchedule = _schedule(0.0, 1.0)
+    PositiveSchedule = _schedule(0.0, open_below=True)
+    NonNegativeSchedule = _schedule(0.0)
+    OptionalPositiveSchedule = _schedule(0.0, open_below=True, optional=True)
+    OptionalSchedule = _schedule(-math.inf, optional=True)
