@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.environment import Environment
 from warpdrive.errors import CheckpointError, ConfigError, nearest
 from warpdrive.recording import Recording
 from warpdrive.step_graph import StepGraphs
@@ -21,17 +20,16 @@ from warpdrive.training.checkpoint import (
     Checkpoint,
     Which,
     find_checkpoint,
-    last_whole,
     read_checkpoint,
     write_checkpoint,
 )
-from warpdrive.training.config import RunConfig, check_goes_on, load_config, plain
+from warpdrive.training.config import RunConfig, load_config
 from warpdrive.training.devices import backend_at, check_rollout_device, rollout_backend
 from warpdrive.training.distributed.agreement import check_start, check_weights
 from warpdrive.training.distributed.experience import WholeRollout
 from warpdrive.training.distributed.meeting import check_gpus, join, local_rank, share_of
 from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
-from warpdrive.training.distributed.team import ALL_HERE, Share, Spread, Team, tensors_of
+from warpdrive.training.distributed.team import ALL_HERE, Spread, tensors_of
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator
 from warpdrive.training.models.base import Actor
 from warpdrive.training.opponents import Opponent, build_opponents
@@ -40,10 +38,11 @@ from warpdrive.training.pretrained import without_loading
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.rollout_copy import RolloutCopy
 from warpdrive.training.rollout_loop import RolloutLoop, act, in_replicas_of
-from warpdrive.training.run_folder import RunFolder, find_run
+from warpdrive.training.run_folder import RunFolder
 from warpdrive.training.sections import LearningConfig
-from warpdrive.training.space_description import describe_space
 from warpdrive.training.torch_threads import torch_threads
+from warpdrive.training.trainer_checks import check_devices, check_environment, check_tags, fitted
+from warpdrive.training.trainer_state import checkpoint_of, restore, where_it_stopped
 from warpdrive.training.training_run import run_training
 
 _EVALUATION_SEED = 1_000_003  # added to the run's seed: evaluation replicas do not repeat the training ones
@@ -89,13 +88,13 @@ class Trainer:
         device_id: int | None = None,
         num_devices: int | None = None,
     ) -> None:
-        _check_environment(env)
+        check_environment(env)
         self.team = join()
-        _check_devices(env, self.team, device_id, num_devices)
-        _check_tags(env, policy_tag_to_agent_id_map)
+        check_devices(env, self.team, device_id, num_devices)
+        check_tags(env, policy_tag_to_agent_id_map)
         self.env = env
         self.share = share_of(self.team, env)
-        self.config = _fitted(config, env, self.share)
+        self.config = fitted(config, env, self.share)
         self.team.set_timeout(self.config.trainer.process_timeout)
         check_start(self.team, self.config, env.env)
         gathers = self.config.trainer.sync == "rollouts"
@@ -340,34 +339,7 @@ class Trainer:
 
         It does not depend on how many processes there are.
         """
-        with self.team.together("checkpoint"):
-            kept = {tag: actor.kept_between_steps() for tag, actor in self.actors.items()}
-            of_replicas = {f"{tag}/{name}": tensor for tag, part in kept.items() for name, tensor in part.items()}
-            replicas = self.team.gather({"simulation": self.env.ctx.save_state(), **of_replicas}) or {}
-        return Checkpoint(
-            config=self.config.model_dump(mode="json"),
-            spaces={
-                tag: {
-                    "observation": describe_space(self.env.observation_spaces[tag]),
-                    "action": describe_space(self.env.action_spaces[tag]),
-                }
-                for tag in self.policies
-            },
-            models={tag: policy.model.state_dict() for tag, policy in self.policies.items()},
-            state={
-                "updates": self.updates,
-                "env_steps": self.env_steps,
-                "returns": self.returns,
-                "best": self.best,
-                "evaluation_under_way": self.evaluation_under_way,
-                "kept_between_steps": {
-                    tag: {name: replicas.get(f"{tag}/{name}") for name in part} for tag, part in kept.items()
-                },
-                "policies": {tag: policy.state_dict() for tag, policy in self.policies.items()},
-                "opponents": {tag: opponent.state_dict() for tag, opponent in self.opponents.items()},
-                "simulation": replicas.get("simulation"),
-            },
-        )
+        return checkpoint_of(self)
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint folder.
@@ -418,7 +390,7 @@ class Trainer:
             ConfigError: an override is wrong, or changes what cannot change.
         """
         environment = env.env if env else None
-        folder, found, config = join().from_leader(lambda: _where_it_stopped(run, overrides, environment))
+        folder, found, config = join().from_leader(lambda: where_it_stopped(run, overrides, environment))
         trainer = cls._of(*found, config, env) if found else cls(env or make_env(config), config)
         trainer._resumed = folder
         return trainer
@@ -453,18 +425,7 @@ class Trainer:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from where the trainer was whose checkpoint this is."""
-        state = checkpoint.state
-        self.updates, self.env_steps, self.returns = state["updates"], state["env_steps"], state["returns"]
-        self.best, self.evaluation_under_way = state["best"], state["evaluation_under_way"]
-        for tag, policy in self.policies.items():
-            policy.model.load_state_dict(checkpoint.models[tag])
-            policy.load_state_dict(state["policies"][tag])
-        for tag, opponent in self.opponents.items():
-            opponent.load_state_dict(state["opponents"][tag])
-        for tag, actor in self.actors.items():
-            for name, buffer in actor.kept_between_steps().items():
-                buffer.copy_(state["kept_between_steps"][tag][name][self.share.rows])
-        self.env.ctx.load_state(state["simulation"][self.share.rows].to(self.env.device))
+        restore(self, checkpoint)
 
 
 def make_env(config: RunConfig) -> EnvWrapper:
@@ -489,74 +450,3 @@ def make_env(config: RunConfig) -> EnvWrapper:
         first_env=share.first,
         process_id=local_rank(),
     )
-
-
-def _where_it_stopped(
-    run: str | Path, overrides: Sequence[str], environment: Environment | None
-) -> tuple[RunFolder, tuple[Path, Checkpoint] | None, RunConfig]:
-    """A run's folder, its last whole checkpoint, if it has any, and how it is to go on. See ``Trainer.resume``."""
-    folder = find_run(run)
-    found = last_whole(folder.checkpoints)
-    if found is None:
-        return folder, None, load_config(folder.config, overrides, environment=environment)
-    path, checkpoint = found
-    if Path(run).parent.name == "checkpoints" and Path(run).name != path.name:
-        raise CheckpointError(f"{run}: the run has gone on since, to {path}; resume {folder.path}")
-    config = load_config(checkpoint.config, overrides, environment=environment)
-    check_goes_on(checkpoint.config, config)
-    return folder, found, config
-
-
-def _fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share) -> RunConfig:
-    """``config`` completed from ``env`` and checked against it."""
-    if not isinstance(config, (RunConfig, Mapping)):
-        raise ConfigError(
-            f"Trainer: found the configuration {config!r}, expected a dictionary or what load_config returns"
-        )
-    raw = config.model_dump() if isinstance(config, RunConfig) else plain(config)
-    raw.setdefault("env", None)
-    raw.setdefault("name", env.env.name)
-    if isinstance(raw.get("trainer"), dict):
-        raw["trainer"].setdefault("num_envs", share.total)
-    fitted = load_config(raw, environment=env.env)
-    if fitted.trainer.num_envs != share.total:
-        raise ConfigError(
-            f"run configuration: trainer.num_envs: found {fitted.trainer.num_envs}, "
-            f"expected {share.total}, the replicas of the environment given"
-            + (f" in all processes together ({share})" if share.total > share.count else "")
-        )
-    return fitted
-
-
-def _check_environment(env: EnvWrapper) -> None:
-    if not isinstance(env, EnvWrapper):
-        raise ConfigError(f"Trainer: found {env!r}, expected the replicas of an environment (an EnvWrapper)")
-    if not env.auto_reset:
-        raise ConfigError("Trainer: the environment has auto_reset=False, expected True: episodes follow one another")
-
-
-def _check_devices(env: EnvWrapper, team: Team, device_id: int | None, num_devices: int | None) -> None:
-    if num_devices is not None and num_devices != team.size:
-        raise ConfigError(
-            f"Trainer: found num_devices = {num_devices}, but there {_are(team.size)} in this job: processes are "
-            "started by `warpdrive train -n N`, torchrun, or warpdrive.training.distributed.launch"
-        )
-    if env.device.type == "cuda" and device_id is not None and device_id != (env.device.index or 0):
-        raise ConfigError(f"Trainer: found device_id = {device_id}, but the environment is on {env.device}")
-
-
-def _are(processes: int) -> str:
-    return "is 1 process" if processes == 1 else f"are {processes} processes"
-
-
-def _check_tags(env: EnvWrapper, given: Mapping[str, Sequence[int]] | None) -> None:
-    if given is None:
-        return
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"Trainer: found policy_tag_to_agent_id_map = {given!r}, expected a dict")
-    found = {tag: sorted(ids) for tag, ids in given.items()}
-    if found != {tag: sorted(ids) for tag, ids in env.policy_tags.items()}:
-        raise ConfigError(
-            f"Trainer: found policy_tag_to_agent_id_map = {found}, but the environment's policy_tags are "
-            f"{dict(env.policy_tags)}; change policy_tags in the environment"
-        )

@@ -1,0 +1,69 @@
+"""Whether what a trainer is given goes together: a configuration, replicas, devices, policy tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.errors import ConfigError
+from warpdrive.training.config import RunConfig, load_config, plain
+from warpdrive.training.distributed.team import Share, Team
+
+
+def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share) -> RunConfig:
+    """``config`` completed from ``env`` and checked against it; raises ``ConfigError``."""
+    if not isinstance(config, (RunConfig, Mapping)):
+        raise ConfigError(
+            f"Trainer: found the configuration {config!r}, expected a dictionary or what load_config returns"
+        )
+    raw = config.model_dump() if isinstance(config, RunConfig) else plain(config)
+    raw.setdefault("env", None)
+    raw.setdefault("name", env.env.name)
+    if isinstance(raw.get("trainer"), dict):
+        raw["trainer"].setdefault("num_envs", share.total)
+    fitted = load_config(raw, environment=env.env)
+    if fitted.trainer.num_envs != share.total:
+        raise ConfigError(
+            f"run configuration: trainer.num_envs: found {fitted.trainer.num_envs}, "
+            f"expected {share.total}, the replicas of the environment given"
+            + (f" in all processes together ({share})" if share.total > share.count else "")
+        )
+    return fitted
+
+
+def check_environment(env: EnvWrapper) -> None:
+    """Raise ``ConfigError`` unless these are replicas to train in."""
+    if not isinstance(env, EnvWrapper):
+        raise ConfigError(f"Trainer: found {env!r}, expected the replicas of an environment (an EnvWrapper)")
+    if not env.auto_reset:
+        raise ConfigError("Trainer: the environment has auto_reset=False, expected True: episodes follow one another")
+
+
+def check_devices(env: EnvWrapper, team: Team, device_id: int | None, num_devices: int | None) -> None:
+    """Raise ``ConfigError`` unless the team is as large, and the environment where, as the user says."""
+    if num_devices is not None and num_devices != team.size:
+        raise ConfigError(
+            f"Trainer: found num_devices = {num_devices}, but there {_are(team.size)} in this job: processes are "
+            "started by `warpdrive train -n N`, torchrun, or warpdrive.training.distributed.launch"
+        )
+    if env.device.type == "cuda" and device_id is not None and device_id != (env.device.index or 0):
+        raise ConfigError(f"Trainer: found device_id = {device_id}, but the environment is on {env.device}")
+
+
+def _are(processes: int) -> str:
+    return "is 1 process" if processes == 1 else f"are {processes} processes"
+
+
+def check_tags(env: EnvWrapper, given: Mapping[str, Sequence[int]] | None) -> None:
+    """Raise ``ConfigError`` unless these are the environment's policy tags, if any are given."""
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"Trainer: found policy_tag_to_agent_id_map = {given!r}, expected a dict")
+    found = {tag: sorted(ids) for tag, ids in given.items()}
+    if found != {tag: sorted(ids) for tag, ids in env.policy_tags.items()}:
+        raise ConfigError(
+            f"Trainer: found policy_tag_to_agent_id_map = {found}, but the environment's policy_tags are "
+            f"{dict(env.policy_tags)}; change policy_tags in the environment"
+        )

@@ -1,0 +1,81 @@
+"""What of a trainer belongs into a checkpoint, and a trainer as it was when one was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpdrive.environment import Environment
+from warpdrive.errors import CheckpointError
+from warpdrive.training.checkpoint import Checkpoint, last_whole
+from warpdrive.training.config import RunConfig, check_goes_on, load_config
+from warpdrive.training.run_folder import RunFolder, find_run
+from warpdrive.training.space_description import describe_space
+
+if TYPE_CHECKING:
+    from warpdrive.training.trainer import Trainer
+
+
+def checkpoint_of(trainer: Trainer) -> Checkpoint:
+    """See ``Trainer.checkpoint``."""
+    with trainer.team.together("checkpoint"):
+        kept = {tag: actor.kept_between_steps() for tag, actor in trainer.actors.items()}
+        of_replicas = {f"{tag}/{name}": tensor for tag, part in kept.items() for name, tensor in part.items()}
+        replicas = trainer.team.gather({"simulation": trainer.env.ctx.save_state(), **of_replicas}) or {}
+    return Checkpoint(
+        config=trainer.config.model_dump(mode="json"),
+        spaces={
+            tag: {
+                "observation": describe_space(trainer.env.observation_spaces[tag]),
+                "action": describe_space(trainer.env.action_spaces[tag]),
+            }
+            for tag in trainer.policies
+        },
+        models={tag: policy.model.state_dict() for tag, policy in trainer.policies.items()},
+        state={
+            "updates": trainer.updates,
+            "env_steps": trainer.env_steps,
+            "returns": trainer.returns,
+            "best": trainer.best,
+            "evaluation_under_way": trainer.evaluation_under_way,
+            "kept_between_steps": {
+                tag: {name: replicas.get(f"{tag}/{name}") for name in part} for tag, part in kept.items()
+            },
+            "policies": {tag: policy.state_dict() for tag, policy in trainer.policies.items()},
+            "opponents": {tag: opponent.state_dict() for tag, opponent in trainer.opponents.items()},
+            "simulation": replicas.get("simulation"),
+        },
+    )
+
+
+def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
+    """See ``Trainer.restore``."""
+    state = checkpoint.state
+    trainer.updates, trainer.env_steps, trainer.returns = state["updates"], state["env_steps"], state["returns"]
+    trainer.best, trainer.evaluation_under_way = state["best"], state["evaluation_under_way"]
+    for tag, policy in trainer.policies.items():
+        policy.model.load_state_dict(checkpoint.models[tag])
+        policy.load_state_dict(state["policies"][tag])
+    for tag, opponent in trainer.opponents.items():
+        opponent.load_state_dict(state["opponents"][tag])
+    for tag, actor in trainer.actors.items():
+        for name, buffer in actor.kept_between_steps().items():
+            buffer.copy_(state["kept_between_steps"][tag][name][trainer.share.rows])
+    trainer.env.ctx.load_state(state["simulation"][trainer.share.rows].to(trainer.env.device))
+
+
+def where_it_stopped(
+    run: str | Path, overrides: Sequence[str], environment: Environment | None
+) -> tuple[RunFolder, tuple[Path, Checkpoint] | None, RunConfig]:
+    """A run's folder, its last whole checkpoint, if it has any, and how it is to go on. See ``Trainer.resume``."""
+    folder = find_run(run)
+    found = last_whole(folder.checkpoints)
+    if found is None:
+        return folder, None, load_config(folder.config, overrides, environment=environment)
+    path, checkpoint = found
+    if Path(run).parent.name == "checkpoints" and Path(run).name != path.name:
+        raise CheckpointError(f"{run}: the run has gone on since, to {path}; resume {folder.path}")
+    config = load_config(checkpoint.config, overrides, environment=environment)
+    check_goes_on(checkpoint.config, config)
+    return folder, found, config
