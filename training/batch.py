@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -75,9 +75,19 @@ class Batch(Rows):
         parts = [self.spread.own(part) for part in order.tensor_split(count)]
         # one index for every tensor: an agent keeps its own observation, action and advantage
         shuffled, end = self.rows(torch.cat(parts)), 0
-        for part in parts:
+        for part, counting in zip(parts, shuffled._counting_in([len(part) for part in parts]), strict=True):
             begin, end = end, end + len(part)
-            yield shuffled.rows(slice(begin, end)) if len(part) else self._none_that_count()
+            minibatch = shuffled.rows(slice(begin, end)) if len(part) else self._none_that_count()
+            vars(minibatch)["counting"] = counting  # which it need not ask for
+            yield minibatch
+
+    def _counting_in(self, sizes: Sequence[int]) -> Sequence[Tensor]:
+        """``Rows.counting`` of parts of so many rows, or sequences: all processes ask the others once for all parts."""
+        weight = self.weight
+        if self.sequences is not None:
+            weight = weight.view(self.sequences.begins.shape).sum(0)
+        sums = torch.stack([part.sum() for part in weight.split(list(sizes))])
+        return self.spread.team.sum(sums).clamp(min=1.0).unbind()
 
     def _none_that_count(self) -> Batch:
         """Some rows without weight: models may not be made for none."""

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ConfigError, TrainingError
-from warpdrive.training.algorithms.base import take_step
+from warpdrive.training.algorithms.base import BeforeStep, take_step
 from warpdrive.training.checkpoint import Checkpoint
 from warpdrive.training.config import RunConfig, load_config
 from warpdrive.training.trainer import Trainer
@@ -139,8 +139,14 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         return Trainer(env, raw, device_id=env.device.index or 0)
 
     def _descend(
-        self, loss: Tensor, optimizer: torch.optim.Optimizer, module: nn.Module, max_grad_norm: float = math.inf
-    ) -> Tensor:
+        self,
+        loss: Tensor,
+        terms: Mapping[str, Tensor],
+        optimizer: torch.optim.Optimizer,
+        module: nn.Module,
+        max_grad_norm: float = math.inf,
+        before: BeforeStep | None = None,
+    ) -> dict[str, Tensor]:
         """Take a gradient step through Lightning, which knows of precision and of other processes. See ``Descent``."""
         wrappers = self.optimizers()
         known = wrappers if isinstance(wrappers, list) else [wrappers]
@@ -150,7 +156,9 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         self.manual_backward(loss)
         gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
         wrapper = next(wrapper for wrapper in known if wrapper.optimizer is optimizer)
-        return take_step(wrapper, torch.cat([gradient.flatten() for gradient in gradients]), max_grad_norm)
+        more = before(terms) if before else {}
+        norm = take_step(wrapper, torch.cat([gradient.flatten() for gradient in gradients]), max_grad_norm)
+        return {**terms, **more, "grad_norm": norm}
 
     def _charts(self) -> dict[str, Tensor]:
         """Means over the episodes that ended in the rollout; NaN where none did."""

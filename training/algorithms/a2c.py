@@ -21,20 +21,19 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         """Train on the whole batch at once. Returns scalars on the device; ``generator`` is not used."""
         self.observe_returns(batch)
         advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
-        loss, metrics = self.loss(batch, advantages)
-        metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
-        metrics["explained_variance"] = explained_variance(batch)
-        return metrics
+        loss, terms = self.loss(batch, advantages)
+        metrics = self.descend(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
+        return {**metrics, "explained_variance": explained_variance(batch)}
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise, and its terms without gradient."""
         log_prob, entropy, values = self.replayed(batch)
-        policy_loss = -batch.mean(log_prob * advantages)
-        value_loss = 0.5 * batch.mean((values - self.in_model_units(batch.returns)).square())
-        mean_entropy = batch.mean(entropy)
+        policy_loss = -batch.part_of_mean(log_prob * advantages)
+        value_loss = 0.5 * batch.part_of_mean((values - self.in_model_units(batch.returns)).square())
+        mean_entropy = batch.part_of_mean(entropy)
         loss = policy_loss + self.config.value_coef * value_loss - self.config.entropy_coef * mean_entropy
         terms = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
         if self.config.steps_per_update is not None:
             log_ratio = log_prob.detach() - batch.log_probabilities
-            terms["approx_kl"] = batch.mean(log_ratio.exp() - 1.0 - log_ratio)  # from those that acted
+            terms["approx_kl"] = batch.part_of_mean(log_ratio.exp() - 1.0 - log_ratio)  # from those that acted
         return loss, {name: term.detach() for name, term in terms.items()}

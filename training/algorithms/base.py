@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -26,22 +26,37 @@ class Stateful(Protocol):
         """Become as another was when its state was taken."""
 
 
+BeforeStep = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
+
+
 class Descent(Protocol):
-    """Takes one step of an optimizer, down the gradient of a loss."""
+    """Takes one step of an optimizer, down the gradient of a loss.
+
+    Of several processes each has its part of the loss and of its terms (``Rows.part_of_mean``); what is descended, and
+    returned, is their sum.
+    """
 
     def __call__(
-        self, loss: Tensor, optimizer: torch.optim.Optimizer, module: nn.Module, max_grad_norm: float = math.inf
-    ) -> Tensor:
+        self,
+        loss: Tensor,
+        terms: Mapping[str, Tensor],
+        optimizer: torch.optim.Optimizer,
+        module: nn.Module,
+        max_grad_norm: float = math.inf,
+        before: BeforeStep | None = None,
+    ) -> dict[str, Tensor]:
         """Change the parameters of ``module``, which ``optimizer`` holds ``as_vector``.
 
         Args:
             loss: a scalar.
+            terms: scalars without gradient that are to be known of it.
             optimizer: takes the step.
             module: what is trained.
             max_grad_norm: to which the gradient is shortened where it is longer.
+            before: called with the terms before the step is taken; returns more of them.
 
         Returns:
-            the norm of the gradient before that, a scalar on the device.
+            the terms, and ``"grad_norm"``, the norm of the gradient before it was shortened: scalars on the device.
         """
 
 
@@ -76,13 +91,17 @@ def take_step(optimizer: torch.optim.Optimizer, gradient: Tensor, max_grad_norm:
 
 def descend(
     loss: Tensor,
+    terms: Mapping[str, Tensor],
     optimizer: torch.optim.Optimizer,
     module: nn.Module,
     max_grad_norm: float = math.inf,
+    before: BeforeStep | None = None,
     team: Team = ALONE,
-) -> Tensor:
-    """Take the step in all processes of a team, down the sum of their gradients. See ``Descent``."""
-    return take_step(optimizer, team.sum_gradient(gradient_of(loss, module)), max_grad_norm)
+) -> dict[str, Tensor]:
+    """Take the step in all processes of a team. See ``Descent``."""
+    gradient, summed = team.sum_gradient(gradient_of(loss, module), terms)
+    more = before(summed) if before else {}
+    return {**summed, **more, "grad_norm": take_step(optimizer, gradient, max_grad_norm)}
 
 
 def _trained(module: nn.Module) -> list[nn.Parameter]:

@@ -27,10 +27,9 @@ def normalised(advantages: Tensor, batch: Batch) -> Tensor:
 
 def explained_variance(batch: Batch) -> Tensor:
     """1 - Var[returns - values] / Var[returns]: 1 is a perfect value estimate, 0 no better than a constant."""
-    unexplained = batch.returns - batch.values
-    spread = batch.returns - batch.mean(batch.returns)
-    residue = unexplained - batch.mean(unexplained)
-    return 1.0 - batch.mean(residue.square()) / batch.mean(spread.square()).clamp(min=1e-8)
+    both = torch.stack([batch.returns - batch.values, batch.returns])
+    residue, spread = batch.mean((both - batch.mean(both).unsqueeze(-1)).square()).unbind()
+    return 1.0 - residue / spread.clamp(min=1e-8)
 
 
 def at(config: Config, env_steps: int) -> Config:

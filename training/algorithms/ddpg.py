@@ -17,8 +17,8 @@ class DDPG(DeterministicPolicyGradient[DDPGConfig]):
 
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
-        loss, metrics = self.critic_loss(batch)
-        metrics["grad_norm"] = self.descend(loss, self.critic_optimizer, self.critic, self.config.max_grad_norm)
+        loss, terms = self.critic_loss(batch)
+        metrics = self.descend(loss, terms, self.critic_optimizer, self.critic, self.config.max_grad_norm)
         metrics["policy_loss"] = self.improve_policy(batch)
         return metrics
 
@@ -29,5 +29,5 @@ class DDPG(DeterministicPolicyGradient[DDPGConfig]):
             later = self.target_critic(batch.next_observations, next_actions)[0]
             target = batch.target(self.config.gamma, later)
         value = self.critic(batch.observations, self.model.done(batch.actions))[0]
-        loss = batch.mean((value - target).square())
-        return loss, {"value_loss": loss.detach(), "q_values": batch.mean(value.detach())}
+        loss = batch.part_of_mean((value - target).square())
+        return loss, {"value_loss": loss.detach(), "q_values": batch.part_of_mean(value.detach())}

@@ -67,14 +67,15 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
         """Take a step of the policy, and move the targets. Returns the policy's loss without gradient."""
         with frozen(self.critic):
             loss = self.policy_loss(batch)
-            self.descend(loss, self.policy_optimizer, self.model, self.config.max_grad_norm)
+            terms = {"policy_loss": loss.detach()}
+            metrics = self.descend(loss, terms, self.policy_optimizer, self.model, self.config.max_grad_norm)
         follow(self.target_critic, self.critic, self.config.tau)
         follow(self.target_model, self.model, self.config.tau)
-        return loss.detach()
+        return metrics["policy_loss"]
 
     def policy_loss(self, batch: Transitions) -> Tensor:
         """Minus the value, by the first estimate, of what the policy would do.
 
         Its gradient is equation 6 of Lillicrap et al. 2016, arXiv:1509.02971, negated.
         """
-        return -batch.mean(self.critic(batch.observations, self.model(batch.observations))[0])
+        return -batch.part_of_mean(self.critic(batch.observations, self.model(batch.observations))[0])

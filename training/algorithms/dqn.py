@@ -48,8 +48,8 @@ class DQN(OffPolicy[DQNConfig]):
 
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
-        loss, metrics = self.loss(batch)
-        metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
+        loss, terms = self.loss(batch)
+        metrics = self.descend(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
         if self._target_is_due():
             follow(self.target, self.model, self.config.tau)
         return metrics
@@ -57,8 +57,8 @@ class DQN(OffPolicy[DQNConfig]):
     def loss(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise, Huber's of the temporal differences, and its terms without gradient."""
         value = self.model(batch.observations).gather(-1, batch.actions.long().unsqueeze(-1)).squeeze(-1)
-        loss = batch.mean(functional.smooth_l1_loss(value, self.targets(batch), reduction="none"))
-        return loss, {"td_loss": loss.detach(), "q_values": batch.mean(value.detach())}
+        loss = batch.part_of_mean(functional.smooth_l1_loss(value, self.targets(batch), reduction="none"))
+        return loss, {"td_loss": loss.detach(), "q_values": batch.part_of_mean(value.detach())}
 
     @torch.no_grad()
     def targets(self, batch: Transitions) -> Tensor:

@@ -30,10 +30,9 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         history: list[dict[str, Tensor]] = []
         for _ in range(self.config.epochs):
             for part in batch.minibatches(self.config.minibatches, generator):
-                loss, metrics = self.loss(part, part.advantages)
-                metrics |= stop.after(metrics)
-                metrics["grad_norm"] = self.descend(loss, self.optimizer, self.trained, self.config.max_grad_norm)
-                history.append(metrics)
+                loss, terms = self.loss(part, part.advantages)
+                limit = self.config.max_grad_norm
+                history.append(self.descend(loss, terms, self.optimizer, self.trained, limit, stop.after))
         return {**means(history), "explained_variance": explained_variance(batch)}
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -42,13 +41,13 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         log_ratio = log_prob - batch.log_probabilities  # to the policy that acted, not to the present one
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.config.clip, 1.0 + self.config.clip)
-        policy_loss = -batch.mean(torch.minimum(ratio * advantages, clipped * advantages))
+        policy_loss = -batch.part_of_mean(torch.minimum(ratio * advantages, clipped * advantages))
         value_loss = self.value_loss(values, batch)
-        mean_entropy = batch.mean(entropy)
+        mean_entropy = batch.part_of_mean(entropy)
         loss = policy_loss + self.config.value_coef * value_loss - self.config.entropy_coef * mean_entropy
         with torch.no_grad():
-            approx_kl = batch.mean(ratio - 1.0 - log_ratio)  # k3 of Schulman 2020, "Approximating KL divergence"
-            clipfrac = batch.mean(((ratio - 1.0).abs() > self.config.clip).float())
+            approx_kl = batch.part_of_mean(ratio - 1.0 - log_ratio)  # k3, Schulman 2020, "Approximating KL divergence"
+            clipfrac = batch.part_of_mean(((ratio - 1.0).abs() > self.config.clip).float())
         terms = {
             "policy_loss": policy_loss,
             "value_loss": value_loss,
@@ -70,4 +69,4 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
             former = self.in_model_units(batch.values)
             clipped = former + (values - former).clamp(-self.config.value_clip, self.config.value_clip)
             errors = torch.maximum(errors, (clipped - returns).square())
-        return 0.5 * batch.mean(errors)
+        return 0.5 * batch.part_of_mean(errors)

@@ -18,16 +18,15 @@ class Reinforce(OnPolicy[ReinforceConfig]):
     def update(self, experience: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Take one gradient step on the whole batch. Returns scalars on the device; ``generator`` is not used."""
         returns = normalised(experience.returns, experience) if self.config.normalize_returns else experience.returns
-        loss, metrics = self.loss(experience, returns)
-        metrics["grad_norm"] = self.descend(loss, self.optimizer, self.model, self.config.max_grad_norm)
-        return metrics
+        loss, terms = self.loss(experience, returns)
+        return self.descend(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
 
     def loss(self, batch: Batch, returns: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise, and its terms without gradient."""
         logits = logits_of(self.model, batch.observations, batch.sequences)
         log_prob, entropy = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
-        policy_loss = -batch.mean(log_prob * returns)
-        mean_entropy = batch.mean(entropy)
+        policy_loss = -batch.part_of_mean(log_prob * returns)
+        mean_entropy = batch.part_of_mean(entropy)
         loss = policy_loss - self.config.entropy_coef * mean_entropy
         terms = {"policy_loss": policy_loss, "entropy": mean_entropy}
         return loss, {name: term.detach() for name, term in terms.items()}

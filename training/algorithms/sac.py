@@ -80,17 +80,17 @@ class SAC(OffPolicy[SACConfig]):
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
         next_noise, noise = batch.noise(2, self.model.components, generator)
-        critic_loss, critic_terms = self.critic_loss(batch, next_noise)
-        grad_norm = self.descend(critic_loss, self.critic_optimizer, self.critics, self.config.max_grad_norm)
+        limit = self.config.max_grad_norm
+        loss, terms = self.critic_loss(batch, next_noise)
+        of_critics = self.descend(loss, terms, self.critic_optimizer, self.critics, limit)
         with frozen(self.critics):
-            policy_loss, policy_terms = self.policy_loss(batch, noise)
-            self.descend(policy_loss, self.policy_optimizer, self.model, self.config.max_grad_norm)
-        temperature_loss = self.temperature_loss(policy_terms["entropy"])
-        temperature_loss = batch.mean(temperature_loss.expand(len(batch)))  # each row's part of the same number
-        self.descend(temperature_loss, self.temperature_optimizer, self.temperature)
+            loss, terms = self.policy_loss(batch, noise)
+            of_policy = self.descend(loss, terms, self.policy_optimizer, self.model, limit)
+        loss = self.temperature_loss(of_policy["entropy"]).expand(len(batch))  # of each row the same number
+        self.descend(batch.part_of_mean(loss), {}, self.temperature_optimizer, self.temperature)
         follow(self.target_critics, self.critics, self.config.tau)
         temperature = self.temperature.value.detach()
-        return {**critic_terms, **policy_terms, "grad_norm": grad_norm, "temperature": temperature}
+        return {**of_critics, **of_policy, "grad_norm": of_critics["grad_norm"], "temperature": temperature}
 
     def critic_loss(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Sum over both critics of half the mean squared soft temporal difference (equations 5 and 6), and terms of it.
@@ -106,8 +106,8 @@ class SAC(OffPolicy[SACConfig]):
             )
             target = batch.target(self.config.gamma, later)
         values = self.critics(batch.observations, self.model.done(batch.actions))
-        loss = 0.5 * batch.mean((values - target).square().sum(0))
-        return loss, {"value_loss": loss.detach(), "q_values": batch.mean(values.detach().mean(0))}
+        loss = 0.5 * batch.part_of_mean((values - target).square().sum(0))
+        return loss, {"value_loss": loss.detach(), "q_values": batch.part_of_mean(values.detach().mean(0))}
 
     def policy_loss(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean of temperature * log-probability - value over actions that the policy draws (equation 9), and its terms.
@@ -118,8 +118,8 @@ class SAC(OffPolicy[SACConfig]):
         """
         actions, log_prob = self._drawn(batch.observations, noise)
         value = self.critics(batch.observations, actions).amin(0)
-        loss = batch.mean(self.temperature.value.detach() * log_prob - value)
-        return loss, {"policy_loss": loss.detach(), "entropy": -batch.mean(log_prob.detach())}
+        loss = batch.part_of_mean(self.temperature.value.detach() * log_prob - value)
+        return loss, {"policy_loss": loss.detach(), "entropy": -batch.part_of_mean(log_prob.detach())}
 
     def temperature_loss(self, entropy: Tensor) -> Tensor:
         """Falls with the temperature where the entropy is above its target, and rises below (equation 18)."""

@@ -37,8 +37,8 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
         noise = batch.noise(1, self.model.components, generator)[0]  # the loss is a function of its arguments
-        loss, metrics = self.critic_loss(batch, noise)
-        metrics["grad_norm"] = self.descend(loss, self.critic_optimizer, self.critic, self.config.max_grad_norm)
+        loss, terms = self.critic_loss(batch, noise)
+        metrics = self.descend(loss, terms, self.critic_optimizer, self.critic, self.config.max_grad_norm)
         if self._policy_is_due():
             metrics["policy_loss"] = self.improve_policy(batch)
         return metrics
@@ -57,5 +57,5 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
             later = self.target_critic(batch.next_observations, next_actions).amin(0)
             target = batch.target(self.config.gamma, later)
         values = self.critic(batch.observations, self.model.done(batch.actions))
-        loss = batch.mean((values - target).square().sum(0))
-        return loss, {"value_loss": loss.detach(), "q_values": batch.mean(values.detach().mean(0))}
+        loss = batch.part_of_mean((values - target).square().sum(0))
+        return loss, {"value_loss": loss.detach(), "q_values": batch.part_of_mean(values.detach().mean(0))}

@@ -52,25 +52,20 @@ class Processes(Team):
         self._leading = False
         self._torn = False
 
-    def sum(self, *values: Tensor) -> tuple[Tensor, ...]:
+    def sum(self, tensor: Tensor) -> Tensor:
         """See ``Team``."""
-        summed: Tensor = _Sum.apply(torch.stack(values), self)  # type: ignore[no-untyped-call]
-        return summed.unbind()
+        return self._sum_in_place(tensor, "sums")
 
-    def sum_in_place(self, tensor: Tensor, what: str) -> Tensor:
-        """Replace a tensor by its sum over all processes, whose bits are the same everywhere."""
-        self.traffic[what] += tensor.nbytes
-        with self.watch.meeting():
-            dist.all_reduce(tensor)
-        return tensor
-
-    def sum_gradient(self, gradient: Tensor) -> Tensor:
+    def sum_gradient(self, gradient: Tensor, terms: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """See ``Team``."""
-        return self.sum_in_place(gradient, "gradients")
+        scalars = list(terms.values())
+        flat = self._sum_in_place(torch.cat([gradient, torch.stack(scalars)]) if terms else gradient, "gradients")
+        summed, *parts = flat.split([len(gradient), *[1] * len(scalars)])
+        return summed, {name: part.squeeze(0) for name, part in zip(terms, parts, strict=True)}
 
     def sum_all(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """See ``Team``. Sums are made in float64, which holds every count."""
-        flat = self.sum_in_place(torch.cat([tensor.reshape(-1).double() for tensor in tensors.values()]), "sums")
+        flat = self._sum_in_place(torch.cat([tensor.reshape(-1).double() for tensor in tensors.values()]), "sums")
         parts = flat.split([tensor.numel() for tensor in tensors.values()])
         return {
             name: part.view(tensor.shape).to(tensor.dtype)
@@ -208,6 +203,13 @@ class Processes(Team):
         if dist.is_initialized():
             dist.destroy_process_group()
 
+    def _sum_in_place(self, tensor: Tensor, what: str) -> Tensor:
+        """Replace a tensor by its sum over all processes, whose bits are the same everywhere."""
+        self.traffic[what] += tensor.nbytes
+        with self.watch.meeting():
+            dist.all_reduce(tensor)
+        return tensor
+
     def _order(self, name: str) -> str:
         """Send, or get, a name of at most 63 letters."""
         letters = torch.tensor(list(name.encode().ljust(63, b"\0")), dtype=torch.uint8)
@@ -232,18 +234,6 @@ class Processes(Team):
             if wrong:
                 raise TeamError(f"gather: what rank 0 and rank {rank} bring does not go together: {wrong}")
         return layouts
-
-
-class _Sum(torch.autograd.Function):
-    """Sum over processes; its gradient is that of this process's part."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, team: Processes) -> Tensor:
-        return team.sum_in_place(values.clone(), "sums")
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient, None
 
 
 @contextmanager

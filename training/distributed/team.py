@@ -80,16 +80,13 @@ class Team:
         """Which of ``count`` things are for this process, where each gets as many as the others, give or take one."""
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
-    def sum(self, *values: Tensor) -> tuple[Tensor, ...]:
-        """Sums over all processes of float32 scalars, each differentiable as the part that this process adds to it.
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over all processes of a tensor that has the same shape everywhere; its memory is used for it."""
+        return tensor
 
-        So gradients of what is computed of the sums are themselves to be summed, see :meth:`sum_gradient`.
-        """
-        return values
-
-    def sum_gradient(self, gradient: Tensor) -> Tensor:
-        """The sum over all processes of the gradient of all parameters, a vector: its memory is used for it."""
-        return gradient
+    def sum_gradient(self, gradient: Tensor, terms: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The sums over all processes of the gradient of all parameters, a vector, and of scalars, in one message."""
+        return gradient, dict(terms)
 
     def sum_all(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Sums over all processes of tensors that have the same shapes everywhere."""
