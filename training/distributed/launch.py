@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import uuid
@@ -49,7 +48,6 @@ def launch(arguments: Sequence[str], processes: int, max_restarts: int = 0) -> N
     Raises:
         TeamError: a process has failed: which, and how.
     """
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,

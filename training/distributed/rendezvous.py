@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 
+from warpdrive.backends.cpu.workers import get_num_threads, set_num_threads
 from warpdrive.errors import TeamError
 from warpdrive.training.distributed.processes import Processes
 from warpdrive.training.distributed.rank_output import mark_output
@@ -38,6 +39,7 @@ def meet(variables: Mapping[str, str], timeout: float) -> Processes:
             "`warpdrive train -n N`, with torchrun, or with all of these variables set"
         )
     rank, size = int(variables["RANK"]), int(variables["WORLD_SIZE"])
+    _share_cores(variables)
     address, port = variables["MASTER_ADDR"], int(variables["MASTER_PORT"])
     mark_output(rank)
     patience = min(timeout, _LONGEST_ARRIVAL)
@@ -102,6 +104,16 @@ def _roll_call(store: TCPStore, rank: int, size: int, patience: float) -> str:
 
 def _read(store: TCPStore, key: str) -> str | None:
     return store.get(key).decode() if store.check([key]) else None
+
+
+def _share_cores(variables: Mapping[str, str]) -> None:
+    """Let the processes of a machine share its cores: with more threads than cores, they would wait for each other."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    own = max(1, cores // int(variables.get("LOCAL_WORLD_SIZE") or 1))
+    if not variables.get("NUMBA_NUM_THREADS"):
+        set_num_threads(min(own, get_num_threads()))
+    if not variables.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(min(own, torch.get_num_threads()))
 
 
 def _choose_interface(address: str, port: int) -> None:
