@@ -1,140 +1,162 @@
 """What it costs to train in several processes: throughput, efficiency and bytes, of rollouts and of updates.
 
-    python benchmarks/scaling.py                    # 1 and 2 processes on the CPU, about two minutes
+    python benchmarks/scaling.py                    # 1 and 2 processes on the CPU, a core for each, about 8 minutes
     python benchmarks/scaling.py --processes 1 2 4 8 --backend numba     # a process for each GPU
 
-Weak scaling: each process has as many replicas as the process alone. Every figure is a median over updates, and what is
-fitted to them is the model of docs/scaling.md, whose constants are printed last.
+Weak scaling: each process has as many replicas as the process alone. Processes alone and together take turns; figures
+are medians over updates, and then over the turns. The model of docs/scaling.md is fitted to them, and tables say how
+far off it is. Writes benchmarks/results/scaling_<backend>.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from measure import machine
+from scaling_model import Costs, Network, Point, efficiency, fitted_costs, fitted_message, nccl_message
 
-WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
-    "cartpole, PPO": ("cartpole", {"trainer.num_envs": 64, "trainer.train_batch_size": 64 * 32}),
-    "tag_gridworld, A2C": ("tag_gridworld_published", {"trainer.num_envs": 50, "trainer.train_batch_size": 50 * 40}),
-}
+from warpdrive.training.distributed.launch import launch
 
+RESULTS = Path(__file__).parent / "results"
+WORKER = Path(__file__).with_name("scaling_worker.py")
 
-def worker(settings: dict[str, Any]) -> None:
-    """Train in this process, one of a team; process 0 writes what it measured."""
-    import torch
-
-    from warpdrive.training.config import load_config
-    from warpdrive.training.distributed.meeting import join
-    from warpdrive.training.distributed.processes import Processes
-    from warpdrive.training.trainer import Trainer, make_env
-
-    torch.set_num_threads(1)
-    team = join(120)
-    sizes = {key: value * team.size for key, value in settings["sizes"].items()}
-    overrides = [f"{key}={value}" for key, value in {**sizes, **settings["fixed"]}.items()]
-    config = load_config(settings["name"], [*overrides, "trainer.total_steps=1000000000"])
-    trainer = Trainer(make_env(config), config)
-    spans: dict[str, list[float]] = {"rollout": [], "update": []}
-    traffic: dict[str, int] = {}
-    for number in range(settings["updates"] + 2):  # two to warm up
-        for part, work in (("rollout", trainer.collect), ("update", trainer.update)):
-            before = dict(team.traffic) if isinstance(team, Processes) else {}
-            team.gather_objects(None)  # all begin at the same time
-            began = time.perf_counter()
-            work()
-            if trainer.env.device.type == "cuda":
-                torch.cuda.synchronize(trainer.env.device)
-            if number >= 2:
-                spans[part].append(time.perf_counter() - began)
-            if isinstance(team, Processes) and part == "update":
-                traffic = {what: count - before.get(what, 0) for what, count in team.traffic.items()}
-    if team.leads:
-        parameters = sum(p.numel() for model in trainer.models.values() for p in model.parameters())
-        found = {
-            "steps": config.trainer.train_batch_size,
-            "agents": trainer.env.num_agents,
-            "parameters": parameters,
-            "traffic": {what: count for what, count in traffic.items() if count},
-            **{part: statistics.median(seconds) for part, seconds in spans.items()},
-        }
-        Path(settings["output"]).write_text(json.dumps(found))
+_CARTPOLE: dict[str, Any] = {"name": "cartpole", "config": "cartpole", "overrides": [], "steps": 32}
+_TAG: dict[str, Any] = {"name": "tag_gridworld", "config": "tag_gridworld", "steps": 32}
+WORKLOADS = [
+    *({**_CARTPOLE, "replicas": replicas} for replicas in (16, 64, 256, 1024)),
+    *({**_TAG, "replicas": replicas, "overrides": ["env.num_taggers=4"]} for replicas in (16, 64, 256)),
+    *({**_TAG, "replicas": 64, "overrides": [f"env.num_taggers={taggers}"]} for taggers in (9, 19)),
+]
+"""Replicas of each process, and agents of each replica, are what costs are fitted over."""
 
 
-def measured(name: str, sizes: dict[str, Any], fixed: dict[str, Any], processes: int, updates: int) -> dict[str, Any]:
-    """Return what process 0 of so many measured."""
+def measured(processes: int, backend: str, updates: int, quick: bool) -> tuple[list[Point], float]:
+    """Return what so many processes measured, and seconds of a byte between them."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "found.json"
-        settings = {"name": name, "sizes": sizes, "fixed": fixed, "updates": updates, "output": str(output)}
-        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-        command = [sys.executable, *(launcher if processes > 1 else []), __file__, "--worker", json.dumps(settings)]
-        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
-        found: dict[str, Any] = json.loads(output.read_text())
-        return found
+        workloads = [WORKLOADS[0], WORKLOADS[1]] if quick else WORKLOADS
+        settings = {"workloads": workloads, "backend": backend, "updates": updates, "output": str(output)}
+        launch([str(WORKER), json.dumps(settings)], processes)
+        found = json.loads(output.read_text())
+    return [Point(**point) for point in found["points"]], found["byte"]
 
 
-def message_seconds() -> None:
-    """In each of two processes: how long sums of small and large tensors take; process 0 prints a fit."""
-    import torch
+def median_points(rounds: Sequence[Sequence[Point]]) -> list[Point]:
+    """The medians of several rounds, size by size."""
+    return [
+        replace(
+            same[0],
+            rollout=statistics.median(point.rollout for point in same),
+            update=statistics.median(point.update for point in same),
+            jitter=statistics.median(point.jitter for point in same),
+        )
+        for same in zip(*rounds, strict=True)
+    ]
 
-    from warpdrive.training.distributed.meeting import join
 
-    torch.set_num_threads(1)
-    team = join(120)
-    seconds = {}
-    for numbers in (1, 1_000_000):
-        values = torch.zeros(numbers)
-        team.sum(values)
-        began = time.perf_counter()
-        for _ in range(repeats := 200 if numbers == 1 else 20):
-            team.sum(values)
-        seconds[numbers] = (time.perf_counter() - began) / repeats
-    if team.leads:
-        per_byte = (seconds[1_000_000] - seconds[1]) / (4 * 999_999)
-        print(f"a message: {seconds[1] * 1e6:.0f} us, and {per_byte * 1e9:.2f} ns a byte", flush=True)
+def measurements_table(points: Sequence[Point], costs: dict[str, Costs], network: Network) -> str:
+    """Everything measured beside what the model says, and efficiencies."""
+    lines = [
+        "| workload | agents | replicas | processes | sync | steps/s, rollout | efficiency "
+        "| steps/s, update | efficiency | messages | bytes | rollout, ms (model) | update, ms (model) |",
+        "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for point in points:
+        alone = next(
+            other
+            for other in points
+            if other.processes == 1
+            and (other.workload, other.agents, other.replicas) == (point.workload, point.agents, point.replicas)
+        )
+        steps = point.processes * point.replicas * point.steps
+        model = costs[point.workload].rollout(point), costs[point.workload].update(point) + network.seconds(point)
+        cells = [
+            *(point.workload, point.agents, point.replicas, point.processes, point.sync if point.processes > 1 else ""),
+            *(f"{steps / point.rollout:,.0f}", f"{alone.rollout / point.rollout:.0%}"),
+            *(f"{steps / point.update:,.0f}", f"{alone.update / point.update:.0%}"),
+            *(f"{point.messages:,}", f"{point.bytes:,}"),
+            *(f"{1e3 * point.rollout:.2f} ({1e3 * model[0]:.2f})", f"{1e3 * point.update:.1f} ({1e3 * model[1]:.1f})"),
+        ]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def constants_table(costs: dict[str, Costs], network: Network, jitter: float) -> str:
+    """What was fitted, in microseconds."""
+    lines = [
+        "| | step | agent's step | gradient step | row of an update |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {name}, microseconds | {1e6 * of.step:.0f} | {1e6 * of.agent_step:.3f} | {1e6 * of.gradient_step:.0f} "
+            f"| {1e6 * of.row:.2f} |"
+            for name, of in costs.items()
+        ),
+    ]
+    message = f"A message takes {1e6 * network.message:.0f} microseconds, and {1e9 * network.byte:.2f} ns a byte"
+    return "\n".join([*lines, "", f"{message}; the time of an update varies by {jitter:.1%} (standard deviation)."])
+
+
+def on_paper(messages: int, jitter: float) -> str:
+    """The model for GPUs: what nccl says its messages take, for updates of several lengths."""
+    sizes = [(8, 1), (64, 8), (1024, 128)]
+    lines = [
+        "| a rollout and an update take a GPU | " + " | ".join(f"{gpus} GPUs on {many}" for gpus, many in sizes) + " |",
+        "| --- | " + " | ".join("---:" for _ in sizes) + " |",
+    ]
+    for alone in (0.01, 0.05, 0.25):
+        cells = [f"{efficiency(alone, gpus, messages * nccl_message(gpus, many), jitter):.0%}" for gpus, many in sizes]
+        lines.append(f"| {1e3 * alone:.0f} ms | " + " | ".join(cells) + " |")
+    each = ", ".join(f"{1e6 * nccl_message(gpus, many):.0f}" for gpus, many in sizes)
+    return "\n".join(
+        [f"A message: {each} microseconds; {messages} messages an update; jitter {jitter:.0%}.", "", *lines]
+    )
 
 
 def main() -> None:
-    """Print a table, and what a message costs."""
+    """Print the tables, and write them down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="how many (1 2)")
     parser.add_argument("--backend", default="cpu", help="trainer.env_backend (cpu)")
-    parser.add_argument("--updates", type=int, default=20, help="measured updates (20)")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--updates", type=int, default=12, help="measured updates of each size in each round (12)")
+    parser.add_argument("--rounds", type=int, default=3, help="in which numbers of processes take turns (3)")
+    parser.add_argument("--quick", action="store_true", help="two sizes, one round, nothing written down")
+    parser.add_argument("--note", default="", help="what else is to be known of this run")
     options = parser.parse_args()
-    if options.worker == "message":
-        message_seconds()
-        return
-    if options.worker:
-        worker(json.loads(options.worker))
-        return
-    print(machine(), "\n")
-    print("| workload | sync | processes | steps/s, rollout | efficiency | steps/s, update | efficiency | bytes |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for title, (name, sizes) in WORKLOADS.items():
-        for sync in ("gradients", "rollouts"):
-            alone: dict[str, float] = {}
-            for processes in options.processes:
-                fixed = {"trainer.env_backend": options.backend, "trainer.sync": sync}
-                found = measured(name, sizes, fixed, processes, options.updates)
-                cells = []
-                for part in ("rollout", "update"):
-                    speed = found["steps"] / found[part]
-                    alone.setdefault(part, speed / processes)
-                    cells.append(f"{speed:,.0f} | {speed / processes / alone[part]:.0%}")
-                traffic = ", ".join(f"{what} {count:,}" for what, count in found["traffic"].items()) or "none"
-                print(f"| {title} | {sync} | {processes} | {cells[0]} | {cells[1]} | {traffic} |", flush=True)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    print(flush=True)
-    subprocess.run([*launcher, __file__, "--worker", "message"], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    os.environ.update(NUMBA_NUM_THREADS="1", OMP_NUM_THREADS="1")  # a core for each process, also for one alone
+    counts = sorted({1, *options.processes})
+    found: dict[int, list[list[Point]]] = {count: [] for count in counts}
+    byte = 0.0
+    for number in range(1 if options.quick else options.rounds):
+        for count in counts:
+            points, byte = measured(count, options.backend, options.updates, options.quick)
+            found[count].append(points)
+            print(f"round {number + 1}, processes: {count}", file=sys.stderr, flush=True)
+    points = [point for count in counts for point in median_points(found[count])]
+    names = dict.fromkeys(point.workload for point in points)
+    costs = {name: fitted_costs([point for point in points if point.workload == name]) for name in names}
+    network = Network(fitted_message(points, byte) if len(counts) > 1 else 0.0, byte)
+    jitter = statistics.median(point.jitter for point in points if point.processes == 1)
+    command = f"`python benchmarks/scaling.py --processes {' '.join(map(str, counts))} --backend {options.backend}`"
+    parts = [
+        f"{datetime.date.today()}, {command}, {options.rounds} rounds. {options.note}".strip(),
+        machine(),
+        measurements_table(points, costs, network),
+        constants_table(costs, network, jitter),
+        "On paper, with nccl:\n\n" + on_paper(max(point.messages for point in points), 0.02),
+    ]
+    print("\n\n".join(parts))
+    if not options.quick:
+        (RESULTS / f"scaling_{options.backend}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

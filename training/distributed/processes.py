@@ -52,6 +52,11 @@ class Processes(Team):
         self._leading = False
         self._torn = False
 
+    @property
+    def messages(self) -> int:
+        """How many messages this process has taken part in."""
+        return self.watch.met
+
     def sum(self, tensor: Tensor) -> Tensor:
         """See ``Team``."""
         return self._sum_in_place(tensor, "sums")

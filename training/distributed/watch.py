@@ -62,6 +62,9 @@ class Watch:
         rank: of this process.
         size: how many processes there are.
         timeout: seconds that the others may wait for one that is alive.
+
+    Attributes:
+        met: how often this process has come to do something together with the others.
     """
 
     def __init__(self, connect: Callable[[float], TCPStore], prefix: str, rank: int, size: int, timeout: float) -> None:
@@ -70,7 +73,7 @@ class Watch:
         self._pause = min(1.0, self.silence / 5)
         self._store = PrefixStore(prefix, connect(self.silence))
         self._lock = threading.Lock()  # a connection is for one thread at a time
-        self._met, self._waiting_since, self._beats = 0, 0.0, 0
+        self.met, self._waiting_since, self._beats = 0, 0.0, 0
         self._last: dict[int, list[str]] = {}
         self._heard = dict.fromkeys(range(size), time.monotonic())
         self.identities: dict[int, Identity] = {}
@@ -105,7 +108,7 @@ class Watch:
         Raises:
             TeamError: instead of what a broken connection raises: who is missing.
         """
-        self._met += 1
+        self.met += 1
         self._waiting_since = time.monotonic()
         try:
             yield
@@ -151,7 +154,7 @@ class Watch:
                 return f"{self.told(rank)} has shown no sign of life for {silent:.0f} seconds", rank
         waiting = now - self._waiting_since if self._waiting_since else 0.0
         if waiting > self.timeout:
-            behind = [rank for rank, words in self._last.items() if int(words[1]) < self._met]
+            behind = [rank for rank, words in self._last.items() if int(words[1]) < self.met]
             for rank in behind:
                 return (
                     f"{self.told(rank)} is alive, but has kept the others waiting for {waiting:.0f} seconds (if it is "
@@ -190,7 +193,7 @@ class Watch:
 
     def _say(self, state: str) -> None:
         self._beats += 1
-        self._set(f"sign/{self.rank}", f"{self._beats} {self._met} {state}")
+        self._set(f"sign/{self.rank}", f"{self._beats} {self.met} {state}")
 
     def _set(self, key: str, value: str) -> None:
         with self._lock:

@@ -1,0 +1,104 @@
+"""What each process of ``scaling.py`` measures: rollouts and updates of several sizes, and what a message costs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from scaling_model import Point
+
+from warpdrive.training.config import load_config
+from warpdrive.training.distributed.meeting import join
+from warpdrive.training.distributed.processes import Processes
+from warpdrive.training.trainer import Trainer, make_env
+
+_WARM_UP = 2
+
+
+def measured(workload: dict[str, Any], sync: str, backend: str, updates: int) -> Point:
+    """Train with sizes that are those of each process."""
+    team = join()
+    replicas, steps = workload["replicas"] * team.size, workload["steps"]
+    sizes = [f"trainer.num_envs={replicas}", f"trainer.train_batch_size={replicas * steps}"]
+    fixed = [f"trainer.env_backend={backend}", f"trainer.sync={sync}", "trainer.total_steps=1000000000"]
+    config = load_config(workload["config"], [*workload["overrides"], *sizes, *fixed])
+    trainer = Trainer(make_env(config), config)
+    spans: dict[str, list[float]] = {"collect": [], "update": []}
+    messages, sent = 0, 0
+    for number in range(_WARM_UP + updates):
+        for part, seconds in spans.items():
+            team.gather_objects(None)  # all begin at the same time
+            before = _traffic(team)
+            began = time.perf_counter()
+            getattr(trainer, part)()
+            if trainer.env.device.type == "cuda":
+                torch.cuda.synchronize(trainer.env.device)
+            if number >= _WARM_UP:
+                seconds.append(time.perf_counter() - began)
+        messages, sent = (now - then for now, then in zip(_traffic(team), before, strict=True))
+    both = [rollout + update for rollout, update in zip(*spans.values(), strict=True)]
+    return Point(
+        workload=workload["name"],
+        processes=team.size,
+        sync=sync,
+        replicas=workload["replicas"],
+        agents=trainer.env.num_agents,
+        steps=steps,
+        gradient_steps=sum(policy.epochs * policy.minibatches for policy in config.policy.values()),  # type: ignore[union-attr]
+        messages=messages,
+        bytes=sent,
+        rollout=statistics.median(spans["collect"]),
+        update=statistics.median(spans["update"]),
+        jitter=_spread(both) / statistics.median(both),
+    )
+
+
+def seconds_per_byte(numbers: int = 4_000_000, repeats: int = 20) -> float:
+    """Of sums over all processes, on the CPU: large ones, less what an empty one takes."""
+    team = join()
+
+    def seconds(tensor: torch.Tensor, repeats: int) -> float:
+        team.sum(tensor)
+        began = time.perf_counter()
+        for _ in range(repeats):
+            team.sum(tensor)
+        return (time.perf_counter() - began) / repeats
+
+    return (seconds(torch.zeros(numbers), repeats) - seconds(torch.zeros(1), 10 * repeats)) / (4 * numbers)
+
+
+def _traffic(team: Any) -> tuple[int, int]:
+    """Messages so far, and bytes that this process has put in."""
+    return (team.messages, sum(team.traffic.values())) if isinstance(team, Processes) else (0, 0)
+
+
+def _spread(seconds: list[float]) -> float:
+    """A standard deviation that single interruptions hardly change: of quartiles, as they are of normal numbers."""
+    low, _, high = statistics.quantiles(seconds, n=4)
+    return (high - low) / 1.349
+
+
+def main() -> None:
+    """Measure everything; the last process, which sends what others do not, writes it down."""
+    settings = json.loads(sys.argv[1])
+    torch.set_num_threads(1)
+    team = join(300)
+    syncs = ["gradients", "rollouts"] if team.size > 1 else ["gradients"]
+    points = [
+        asdict(measured(workload, sync, settings["backend"], settings["updates"]))
+        for workload in settings["workloads"]
+        for sync in syncs
+    ]
+    byte = seconds_per_byte()
+    if team.rank == team.size - 1:
+        Path(settings["output"]).write_text(json.dumps({"points": points, "byte": byte}))
+
+
+if __name__ == "__main__":
+    main()
