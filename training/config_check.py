@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gymnasium import spaces
@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from warpdrive import registry
 from warpdrive.environment import Environment, spaces_by_tag
 from warpdrive.errors import DefinitionError, WarpDriveError, nearest
+from warpdrive.importing import place_of
 from warpdrive.training import sections
 from warpdrive.training.model_registry import model_class
 from warpdrive.training.models.recurrent import RecurrentActorCritic
@@ -96,6 +97,8 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
                 settings.loaded()
             except DefinitionError as error:
                 found.append((f"policy.{tag}.function", str(error)))
+        if isinstance(settings, sections.CustomConfig):
+            found += _own_update_problems(f"policy.{tag}", settings)
         if not _is_for(settings, action_spaces[tag]):
             known = [name for name, other in sections.POLICY_CONFIGS.items() if _is_for(other, action_spaces[tag])]
             text = f"found '{settings.algorithm}', expected an algorithm for actions in {action_spaces[tag]}: "
@@ -276,22 +279,52 @@ def _custom_model_problems(section: str, settings: object) -> list[Problem]:
     return _parameter_problems(section, definition, parameters, given=2)
 
 
+def _own_update_problems(section: str, settings: sections.CustomConfig) -> list[Problem]:
+    """What is wrong with a user's update function, or with the class of an object that is called."""
+    try:
+        definition = settings.loaded()
+    except DefinitionError as error:
+        return [(f"{section}.function", str(error))]
+    is_class = inspect.isclass(definition)
+    wanted = "(policy, rollout, ...)"
+    fits = not is_class and _takes(definition, 2)
+    if inspect.isclass(definition):
+        wanted = "(policy, ...), and __call__(self, rollout)"
+        called = next((vars(base)["__call__"] for base in inspect.getmro(definition) if "__call__" in vars(base)), None)
+        fits = _takes(definition, 1) and called is not None and _takes(called, 2)
+    if not fits:
+        found = f"{place_of(definition)} takes {inspect.signature(definition)}"
+        return [(f"{section}.function", f"{found}, expected {wanted}: see docs/algorithms.md")]
+    if hasattr(definition, "state_dict") != hasattr(definition, "load_state_dict"):
+        text = f"{place_of(definition)} has one of state_dict and load_state_dict, expected both or none"
+        return [(f"{section}.function", text)]
+    return _parameter_problems(section, definition, settings.parameters, given=1 if is_class else 2)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be given so many arguments by position."""
+    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return inspect.Parameter.VAR_POSITIONAL in kinds or sum(kind in by_position for kind in kinds) >= count
+
+
 def _parameter_problems(
-    section: str, definition: type[Any], parameters: Mapping[str, Any], given: int = 0
+    section: str, definition: Callable[..., Any], parameters: Mapping[str, Any], given: int = 0
 ) -> list[Problem]:
-    """What of the parameters in a section does not go with a constructor, whose first ``given`` come from elsewhere."""
+    """What of the parameters does not go with a class or function, whose first ``given`` come from elsewhere."""
     signature = inspect.signature(definition)
     signature = signature.replace(parameters=list(signature.parameters.values())[given:])
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
     try:
-        hints = typing.get_type_hints(definition.__init__)
-    except NameError:  # an annotation that only a type checker can resolve
+        hints = typing.get_type_hints(definition.__init__ if inspect.isclass(definition) else definition)
+    except (NameError, TypeError):  # an annotation that only a type checker can resolve
         hints = {}
+    owner = place_of(definition) if given else definition.__name__
     problems: list[Problem] = []
     for key, value in parameters.items():
         if key not in signature.parameters and not takes_any:
             known = f"expected one of {', '.join(signature.parameters)}.{nearest(key, signature.parameters)}"
-            problems.append((f"{section}.{key}", f"unknown parameter of {_where(definition, given)}, {known}"))
+            problems.append((f"{section}.{key}", f"unknown parameter of {owner}, {known}"))
         elif key in hints:
             problems += _type_problems(f"{section}.{key}", value, hints[key])
     required = [
@@ -302,13 +335,6 @@ def _parameter_problems(
     ]
     problems += [(f"{section}.{name}", "missing, and it has no default") for name in required if name not in parameters]
     return problems
-
-
-def _where(definition: type[Any], given: int) -> str:
-    """Return a class's name, and its file where a user may have several."""
-    if not given:
-        return definition.__name__
-    return f"{definition.__name__} ({inspect.getsourcefile(definition)}:{inspect.getsourcelines(definition)[1]})"
 
 
 def _type_problems(key: str, value: object, annotation: Any) -> list[Problem]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
+
+from warpdrive.errors import DefinitionError
+from warpdrive.importing import load_attribute
 
 
 def whole_number(value: object) -> object:
@@ -83,8 +87,7 @@ def _is_number(value: object) -> bool:
     return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
-def check_function(given: object) -> object:
-    """Check that something is a function, or names one."""
+def _check_function(given: object) -> object:
     if callable(given) or (isinstance(given, str) and ":" in given):
         return given
     raise ValueError("package.module:function or path/to/file.py:function")
@@ -97,6 +100,19 @@ def name_of_function(given: Any) -> str:
     return f"{given.__module__}:{getattr(given, '__qualname__', type(given).__qualname__)}"
 
 
+def load_function(given: Any) -> Callable[..., Any]:
+    """What a ``UserFunction`` stands for.
+
+    Raises:
+        DefinitionError: there is no such function.
+    """
+    found = load_attribute(given, f"function '{given}'", kind="function") if isinstance(given, str) else given
+    if not callable(found):
+        raise DefinitionError(f"'{given}' is {found!r}, expected a function")
+    loaded: Callable[..., Any] = found
+    return loaded
+
+
 def _device(name: object) -> object:
     if isinstance(name, str) and re.fullmatch(r"cpu|cuda(:\d+)?", name):
         return name
@@ -105,6 +121,8 @@ def _device(name: object) -> object:
 
 Device = Annotated[str, BeforeValidator(_device)]
 """Where something is done; whether this machine has it is found out by those who use it."""
+UserFunction = Annotated[Any, PlainValidator(_check_function), PlainSerializer(name_of_function, when_used="json")]
+"""``package.module:function`` or ``path/to/file.py:function``; in Python also the function itself."""
 Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1)]
 Positive = Annotated[float, Field(gt=0.0)]
 if TYPE_CHECKING:  # what they are once a schedule has been followed: see ``algorithms.common.at``

@@ -25,6 +25,7 @@ from warpdrive.errors import ConfigError, TrainingError
 from warpdrive.training.algorithms.base import BeforeStep, take_step
 from warpdrive.training.checkpoint import Checkpoint
 from warpdrive.training.config import RunConfig, load_config
+from warpdrive.training.sections import CustomConfig
 from warpdrive.training.trainer import Trainer
 
 try:
@@ -117,6 +118,12 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
             raise ConfigError(
                 f"trainer.num_envs: found {config.trainer.num_envs}, expected a multiple of the {processes} processes"
             )
+        for tag, settings in config.policy.items():
+            if processes > 1 and isinstance(settings, CustomConfig):
+                raise ConfigError(
+                    f"policy.{tag}.algorithm: found 'custom', but Lightning averages gradients over its {processes} "
+                    "processes, and knows of none here; use `warpdrive train` with trainer.sync=rollouts"
+                )
         num_envs = config.trainer.num_envs // processes
         raw = config.model_dump(mode="json")
         raw["trainer"] |= {"num_envs": num_envs, "train_batch_size": num_envs * config.trainer.rollout_length}

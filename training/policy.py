@@ -15,6 +15,7 @@ from warpdrive.errors import TrainingError
 from warpdrive.observations import Observations, mapped
 from warpdrive.rollout import Rollout, of_agents
 from warpdrive.training.algorithms import Task, build_algorithm
+from warpdrive.training.algorithms.custom import Custom
 from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.distributed.team import ALL_HERE, Spread
 from warpdrive.training.models.base import Actor
@@ -70,6 +71,8 @@ class Policy:
         acting = self.algorithm.actor if config.to_train else self.model
         self._actor = acting.in_replicas(num_envs, len(self.agent_ids))
         self.generator = torch.Generator(device).manual_seed(seed)
+        if isinstance(self.algorithm, Custom):
+            self.algorithm.learn_for(self)
 
     @property
     def model(self) -> Actor:
@@ -93,11 +96,21 @@ class Policy:
 
     def coefficients(self) -> dict[str, float]:
         """The learning rate and what else follows a schedule, as they are in the present rollout and update."""
-        noise = getattr(self.config, "noise", ())
-        given = {**dict(self.config), **{f"noise_{name}": value for name, value in noise}}
-        schedules = {name: value for name, value in given.items() if isinstance(value, list | dict) and name != "lr"}
-        present = {"learning_rate": self.config.lr, **schedules}
+        noise = {name: value for name, value in getattr(self.config, "noise", ()) if isinstance(value, list | dict)}
+        of_noise = {f"noise_{name}": value for name, value in noise.items()}
+        present = {"learning_rate": self.config.lr, **self.config.schedules, **of_noise}
+        present.pop("lr", None)
         return {name: value_at(schedule, self.env_steps) for name, schedule in present.items()}
+
+    @property
+    def lr(self) -> float:
+        """The learning rate in the present update."""
+        return value_at(self.config.lr, self.env_steps)
+
+    @property
+    def gamma(self) -> float:
+        """The discount per step in the present update."""
+        return value_at(self.config.gamma, self.env_steps)
 
     def update(self, rollout: Rollout) -> dict[str, Tensor]:
         """Train on a full rollout, unless the configuration says otherwise. Returns scalars on the device."""
@@ -117,10 +130,10 @@ class Policy:
             TrainingError: the algorithm learns from a replay buffer: what acts does so without log-probabilities, or
                 it is not what is trained.
         """
-        if not isinstance(self.algorithm, OnPolicy):
+        if not isinstance(self.algorithm, OnPolicy | Custom):
             raise TrainingError(
                 f"policy '{self.tag}': found the algorithm '{self.config.algorithm}', expected one that learns from "
-                "rollouts (reinforce, a2c, ppo)"
+                "rollouts (reinforce, a2c, ppo, custom)"
             )
         return self.algorithm.replay(rollout, self.tag)
 

@@ -181,10 +181,8 @@ class RunLog:
             return
         _, term, tag = broken.split("/", 2)
         kept = f"the last good checkpoint is {self.saved}" if self.saved else "no checkpoint had been written yet"
-        raise TrainingError(
-            f"policy '{tag}': {term} became {losses[broken]}; {kept}. "
-            f"Try a smaller policy.{tag}.lr, and look for rewards or observations that are not finite"
-        )
+        advice = self.trainer.policies[tag].algorithm.advice(tag)
+        raise TrainingError(f"policy '{tag}': {term} became {losses[broken]}; {kept}. {advice}")
 
 
 def _metrics_of(evaluation: EvaluationReport) -> dict[str, float]:

@@ -11,16 +11,12 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    PlainSerializer,
-    PlainValidator,
     Tag,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from warpdrive.errors import DefinitionError
-from warpdrive.importing import load_attribute
 from warpdrive.step_graph import UseCudaGraph
 from warpdrive.training.config_values import (
     Count,
@@ -31,7 +27,8 @@ from warpdrive.training.config_values import (
     OptionalSchedule,
     Positive,
     PositiveSchedule,
-    check_function,
+    UserFunction,
+    load_function,
     name_of_function,
     switch,
     whole_number,
@@ -265,6 +262,12 @@ class LearningConfig(Section):
     lr: PositiveSchedule = 3e-4
     gamma: FractionSchedule = 0.99
 
+    @property
+    def schedules(self) -> dict[str, Any]:
+        """The coefficients that change while a run trains, by name."""
+        ours = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in ours.items() if isinstance(value, list | dict)}
+
 
 class OnPolicyConfig(LearningConfig):
     """What the algorithms share that learn from each rollout once."""
@@ -410,6 +413,25 @@ class PPOConfig(OnPolicyConfig):
     minibatches: Count = 4
 
 
+class CustomConfig(LearningConfig):
+    """What the user's own update function does, with keys of its own: its parameters. See docs/algorithms.md."""
+
+    model_config = ConfigDict(extra="allow")
+
+    algorithm: Literal["custom"]
+    function: UserFunction
+    model: ModelConfig = FullyConnectedConfig()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the function takes besides the policy and the rollout."""
+        return dict(self.model_extra or {})
+
+    def loaded(self) -> Callable[..., Any]:
+        """The function, or the class of an object that is called; raises ``DefinitionError``: there is none."""
+        return load_function(self.function)
+
+
 class RandomConfig(Section):
     """Agents that act uniformly at random; nothing is trained."""
 
@@ -446,8 +468,7 @@ class FunctionConfig(Section):
     """Agents that act as a function of the user's says, see docs/self_play.md."""
 
     algorithm: Literal["function"]
-    function: Annotated[Any, PlainValidator(check_function), PlainSerializer(name_of_function, when_used="json")]
-    """``package.module:function`` or ``path/to/file.py:function``; in Python also the function itself."""
+    function: UserFunction
 
     @property
     def told(self) -> str:
@@ -455,18 +476,8 @@ class FunctionConfig(Section):
         return f"as {name_of_function(self.function)} says"
 
     def loaded(self) -> Callable[..., Any]:
-        """The function.
-
-        Raises:
-            DefinitionError: there is none.
-        """
-        found = self.function
-        if isinstance(found, str):
-            found = load_attribute(found, f"function '{found}'", kind="function")
-        if not callable(found):
-            raise DefinitionError(f"'{self.function}' is {found!r}, expected a function")
-        loaded: Callable[..., Any] = found
-        return loaded
+        """The function; raises ``DefinitionError``: there is none."""
+        return load_function(self.function)
 
 
 PolicyConfig = Annotated[
@@ -477,6 +488,7 @@ PolicyConfig = Annotated[
     | DDPGConfig
     | TD3Config
     | SACConfig
+    | CustomConfig
     | RandomConfig
     | SelfPlayConfig
     | FunctionConfig,
@@ -491,6 +503,7 @@ POLICY_CONFIGS: dict[str, type[Section]] = {
     "ddpg": DDPGConfig,
     "td3": TD3Config,
     "sac": SACConfig,
+    "custom": CustomConfig,
     "random": RandomConfig,
     "self_play": SelfPlayConfig,
     "function": FunctionConfig,

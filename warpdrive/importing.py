@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,17 @@ def load_attribute(target: str, what: str, kind: str = "class") -> Any:
     if not hasattr(module, attribute):
         raise DefinitionError(f"'{place}' has no {kind} '{attribute}'.{nearest(attribute, dir(module))}")
     return getattr(module, attribute)
+
+
+def place_of(definition: Any) -> str:
+    """Where a class, a function or the class of another object is written: ``name (file:line)``, as far as is known."""
+    if not (isinstance(definition, type) or inspect.isroutine(definition)):
+        definition = type(definition)
+    try:
+        file, line = inspect.getsourcefile(definition), inspect.getsourcelines(definition)[1]
+    except (OSError, TypeError):  # typed in, or not written in Python
+        return str(definition.__qualname__)
+    return f"{definition.__qualname__} ({file}:{line})"
 
 
 def _import(place: str, what: str) -> Any:

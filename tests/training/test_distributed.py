@@ -27,6 +27,7 @@ from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
 SCRIPT = Path(__file__).with_name("in_processes.py")
+OWN = Path(__file__).with_name("own_updates.py")
 REPLICAS = 7  # which two processes cannot share equally
 
 
@@ -71,6 +72,9 @@ def runs(sections: Sections) -> dict[str, dict[str, Any]]:
         sac = {"algorithm": "sac", **old}
         made[f"{sync}-sac"] = run("Aim", {"aimer": sac, "chooser": {"algorithm": "dqn", **old}}, sync=sync)
     td3 = {"algorithm": "td3", "noise": noise, **old}
+    own = {"algorithm": "custom", "function": f"{OWN}:Reinforce", "lr": 0.02, "entropy_coef": 0.1, "model": gru}
+    climb = {"algorithm": "custom", "function": f"{OWN}:Climb", "sigma": 0.2}
+    made["rollouts-own"] = run("Leave", {"inner": own, "outer": climb}, sync="rollouts")
     made["gradients-td3"] = run("Aim", {"aimer": td3, "chooser": {"algorithm": "reinforce"}})
     return made
 

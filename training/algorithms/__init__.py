@@ -16,6 +16,7 @@ from warpdrive.errors import ConfigError
 from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.a2c import A2C
 from warpdrive.training.algorithms.base import Algorithm, Stateful, as_vector, descend
+from warpdrive.training.algorithms.custom import Custom, RolloutItself
 from warpdrive.training.algorithms.ddpg import DDPG
 from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.algorithms.mappo import MAPPO
@@ -35,6 +36,7 @@ from warpdrive.training.pretrained import begin_as_loaded
 from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.sections import (
     A2CConfig,
+    CustomConfig,
     DDPGConfig,
     DQNConfig,
     LearningConfig,
@@ -115,6 +117,13 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
             raise ConfigError(f"policy.{task.tag}.batch_size: {text}; or trainer.sync: rollouts")
         return learner, ReplayBuffer(task.tag, config.buffer_size, task.backend.device, n_step, team)
     distribution = acting_distribution(config, task.action_space)
+    if isinstance(config, CustomConfig):
+        if task.spread.team.size > 1:
+            raise ConfigError(
+                f"policy.{task.tag}.algorithm: found 'custom', but with trainer.sync=gradients each of the "
+                f"{task.spread.team.size} processes has only its own experience; use trainer.sync=rollouts"
+            )
+        return Custom(config, model, distribution), RolloutItself()
     critic = joint = None
     if isinstance(config, PPOConfig) and config.centralized_critic:
         joint = JointObservations(task.tag, task.all_observation_spaces, task.num_agents).to(task.backend.device)

@@ -132,6 +132,10 @@ class Algorithm(ABC, Generic[Experience]):
     def begin(self, env_steps: int) -> None:
         """Prepare for the rollout and the update that begin at ``env_steps``."""
 
+    def advice(self, tag: str) -> str:
+        """What to try where a loss of the policy of ``tag`` is no longer finite."""
+        return f"Try a smaller policy.{tag}.lr, and look for rewards or observations that are not finite"
+
 
 class Every:
     """Says of every n-th call that it is one."""

@@ -34,8 +34,7 @@ def explained_variance(batch: Batch) -> Tensor:
 
 def at(config: Config, env_steps: int) -> Config:
     """A policy's section with the present value in place of each schedule."""
-    schedules = {name: given for name, given in config if isinstance(given, list | dict)}
-    return config.model_copy(update={name: value_at(given, env_steps) for name, given in schedules.items()})
+    return config.model_copy(update={name: value_at(given, env_steps) for name, given in config.schedules.items()})
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:

@@ -21,6 +21,7 @@ from warpdrive.training.models.recurrent import Recurrent
 from warpdrive.training.sections import (
     A2CConfig,
     ConvolutionalConfig,
+    CustomConfig,
     CustomModelConfig,
     DDPGConfig,
     DQNConfig,
@@ -100,7 +101,9 @@ MODELS: dict[str, Callable[[Any, Space[Any], Distribution], ActorCritic]] = {
 
 
 def _actor_critic(
-    config: ReinforceConfig | A2CConfig | PPOConfig, observation_space: Space[Any], action_space: Space[Any]
+    config: ReinforceConfig | A2CConfig | PPOConfig | CustomConfig,
+    observation_space: Space[Any],
+    action_space: Space[Any],
 ) -> Actor:
     if isinstance(config.model, CustomModelConfig):
         return _custom(config.model, observation_space, action_space)
@@ -146,6 +149,7 @@ _ACTORS: dict[type[LearningConfig], Callable[[Any, Space[Any], Space[Any]], Acto
     A2CConfig: _actor_critic,
     PPOConfig: _actor_critic,
     ReinforceConfig: _actor_critic,
+    CustomConfig: _actor_critic,
     DQNConfig: _action_values,
     DDPGConfig: _continuous,
     TD3Config: _continuous,

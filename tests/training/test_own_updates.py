@@ -1,0 +1,185 @@
+"""Policies that learn as a user's own function says: down a gradient, or not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import warpdrive as wd
+from warpdrive.errors import ConfigError, TrainingError
+from warpdrive.training.config import load_config
+from warpdrive.training.distributed.team import Share, Spread, Team
+from warpdrive.training.policy import Policy
+from warpdrive.training.trainer import Trainer
+
+Sections = Callable[..., dict[str, Any]]
+TrainerOf = Callable[..., Trainer]
+
+FILE = Path(__file__).with_name("own_updates.py")
+REINFORCE = f"algorithm: custom, function: '{FILE}:Reinforce'"
+CLIMB = f"algorithm: custom, function: '{FILE}:Climb'"
+
+
+def mistake(what: str) -> str:
+    return f"policy.odd={{algorithm: custom, function: '{FILE}:returns_what_it_is_told', what: {what}}}"
+
+
+def weights(model: torch.nn.Module) -> torch.Tensor:
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+@pytest.mark.parametrize("model", ["{hidden: [8], normalize_observations: true}", "{type: gru, hidden: [8], units: 4}"])
+def test_reinforce_by_hand_is_the_built_in_one(sections: Sections, trainer_of: TrainerOf, model: str) -> None:
+    """Agents leave, and choices are forbidden; the learning rate follows a schedule."""
+    values = sections("Leave", ("inner", "outer"), num_envs=20, train_batch_size=300)
+    settings = f"lr: [[0, 0.05], [1200, 0.01]], gamma: 0.9, entropy_coef: 0.1, model: {model}"
+    rest = "policy.inner={algorithm: random}"
+    ours = trainer_of(values, f"policy.outer={{algorithm: reinforce, {settings}}}", rest)
+    theirs = trainer_of(values, f"policy.outer={{{REINFORCE}, {settings}}}", rest)
+    before = weights(ours.policies["outer"].model).clone()
+    for _ in range(4):
+        losses = []
+        for trainer in (ours, theirs):
+            trainer.collect()
+            losses.append(trainer.update())
+        assert losses[1].keys() - losses[0].keys() == {"losses/parameter_norm/outer"}
+        for name, value in losses[0].items():
+            torch.testing.assert_close(losses[1][name], value, rtol=1e-3, atol=1e-5)
+    after = weights(ours.policies["outer"].model)
+    torch.testing.assert_close(weights(theirs.policies["outer"].model), after, rtol=1e-3, atol=1e-4)
+    assert (after - before).norm() > 0.1
+    assert ours.policies["outer"].coefficients() == theirs.policies["outer"].coefficients()
+
+
+@pytest.mark.parametrize("name", ["PolicyGradient", "Climber"])
+def test_the_examples_of_the_page_learn(sections: Sections, trainer_of: TrainerOf, tmp_path: Path, name: str) -> None:
+    """At random 8/3 of 8 are right. A failure by chance is not possible while the seed stays, since runs repeat."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "algorithms.md").read_text()
+    (tmp_path / "own.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
+    parameters = "lr: 0.03, gamma: 0.3" if name == "PolicyGradient" else "sigma: 1.0"
+    trainer = trainer_of(
+        sections(num_envs=50, train_batch_size=400, total_steps=80 * 400),
+        f"policy.even={{algorithm: custom, function: '{tmp_path}/own.py:{name}', {parameters}, model: {{hidden: []}}}}",
+        "policy.odd={algorithm: random}",
+    )
+    trainer.train()
+    assert trainer.evaluate(100).mean_return["even"] > 4
+
+
+@pytest.mark.parametrize("policy", [REINFORCE, CLIMB], ids=["gradient", "no gradient"])
+def test_a_resumed_run_is_the_one_that_was_never_stopped(
+    sections: Sections, trainer_of: TrainerOf, policy: str
+) -> None:
+    override = f"policy.odd={{{policy}, lr: 0.02}}"
+    whole = trainer_of(sections(total_steps=1000), override)
+    whole.train()
+    again = Trainer.resume(trainer_of(sections(), override).train().run_folder, ["trainer.total_steps=1000"])
+    run = again.train().run_folder
+    for tag in ("even", "odd"):
+        assert torch.equal(weights(again.policies[tag].model), weights(whole.policies[tag].model))
+    assert wd.load_policy(run, "odd").act(torch.eye(3)).shape == (3,)
+
+
+def test_functions_are_given_in_python(sections: Sections) -> None:
+    """A plain function; and one that says nothing: it leaves the policy as it is."""
+    seen = []
+
+    def learn(policy: Any, rollout: wd.Rollout, factor: float = 1.0) -> dict[str, Any]:
+        seen.append(policy.tag)
+        assert rollout.of("rewards", policy.tag).shape == policy.replay(rollout).values.shape
+        if policy.tag == "even":
+            return {}
+        with torch.no_grad():
+            for parameter in policy.model.parameters():
+                parameter.mul_(factor)
+        return {"factor": factor, "rows": rollout.num_steps}
+
+    values = sections()
+    env = wd.EnvWrapper(env_name=values.pop("env")["name"], num_envs=20, env_backend="cpu")
+    values["policy"]["odd"] = {"algorithm": "custom", "function": learn, "factor": 0.5}
+    values["policy"]["even"] = {"algorithm": "custom", "function": learn}
+    trainer = wd.Trainer(env, values)
+    before = {tag: weights(policy.model).clone() for tag, policy in trainer.policies.items()}
+    trainer.collect()
+    losses = trainer.update()
+    assert seen == ["even", "odd"]
+    assert float(losses["losses/factor/odd"]) == 0.5 and float(losses["losses/rows/odd"]) == 10
+    assert torch.equal(weights(trainer.policies["even"].model), before["even"])
+    assert torch.equal(weights(trainer.policies["odd"].model), 0.5 * before["odd"])
+    norms = {tag: float(losses[f"losses/parameter_norm/{tag}"]) for tag in seen}
+    assert norms == pytest.approx({"even": float(before["even"].norm()), "odd": 0.5 * float(before["odd"].norm())})
+
+
+def test_processes_that_have_only_their_own_rows_are_refused(sections: Sections, trainer_of: TrainerOf) -> None:
+    trainer = trainer_of(sections(), f"policy.odd={{{CLIMB}}}")
+    env, settings = trainer.env, trainer.config.policy["odd"]
+    spread = Spread(Team.of(0, 2), Share(0, 20, 40))
+    with pytest.raises(ConfigError, match=r"odd\.algorithm: found 'custom', .* 2 processes .* trainer\.sync=rollouts"):
+        Policy(
+            "odd",
+            env.policy_tags,
+            settings,
+            env.observation_spaces,
+            env.action_spaces["odd"],
+            20,
+            env.backend,
+            0,
+            spread,
+        )
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("function: 'nowhere.py:learn'", r"policy\.odd\.function: there is no file 'nowhere\.py'"),
+        (f"function: '{FILE}:climb'", r"policy\.odd\.function: .* has no function 'climb'\. Did you mean 'Climb'"),
+        (
+            f"function: '{FILE}:Climb', sigmma: 1",
+            r"odd\.sigmma: unknown parameter of Climb \(.*own_updates\.py:\d+\),.*'s",
+        ),
+        (f"function: '{FILE}:Climb', sigma: much", r"policy\.odd\.sigma: found 'much' \(a string\), expected a number"),
+        (f"function: '{FILE}:returns_what_it_is_told'", r"policy\.odd\.what: missing, and it has no default"),
+        (
+            f"function: '{FILE}:takes_one'",
+            r"takes_one \(.*:\d+\) takes \(rollout: .*expected \(policy, rollout, \.\.\.\)",
+        ),
+        (f"function: '{FILE}:NeverCalled'", r"NeverCalled \(.*:\d+\) takes .*, and __call__\(self, rollout\)"),
+        (
+            f"function: '{FILE}:HalfStored'",
+            r"HalfStored \(.*:\d+\) has one of state_dict and load_state_dict, expected",
+        ),
+    ],
+)
+def test_what_cannot_be_called_is_told_at_once(sections: Sections, policy: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load_config(sections(), [f"policy.odd={{algorithm: custom, {policy}}}"])
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("nothing", r"returned None, expected scalars by name"),
+        ("a vector", r"returned a tensor \(3,\) of torch\.float32 as 'loss', expected a number or a tensor of one"),
+        ("a word", r"returned 'little' as 'loss', expected a number"),
+        ("a path", r"returned a metric named 'a/b', expected a name without '/'"),
+    ],
+)
+def test_what_is_returned_is_checked(sections: Sections, trainer_of: TrainerOf, what: str, told: str) -> None:
+    trainer = trainer_of(sections(), mistake(what))
+    trainer.collect()
+    with pytest.raises(TrainingError, match=rf"policy 'odd': returns_what_it_is_told \(.*own_updates.py:\d+\) {told}"):
+        trainer.update()
+
+
+@pytest.mark.parametrize(("what", "term"), [("nan", "loss"), ("broken weights", "parameter_norm")])
+def test_what_is_not_finite_is_told_with_its_place(
+    sections: Sections, trainer_of: TrainerOf, what: str, term: str
+) -> None:
+    told = rf"policy 'odd': {term} became nan; .*Look at returns_what_it_is_told \(.*own_updates\.py:\d+\)"
+    with pytest.raises(TrainingError, match=told):
+        trainer_of(sections(), mistake(what)).train()

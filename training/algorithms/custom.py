@@ -1,0 +1,115 @@
+"""A policy that learns as its user's own update function says: down a gradient, or in any other way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from warpdrive.errors import TrainingError
+from warpdrive.importing import place_of
+from warpdrive.rollout import Rollout
+from warpdrive.training.algorithms.base import Algorithm, Stateful
+from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.distributions import Distribution
+from warpdrive.training.sections import CustomConfig
+from warpdrive.training.sequences import Replayed, replay_of
+
+if TYPE_CHECKING:
+    from warpdrive.training.policy import Policy
+
+
+class Custom(Algorithm[Rollout]):
+    """Hands each rollout on to a function, or to an object of a class, of the user's: see docs/algorithms.md.
+
+    Args:
+        config: the policy's section of the run configuration.
+        model: what is trained; its parameters are tensors of their own.
+        distribution: of the actions, given what the model makes of an observation.
+    """
+
+    model: ActorCritic
+
+    def __init__(self, config: CustomConfig, model: ActorCritic, distribution: Distribution) -> None:
+        self.config, self.model, self.distribution = config, model, distribution
+        self.actor = model
+        self._learner: Any
+        self._learn: Callable[[Rollout], Any]
+
+    def learn_for(self, policy: Policy) -> None:
+        """Get to know the policy that this algorithm is a part of: from here on there can be updates."""
+        self._tag, self._learner = policy.tag, self.config.loaded()
+        if isinstance(self._learner, type):
+            self._learner = self._learn = self._learner(policy, **self.config.parameters)
+        else:
+            self._learn = partial(self._learner, policy, **self.config.parameters)
+
+    def update(self, experience: Rollout, generator: torch.Generator) -> dict[str, Tensor]:
+        """Let the function change the model. Returns what it does, and ``parameter_norm``: scalars on the device.
+
+        Raises:
+            TrainingError: it returned something else than scalars by name.
+        """
+        metrics = self._as_metrics(self._learn(experience))
+        parameters = [parameter.detach().flatten() for parameter in self.model.parameters()]
+        return {"parameter_norm": torch.cat(parameters).norm(), **metrics}  # tells of numbers that are not finite
+
+    def parts(self) -> dict[str, Stateful]:
+        """See ``Algorithm``: the user's object, if it can be stored."""
+        return {"function": self._learner} if hasattr(self._learner, "load_state_dict") else {}
+
+    def advice(self, tag: str) -> str:
+        """See ``Algorithm``."""
+        return f"Look at {self._place}, and for rewards or observations that are not finite"
+
+    def replay(self, rollout: Rollout, tag: str) -> Replayed:
+        """What the model, as it is now, makes of a full rollout of the agents of ``tag``."""
+        return replay_of(rollout, tag, self.model, self.distribution)
+
+    @property
+    def _place(self) -> str:
+        return place_of(self.config.loaded())
+
+    def _as_metrics(self, returned: Any) -> dict[str, Tensor]:
+        if not isinstance(returned, Mapping):
+            raise self._error(f"returned {_told(returned)}, expected scalars by name: {{'loss': loss}}, or {{}}")
+        for name in returned:
+            if not isinstance(name, str) or not name or "/" in name:
+                raise self._error(f"returned a metric named {name!r}, expected a name without '/'")
+        return {name: self._as_scalar(name, value) for name, value in returned.items()}
+
+    def _as_scalar(self, name: str, value: Any) -> Tensor:
+        if isinstance(value, Tensor) and value.numel() == 1:
+            return value.detach().reshape(())
+        if isinstance(value, Real):
+            return torch.tensor(float(value), device=next(self.model.parameters()).device)
+        raise self._error(f"returned {_told(value)} as '{name}', expected a number or a tensor of one number")
+
+    def _error(self, what: str) -> TrainingError:
+        return TrainingError(f"policy '{self._tag}': {self._place} {what}")
+
+
+class RolloutItself:
+    """What a user's function learns from: each rollout as it is."""
+
+    def of(self, rollout: Rollout) -> Rollout:
+        """The rollout."""
+        return rollout
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing is to be put back."""
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor {tuple(value.shape)} of {value.dtype}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
