@@ -285,3 +285,16 @@ class Screen(Echo):
     def __init__(self) -> None:
         super().__init__()
         self.observation_space = spaces.Box(0, 1, (3, 1, 1), np.float32)
+
+
+TAGS = {
+    "Echo": ("even", "odd"),
+    "Leave": ("outer", "inner"),
+    "Fuse": ("one", "others"),
+    "Aim": ("aimer", "chooser"),
+    "Spell": ("outer", "inner"),
+    "Arrive": ("outer", "inner"),
+    "Screen": ("even", "odd"),
+    "Recall": ("players",),
+}
+"""The policy tags of each game. Those with two have their agents interleaved."""

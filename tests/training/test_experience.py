@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from games import TAGS
 
 from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.batch import batch_of
@@ -17,17 +18,9 @@ from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
-TAGS = {
-    "Echo": ("even", "odd"),
-    "Leave": ("outer", "inner"),
-    "Fuse": ("one", "others"),
-    "Aim": ("aimer", "chooser"),
-    "Spell": ("outer", "inner"),
-    "Arrive": ("outer", "inner"),
-}
 
 
-@pytest.fixture(params=list(TAGS))
+@pytest.fixture(params=["Echo", "Leave", "Fuse", "Aim", "Spell", "Arrive"])
 def collected(request: pytest.FixtureRequest, sections: Sections, trainer_of: TrainerOf) -> tuple[str, Trainer]:
     """A game, and a trainer whose rollout holds 30 steps of policies that are far from uniform."""
     trainer = trainer_of(sections(request.param, TAGS[request.param], train_batch_size=600))

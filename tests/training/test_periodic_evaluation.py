@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from games import TAGS
 
 import warpdrive as wd
 from warpdrive.errors import CheckpointError, ConfigError
@@ -66,7 +67,6 @@ def test_each_row_has_what_its_own_weights_reach(sections: Sections, trainer_of:
         assert (float(row["eval/episodic_length"]), float(row["eval/episodes"])) == (8.0, 30.0)
 
 
-TAGS = {"Echo": ("even", "odd"), "Leave": ("inner", "outer"), "Aim": ("aimer", "chooser")}
 OTHERS = {
     "aimer": "{algorithm: ddpg, learning_starts: 300, noise: {type: ornstein_uhlenbeck}}",
     "chooser": "{algorithm: dqn, learning_starts: 300, repeat: 0.5}",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from float64 import Array, Parameters, by_differences, gradients_of, parameters_of, perceptron
+from games import TAGS
 
 import warpdrive as wd
 from warpdrive.errors import ActionError, ConfigError, TrainingError
@@ -20,16 +21,6 @@ from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
-TAGS = {
-    "Echo": ("even", "odd"),
-    "Leave": ("outer", "inner"),
-    "Fuse": ("one", "others"),
-    "Aim": ("aimer", "chooser"),
-    "Spell": ("outer", "inner"),
-    "Arrive": ("outer", "inner"),
-    "Screen": ("even", "odd"),
-    "Recall": ("players",),
-}
 MODELS = {
     "gru": {"type": "gru", "hidden": [5], "units": 4},
     "lstm": {"type": "lstm", "hidden": [], "units": 3},

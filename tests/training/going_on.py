@@ -1,0 +1,31 @@
+"""Whether training goes on from a checkpoint as if it had not stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+import warpdrive as wd
+from warpdrive.training.trainer import Trainer
+
+
+def check_goes_on(trainer: Trainer, folder: Path, updates: int) -> dict[str, torch.Tensor]:
+    """Save after ``updates``, do as many again, and compare with a trainer that goes on from there, bit for bit.
+
+    Returns the losses of the last update, which are those of both.
+    """
+    for update in range(2 * updates):
+        if update == updates:
+            trainer.save(folder)
+        with wd.no_host_transfers(trainer.env.device):
+            trainer.collect()
+            losses = trainer.update()
+    resumed = Trainer.load(folder)
+    for _ in range(updates):
+        resumed.collect()
+        again = resumed.update()
+    torch.testing.assert_close(again, losses, rtol=0, atol=0)
+    for tag, model in trainer.models.items():
+        torch.testing.assert_close(resumed.models[tag].state_dict(), model.state_dict(), rtol=0, atol=0)
+    return losses
