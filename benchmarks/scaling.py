@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import machine
-from scaling_model import Costs, Network, Point, efficiency, fitted_costs, fitted_message, nccl_message
+from scaling_model import Costs, Network, Point, efficiency, fitted_costs, fitted_message, nccl_seconds
 
 from warpdrive.training.distributed.launch import launch
 
@@ -106,20 +106,20 @@ def constants_table(costs: dict[str, Costs], network: Network, jitter: float) ->
     return "\n".join([*lines, "", f"{message}; the time of an update varies by {jitter:.1%} (standard deviation)."])
 
 
-def on_paper(messages: int, jitter: float) -> str:
-    """The model for GPUs: what nccl says its messages take, for updates of several lengths."""
+def on_paper(point: Point, jitter: float) -> str:
+    """Efficiencies on GPUs, for an update with the messages of ``point`` that takes them as long as the table says."""
     sizes = [(8, 1), (64, 8), (1024, 128)]
+    seconds = [nccl_seconds(point.messages, point.bytes, gpus, machines) for gpus, machines in sizes]
     lines = [
-        "| a rollout and an update take a GPU | " + " | ".join(f"{gpus} GPUs on {many}" for gpus, many in sizes) + " |",
-        "| --- | " + " | ".join("---:" for _ in sizes) + " |",
+        "| a rollout and an update take a GPU | 8 GPUs, 1 machine | 64 GPUs, 8 machines | 1024 GPUs, 128 machines |",
+        "| --- | ---: | ---: | ---: |",
     ]
     for alone in (0.01, 0.05, 0.25):
-        cells = [f"{efficiency(alone, gpus, messages * nccl_message(gpus, many), jitter):.0%}" for gpus, many in sizes]
+        cells = [f"{efficiency(alone, gpus, all_, jitter):.0%}" for (gpus, _), all_ in zip(sizes, seconds, strict=True)]
         lines.append(f"| {1e3 * alone:.0f} ms | " + " | ".join(cells) + " |")
-    each = ", ".join(f"{1e6 * nccl_message(gpus, many):.0f}" for gpus, many in sizes)
-    return "\n".join(
-        [f"A message: {each} microseconds; {messages} messages an update; jitter {jitter:.0%}.", "", *lines]
-    )
+    waiting = " | ".join(f"{1e3 * each:.1f} ms" for each in seconds)
+    assumed = f"{point.messages} messages and {point.bytes:,} bytes an update ({point.workload}); jitter {jitter:.0%}."
+    return "\n".join([assumed, "", *lines, f"| of it messages | {waiting} |"])
 
 
 def main() -> None:
@@ -152,7 +152,7 @@ def main() -> None:
         machine(),
         measurements_table(points, costs, network),
         constants_table(costs, network, jitter),
-        "On paper, with nccl:\n\n" + on_paper(max(point.messages for point in points), 0.02),
+        "On paper, with nccl:\n\n" + on_paper(max(points, key=lambda point: point.messages), 0.02),
     ]
     print("\n\n".join(parts))
     if not options.quick:

@@ -112,13 +112,25 @@ def fitted_message(points: Sequence[Point], byte: float) -> float:
     return statistics.median(found)
 
 
-def nccl_message(gpus: int, machines: int) -> float:
-    """Seconds of a small all-reduce of nccl, by the model with which it chooses its algorithms: a tree, protocol LL.
+def nccl_seconds(messages: int, sent: int, gpus: int, machines: int) -> float:
+    """Seconds of an update's all-reduces through nccl, on paper.
 
-    NVIDIA/nccl, src/graph/tuning.cc (2026): 6.8 us, and there and back 0.6 us for each NVLink that is passed within a
-    machine and 5 us for each level of the tree over machines.
+    A message: twice what the model says with which nccl chooses its algorithms, for a tree and the protocol LL
+    (NVIDIA/nccl, src/graph/tuning.cc, 2026): 6.8 us, and there and back 0.6 us for each NVLink that is passed within a
+    machine and 5 us for each level of the tree over machines. Twice, because users measure that: 34 us between the 8
+    A100 of a DGX, for which the model of the ring says 15 (NVIDIA/nccl-tests, issue 123).
+
+    Bytes: each goes out and comes in once, through 50 GB/s of InfiniBand for each GPU, or 450 GB/s of NVLink within one
+    machine (NVIDIA's data sheet of DGX H200: eight ports of 400 Gb/s; NVLink 900 GB/s, both directions together).
+
+    Args:
+        messages: how many.
+        sent: bytes that a process puts in.
+        gpus: in all.
+        machines: that they are in.
     """
-    return 1e-6 * (6.8 + 2 * ((gpus // machines - 1) * 0.6 + math.floor(math.log2(machines)) * 5.0))
+    model = 1e-6 * (6.8 + 2 * ((gpus // machines - 1) * 0.6 + math.floor(math.log2(machines)) * 5.0))
+    return messages * 2 * model + 2 * sent / (450e9 if machines == 1 else 50e9)
 
 
 def efficiency(alone: float, processes: int, messages: float, jitter: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from scaling_model import Costs, Network, Point, efficiency, fitted_costs, fitted_message, nccl_message
+from scaling_model import Costs, Network, Point, efficiency, fitted_costs, fitted_message, nccl_seconds
 
 COSTS = Costs(step=40e-6, agent_step=0.2e-6, gradient_step=1.5e-3, row=20e-6)
 NETWORK = Network(message=150e-6, byte=0.5e-9)
@@ -42,8 +42,9 @@ def test_an_update_by_hand() -> None:
 
 
 def test_on_paper_by_hand() -> None:
-    assert nccl_message(8, 1) == pytest.approx(15.2e-6)  # 6.8 and 14 times 0.6
-    assert nccl_message(1024, 128) == pytest.approx(85.2e-6)  # and 14 levels, there and back, of 5
+    assert nccl_seconds(1, 0, 8, 1) == pytest.approx(2 * 15.2e-6)  # 6.8 and 14 times 0.6
+    assert nccl_seconds(10, 0, 1024, 128) == pytest.approx(20 * 85.2e-6)  # and 14 levels, there and back, of 5
+    assert nccl_seconds(0, 25_000_000, 16, 2) == pytest.approx(1e-3)  # 50 MB in and out of 50 GB/s
     assert efficiency(alone=0.05, processes=8, messages=0.005, jitter=0.0) == pytest.approx(1 / 1.1)
     assert efficiency(alone=0.05, processes=1, messages=0.0, jitter=0.3) == 1.0
     assert efficiency(0.05, 1024, 0.0, 0.02) == pytest.approx(1 / (1 + 0.02 * 3.7233), rel=1e-4)
