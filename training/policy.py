@@ -20,7 +20,7 @@ from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.distributed.team import ALL_HERE, Spread
 from warpdrive.training.models.base import Actor
 from warpdrive.training.schedule import value_at
-from warpdrive.training.sections import LearningConfig, OffPolicyConfig, PolicyConfig
+from warpdrive.training.sections import LearningConfig, PolicyConfig
 from warpdrive.training.sequences import Replayed
 
 
@@ -86,8 +86,9 @@ class Policy:
 
     @property
     def learns_from_all(self) -> bool:
-        """Whether each process learns from what all collect, and not just from its own."""
-        return isinstance(self.config, OffPolicyConfig)
+        """Whether each process keeps what all collect, of which it then learns from a part."""
+        assert isinstance(self.config, LearningConfig)
+        return self.config.learns_from_the_past
 
     def begin(self, env_steps: int) -> None:
         """Prepare for the rollout and the update that begin at ``env_steps``."""

@@ -254,6 +254,11 @@ class LearningConfig(Section):
     actions: ClassVar[Literal["any", "Discrete", "bounded Box"]] = "any"
     """Which action spaces the algorithm is for."""
 
+    @property
+    def learns_from_the_past(self) -> bool:
+        """Whether an update learns from more than the last rollout."""
+        return False
+
     to_train: bool = True
     load: str | None = None
     """A run or checkpoint whose policy this one begins as: what acts, without critics and the state of optimizers."""
@@ -296,6 +301,11 @@ class OffPolicyConfig(LearningConfig):
     n_step: Count = 1
     """Rewards that are added up before an estimate stands for what follows."""
     max_grad_norm: PositiveSchedule = 10.0
+
+    @property
+    def learns_from_the_past(self) -> bool:
+        """See ``LearningConfig``."""
+        return True
 
 
 class DQNConfig(OffPolicyConfig):
@@ -396,6 +406,11 @@ class A2CConfig(OnPolicyConfig):
     """Most that the ratio of probabilities, now and then, counts in what is learned of a step."""
     c_clip: PositiveSchedule = 1.0
     """Most that it counts in what the steps before learn of it."""
+
+    @property
+    def learns_from_the_past(self) -> bool:
+        """See ``LearningConfig``."""
+        return self.steps_per_update is not None
 
 
 class PPOConfig(OnPolicyConfig):

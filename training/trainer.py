@@ -124,7 +124,7 @@ class Trainer:
             for index, tag in enumerate(env.policy_tags)
             if isinstance(settings := self.config.policy[tag], LearningConfig)
         }
-        self.opponents = build_opponents(self.config, env, self.policies)
+        self.opponents = build_opponents(self.config, env, self.policies, self.share)
         self.updates = 0
         self.env_steps = 0
         self.returns: dict[str, float | None] = {}

@@ -13,6 +13,7 @@ from torch import Tensor
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
 from warpdrive.training.batch import Batch
+from warpdrive.training.distributed.team import ALONE, Spread, Team
 from warpdrive.training.sections import A2CConfig
 from warpdrive.training.transitions import ended, transitions_of
 
@@ -93,31 +94,38 @@ class StaggeredGroups:
         tag: the policy tag.
         learner: has the policy, the values and the coefficients.
         num_steps: of each replica that an update learns from, a multiple of a rollout's.
-        num_envs: a multiple of the number of groups.
         device: where these steps are kept.
+        team: the processes that learn from them together: each keeps all, and gets a part of each group.
     """
 
-    def __init__(self, tag: str, learner: Learner, num_steps: int, num_envs: int, device: torch.device) -> None:
-        self.tag, self.learner, self.num_steps, self.num_envs = tag, learner, num_steps, num_envs
-        self.device = device
+    def __init__(self, tag: str, learner: Learner, num_steps: int, device: torch.device, team: Team = ALONE) -> None:
+        self.tag, self.learner, self.num_steps, self.device, self.team = tag, learner, num_steps, device, team
         self._updates = 0
         self._memory: dict[str, Observations] = {}
 
     @torch.no_grad()
     def of(self, rollout: Rollout) -> Batch:
-        """What the next group has done in the last ``num_steps`` steps, this rollout's included."""
+        """What the next group has done in the last ``num_steps`` steps, this rollout's included.
+
+        Args:
+            rollout: of all replicas, a multiple of the number of groups.
+        """
         length = rollout.num_steps
         groups = self.num_steps // length
-        group, size = self._updates % groups, self.num_envs // groups
+        group, size = self._updates % groups, rollout.terminated.shape[1] // groups
+        part = self.team.part(size)
+        first, count = group * size + part.start, part.stop - part.start
         self._store(rollout, slice(group * length, (group + 1) * length))
         self._updates += 1
         oldest = (group + 1) * length  # where the next rollout will be stored
 
         def of_group(column: Tensor) -> Tensor:
-            replicas = column[:, group * size : (group + 1) * size]
+            replicas = column[:, first : first + max(count, 1)]
             return torch.cat([replicas[oldest:], replicas[:oldest]]).flatten(0, 2)
 
         columns: dict[str, Any] = {name: mapped(of_group, column) for name, column in self._memory.items()}
+        if not count:  # there are more processes than replicas in a group, and models may not be made for no rows
+            columns["weight"].zero_()
         return self._batch(**columns)
 
     def _batch(
@@ -161,6 +169,7 @@ class StaggeredGroups:
             returns=found.targets.flatten(),
             weight=weight,
             action_mask=action_mask,
+            spread=Spread(self.team),
         )
 
     def _store(self, rollout: Rollout, place: slice) -> None:

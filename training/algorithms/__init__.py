@@ -26,7 +26,7 @@ from warpdrive.training.algorithms.reinforce import Reinforce
 from warpdrive.training.algorithms.sac import SAC, Temperature
 from warpdrive.training.algorithms.td3 import TD3
 from warpdrive.training.batch import RolloutRows, WholeEpisodes
-from warpdrive.training.distributed.team import ALL_HERE, Spread, Team
+from warpdrive.training.distributed.team import ALL_HERE, ALONE, Spread, Team
 from warpdrive.training.exploration import GaussianNoise, NoisyActor, OrnsteinUhlenbeckNoise
 from warpdrive.training.joint_observations import JointObservations
 from warpdrive.training.models import acting_distribution, build_central_critic, build_critic, build_model
@@ -91,17 +91,18 @@ def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any],
     algorithm, source = _build(config, task)
     if task.spread.team.size > 1:
         algorithm.descend = partial(descend, team=task.spread.team)
-        if not isinstance(config, OffPolicyConfig):  # there each process sees what all have seen
-            _share_moments(algorithm, task.spread.team)
+        parts = [part for part in algorithm.parts().values() if isinstance(part, nn.Module)]
+        _share_moments(nn.ModuleList(parts), task.spread.team)
+        # of the model: what it observes are rollouts, of which each process may have all
+        _share_moments(algorithm.model, ALONE if config.learns_from_the_past else task.spread.team)
     return algorithm, source
 
 
-def _share_moments(algorithm: Algorithm[Any], team: Team) -> None:
-    """Let running moments take in the rows of all processes."""
-    for part in (algorithm.model, *algorithm.parts().values()):
-        for module in part.modules() if isinstance(part, nn.Module) else ():
-            if isinstance(module, RunningMoments):
-                module.team = team
+def _share_moments(module: nn.Module, team: Team) -> None:
+    """Let running moments take in the rows of all processes of a team."""
+    for part in module.modules():
+        if isinstance(part, RunningMoments):
+            part.team = team
 
 
 def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
@@ -144,9 +145,7 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
         assert isinstance(config, A2CConfig)
         algorithm = a2c = A2C(config, model, distribution, optimizer)
         if config.steps_per_update is not None:
-            if task.spread.team.size > 1:
-                raise ConfigError(f"policy.{task.tag}.steps_per_update: groups of replicas are for one process")
-            return a2c, StaggeredGroups(task.tag, a2c, config.steps_per_update, task.num_envs, task.backend.device)
+            return a2c, StaggeredGroups(task.tag, a2c, config.steps_per_update, task.backend.device, task.spread.team)
     return algorithm, RolloutRows(
         task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config, task.spread, joint
     )

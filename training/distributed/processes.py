@@ -147,6 +147,8 @@ class Processes(Team):
 
     def from_leader(self, function: Callable[[], T]) -> T:
         """See ``Team``."""
+        if self._leading:  # the others wait for what they shall take part in
+            return function()
         outcome: tuple[Any, WarpDriveError | None] = (None, None)
         if self.leads:
             try:

@@ -29,6 +29,11 @@ class Share:
         """Where they are among all."""
         return slice(self.first, self.first + self.count)
 
+    def those_of(self, other: Share) -> slice:
+        """Where among the replicas here those are that ``other`` has, too."""
+        first = max(other.first - self.first, 0)
+        return slice(first, max(first, min(other.first + other.count - self.first, self.count)))
+
     def __str__(self) -> str:
         return f"replicas {self.first} to {self.first + self.count - 1} of {self.total}"
 
@@ -126,7 +131,10 @@ class Team:
         return None
 
     def from_leader(self, function: Callable[[], T]) -> T:
-        """What process 0 gets by calling ``function``, also if that raises: something that can be pickled."""
+        """What process 0 gets by calling ``function``, also if that raises: something that can be pickled.
+
+        Within :meth:`led` it is for process 0 alone.
+        """
         return function()
 
     @contextmanager

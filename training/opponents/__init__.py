@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.training.distributed.team import Share
 from warpdrive.training.opponents.base import Opponent
 from warpdrive.training.opponents.function import FunctionOpponent
 from warpdrive.training.opponents.self_play import SelfPlay
@@ -18,13 +19,16 @@ __all__ = ["Opponent", "build_opponents"]
 _SEED = 700_000_001  # added to the run's: opponents are not drawn with the numbers of a policy
 
 
-def build_opponents(config: RunConfig, env: EnvWrapper, policies: Mapping[str, Policy]) -> dict[str, Opponent]:
+def build_opponents(
+    config: RunConfig, env: EnvWrapper, policies: Mapping[str, Policy], share: Share
+) -> dict[str, Opponent]:
     """What acts for the tags that neither learn nor act at random.
 
     Args:
         config: of the run, checked against the environment.
         env: the replicas of the rollouts.
         policies: what learns, by policy tag.
+        share: which replicas of the run ``env`` has.
     """
     opponents: dict[str, Opponent] = {}
     for index, (tag, agent_ids) in enumerate(env.policy_tags.items()):
@@ -33,7 +37,7 @@ def build_opponents(config: RunConfig, env: EnvWrapper, policies: Mapping[str, P
             learner = policies[settings.of].model
             generator = torch.Generator(next(learner.parameters()).device)
             generator.manual_seed(config.trainer.seed + _SEED + index)
-            opponents[tag] = SelfPlay(settings, learner, env.num_envs, len(agent_ids), generator)
+            opponents[tag] = SelfPlay(settings, learner, share, len(agent_ids), generator)
         elif isinstance(settings, FunctionConfig):
             opponents[tag] = FunctionOpponent(settings.loaded())
     return opponents

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations, mapped
+from warpdrive.training.distributed.team import Share, Team
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.continuous import SquashedActor
 from warpdrive.training.models.recurrent import Remembering
@@ -29,18 +31,18 @@ class SelfPlay(Opponent):
     Args:
         config: the tag's section of the run configuration.
         learner: the model whose versions act. It is read, and never changed.
-        num_envs: the replicas of the rollouts.
+        share: the replicas of the rollouts.
         num_agents: the agents of the tag in each.
         generator: draws versions, on the device.
     """
 
     def __init__(
-        self, config: SelfPlayConfig, learner: Actor, num_envs: int, num_agents: int, generator: torch.Generator
+        self, config: SelfPlayConfig, learner: Actor, share: Share, num_agents: int, generator: torch.Generator
     ) -> None:
         self.config, self.model, self.generator = config, learner, generator
         self.pool = Pool(learner, config.pool_size, config.recency)
         self.members = [copy.deepcopy(learner).requires_grad_(False) for _ in range(config.at_once)]
-        self.actor = Together(self.members).in_replicas(num_envs, num_agents)
+        self.actor = Together(self.members, share).in_replicas(share.count, num_agents)
         self._taken_at: int | None = None
 
     def begin(self, updates: int) -> None:
@@ -122,22 +124,27 @@ class Together(Actor):
     """Several models of one kind, each acting in a part of the replicas.
 
     Args:
-        members: the first acts in the first replicas, and so on.
+        members: the first acts in the first replicas of the run, and so on.
+        share: which replicas of the run are here.
     """
 
-    def __init__(self, members: list[Actor]) -> None:
+    def __init__(self, members: list[Actor], share: Share) -> None:
         super().__init__()
         self.members, self.state_size = nn.ModuleList(members), members[0].state_size
+        parts = [share.those_of(Team.of(index, len(members)).share(share.total)) for index in range(len(members))]
+        self._parts = [(index, here) for index, here in enumerate(parts) if here.start < here.stop]
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``; the first axis is that of the replicas."""
-        return torch.cat([member.logits(seen) for member, seen in zip(*self._parts(observations), strict=True)])
+        return torch.cat(
+            [self._member(index).logits(mapped(itemgetter(here), observations)) for index, here in self._parts]
+        )
 
     def step(self, observations: Observations, state: Tensor) -> tuple[Tensor, Tensor]:
         """See ``Actor``; likewise."""
-        members, parts = self._parts(observations)
-        states = state.tensor_split(len(members))
-        done = [member.step(seen, was) for member, seen, was in zip(members, parts, states, strict=True)]
+        done = [
+            self._member(index).step(mapped(itemgetter(here), observations), state[here]) for index, here in self._parts
+        ]
         logits, after = zip(*done, strict=True)
         return torch.cat(logits), torch.cat(after)
 
@@ -151,11 +158,7 @@ class Together(Actor):
         if isinstance(self.members[0], SquashedActor):
             env.squash(tag).fill_(1)
 
-    def _parts(self, observations: Observations) -> tuple[list[Actor], list[Observations]]:
-        """Return the members, and what each of them sees: nearly equally many replicas."""
-        members = [member for member in self.members if isinstance(member, Actor)]
-
-        def part(index: int) -> Observations:
-            return mapped(lambda seen: seen.tensor_split(len(members))[index], observations)
-
-        return members, [part(index) for index in range(len(members))]
+    def _member(self, index: int) -> Actor:
+        member = self.members[index]
+        assert isinstance(member, Actor)
+        return member
