@@ -1,8 +1,8 @@
-"""What each process of ``test_distributed.py`` runs: trains, with checks of the team's messages before.
+"""What each process of ``test_distributed.py`` runs: trains, with checks of what processes do together.
 
     python tests/training/in_processes.py runs.json folder [name ...]
 
-``runs.json`` has a run configuration by name; each leaves its run folder in ``folder/<name>``.
+``runs.json`` has a run configuration by name; each leaves its run folder in ``folder/<name>``, or goes on there.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import pytest
 import torch
 
 from warpdrive.errors import TeamError
+from warpdrive.training.callbacks import Callback
 from warpdrive.training.config import load_config
 from warpdrive.training.distributed.agreement import check_weights
 from warpdrive.training.distributed.meeting import join
 from warpdrive.training.distributed.team import Team
+from warpdrive.training.report import UpdateReport
 from warpdrive.training.trainer import Trainer, make_env
 
 
@@ -58,11 +60,47 @@ def check_messages(team: Team) -> None:
             tensor += rank
     if rank:
         model.running_mean += 1
-    with pytest.raises(TeamError, match=r"policy 'a': weight: rank 0 has .*, but rank 1"):
+    with pytest.raises(TeamError, match=r"policy 'a': weight: rank 0 has .*, but ranks? 1"):
         check_weights(team, {"a": model})
     team.broadcast(list(model.state_dict().values()))
     check_weights(team, {"a": model})
     assert model.num_batches_tracked == 0 and model.running_mean.tolist() == [0.0, 0.0, 0.0]
+
+
+class Looks(Callback):
+    """Does on process 0, while a run trains, what a process alone may do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def on_rollout(self, trainer: Trainer) -> None:
+        saved = self.folder / f"saved_{trainer.env_steps}"
+        trainer.save(saved)
+        trainer.evaluate(2)
+        trainer.fetch_episode()
+        with pytest.raises(TeamError, match="process 0 came here alone, in a callback perhaps"):
+            Trainer.load(saved)
+
+
+class Fails(Callback):
+    """Fails."""
+
+    def on_update(self, trainer: Trainer, report: UpdateReport) -> None:
+        raise ZeroDivisionError
+
+
+def check_script(team: Team, trainer: Trainer, folder: Path) -> None:
+    """What scripts do in all processes once a run has ended: evaluate, save, load, train on."""
+    found = trainer.evaluate(8)
+    trainer.save(folder / "saved")
+    loaded = Trainer.load(folder / "saved")
+    assert team.gather_objects([loaded.evaluate(8), loaded.updates]) == [[found, trainer.updates]] * team.size
+    loaded.collect()
+    loaded.update()
+    config = load_config(loaded.config.model_dump(), [f"saving.folder={folder}/script"])
+    failure = r"rank 0 \(.*\) failed: ZeroDivisionError" if team.rank else "^$"
+    with pytest.raises(TeamError if team.rank else ZeroDivisionError, match=failure):
+        Trainer(loaded.env, config).train(callbacks=[Fails()])
 
 
 def main() -> None:
@@ -73,9 +111,17 @@ def main() -> None:
     if team.size > 1:
         check_messages(team)
     for name, values in json.loads(Path(runs).read_text()).items():
-        if not names or name in names:
-            config = load_config(values, [f"saving.folder={folder}/{name}"])
-            Trainer(make_env(config), config).train()
+        if names and name not in names:
+            continue
+        there = next((path.parent for path in Path(folder, name).glob("*/*/config.yaml")), None)
+        if there:
+            Trainer.resume(there, [f"trainer.total_steps={values['trainer']['total_steps']}"]).train()
+            continue
+        config = load_config(values, [f"saving.folder={folder}/{name}"])
+        trainer = Trainer(make_env(config), config)
+        trainer.train(callbacks=[Looks(Path(folder))] if name == "gradients-opponents" else [])
+    if not there:
+        check_script(team, trainer, Path(folder))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,19 @@ class Own(wd.ActorCritic):
         return outputs[..., -1:] if self.wrong == "shape" else outputs[..., -1]
 
 
+class OwnStatistics(Own):
+    """Keeps the mean of the last rollout, of which each of several processes sees its own part."""
+
+    last: Tensor
+
+    def __init__(self, observation_space: Space[Any], num_logits: int) -> None:
+        super().__init__(observation_space, num_logits)
+        self.register_buffer("last", torch.zeros(observation_space.shape or ()))
+
+    def observe(self, observations: Any, weight: Tensor) -> None:
+        self.last.copy_(observations.mean(0))
+
+
 class OwnMemory(wd.RecurrentActorCritic):
     """Remembers the mean of what it saw, so to say."""
 

@@ -28,6 +28,7 @@ from warpdrive.training.trainer import Trainer, make_env
 Sections = Callable[..., dict[str, Any]]
 SCRIPT = Path(__file__).with_name("in_processes.py")
 OWN = Path(__file__).with_name("own_updates.py")
+OWN_MODELS = Path(__file__).with_name("own_models.py")
 REPLICAS = 7  # which two processes cannot share equally
 
 
@@ -55,7 +56,7 @@ def test_each_process_finds_its_own_rows() -> None:
 
 @pytest.fixture
 def runs(sections: Sections) -> dict[str, dict[str, Any]]:
-    """Runs of every kind of algorithm and model, with both ways to learn together."""
+    """Runs of every kind of algorithm, model and opponent, with both ways to learn together."""
 
     def run(game: str, policies: dict[str, Any], **trainer: Any) -> dict[str, Any]:
         settings = {"num_envs": REPLICAS, "train_batch_size": 70, "total_steps": 210, "check_weights": True}
@@ -66,8 +67,17 @@ def runs(sections: Sections) -> dict[str, dict[str, Any]]:
     ppo = {"algorithm": "ppo", "minibatches": 5, "model": gru, "normalize_returns": True, "target_kl": 0.02}
     old = {"learning_starts": 70, "gradient_steps": 2, "batch_size": 33, "model": {"hidden": [8]}}
     noise = {"type": "ornstein_uhlenbeck"}
+    past = {"algorithm": "self_play", "of": "even", "snapshot_every": 1, "at_once": 5}
+    groups = {"algorithm": "a2c", "normalize_returns": True, "model": {"hidden": [8], "normalize_observations": True}}
     made = {}
     for sync in ("gradients", "rollouts"):
+        central = {**ppo, "centralized_critic": True, "lr": 0.01, "model": {"hidden": [8]}}
+        evaluated = {"every": 1, "num_episodes": 4, "beside": sync == "rollouts"}
+        settings = {"evaluation": evaluated, "stagger_episodes": True, "copy_model": sync == "rollouts"}
+        made[f"{sync}-opponents"] = run("Echo", {"even": central, "odd": past}, sync=sync, **settings)
+        # a group of three replicas, and groups of one, of which a process has none
+        groups_of = {"inner": {**groups, "steps_per_update": 20}, "outer": {**groups, "steps_per_update": 60}}
+        made[f"{sync}-groups"] = run("Spell", groups_of, sync=sync, num_envs=6, train_batch_size=60, total_steps=180)
         made[f"{sync}-recurrent"] = run("Leave", {"inner": ppo, "outer": {"algorithm": "a2c"}}, sync=sync)
         sac = {"algorithm": "sac", **old}
         made[f"{sync}-sac"] = run("Aim", {"aimer": sac, "chooser": {"algorithm": "dqn", **old}}, sync=sync)
@@ -75,45 +85,41 @@ def runs(sections: Sections) -> dict[str, dict[str, Any]]:
     own = {"algorithm": "custom", "function": f"{OWN}:Reinforce", "lr": 0.02, "entropy_coef": 0.1, "model": gru}
     climb = {"algorithm": "custom", "function": f"{OWN}:Climb", "sigma": 0.2}
     made["rollouts-own"] = run("Leave", {"inner": own, "outer": climb}, sync="rollouts")
-    made["gradients-td3"] = run("Aim", {"aimer": td3, "chooser": {"algorithm": "reinforce"}})
+    statistics = {"algorithm": "reinforce", "model": {"type": f"{OWN_MODELS}:OwnStatistics"}}
+    made["gradients-td3"] = run("Aim", {"aimer": td3, "chooser": statistics})
     return made
 
 
-def test_two_processes_equal_one_and_checkpoints_fit_any_number(runs: dict[str, Any], tmp_path: Path) -> None:
-    file = tmp_path / "runs.json"
-    file.write_text(json.dumps(runs))
-    launch([str(SCRIPT), str(file), str(tmp_path / "two")], 2)
+def test_any_number_of_processes_trains_as_one(runs: dict[str, Any], tmp_path: Path) -> None:
+    """Two go on for three updates, three for another, and one for the last: see also what is in the script."""
+    file, several = tmp_path / "runs.json", tmp_path / "several"
+    for updates, processes in ((3, 2), (4, 3)):
+        for values in runs.values():
+            values["trainer"]["total_steps"] = updates * values["trainer"]["train_batch_size"]
+        file.write_text(json.dumps(runs))
+        launch([str(SCRIPT), str(file), str(several)], processes)
     for name, values in runs.items():
-        config = load_config(values, [f"saving.folder={tmp_path}/one/{name}"])
+        last = [f"trainer.total_steps={5 * values['trainer']['train_batch_size']}"]
+        config = load_config(values, [f"saving.folder={tmp_path}/one/{name}", *last])
         Trainer(make_env(config), config).train()
-        one, two = metrics_of(tmp_path / "one" / name), metrics_of(tmp_path / "two" / name)
-        assert len(one) == 3
-        assert_close(one, two, name)
-    for name in ("gradients-recurrent", "gradients-td3"):  # a state in each replica: of the model, of the noise
-        run = next((tmp_path / "two" / name).glob("*/*/config.yaml")).parent
-        loaded, alone = Trainer.load(run), Trainer.load(next((tmp_path / "one" / name).glob("*/*/config.yaml")).parent)
-        assert loaded.env.num_envs == REPLICAS
-        for trainer in (loaded, alone):
-            trainer.collect()
-        same = loaded.rollout.rewards - alone.rollout.rewards
-        assert same.abs().max() < 1e-4, f"{name}: the simulation goes on from another state"
+        Trainer.resume(next((several / name).glob("*/*/config.yaml")).parent, last).train()
+        one, found = metrics_of(tmp_path / "one" / name), metrics_of(several / name)
+        assert len(one) == 5
+        assert_close(one, found, name)
 
 
-def test_a_run_goes_on_with_other_numbers_of_processes(sections: Sections, tmp_path: Path) -> None:
-    values = sections("Leave", ("inner", "outer"), num_envs=6, train_batch_size=60, total_steps=120)
-    file, runs = tmp_path / "run.yaml", tmp_path / "runs"
-    file.write_text(json.dumps(values))
-    command = ["train", str(file), "--no-replay", "trainer.evaluation.num_episodes=2"]
-    assert main([*command, "--num_processes", "2"]) == 0
-    run = next((runs / "leave").iterdir())
-    resume = ["train", "--resume", str(run), "--no-replay", "trainer.evaluation.num_episodes=2"]
-    assert main([*resume, "trainer.total_steps=180", "--num_processes", "3"]) == 0
-    assert main([*resume, "trainer.total_steps=240"]) == 0
-    went_on = metrics_of(runs)
-    for folder in (runs / "leave").iterdir():
-        folder.rename(tmp_path / "before")
-    assert main([*command, "trainer.total_steps=240"]) == 0
-    assert_close(metrics_of(runs), went_on, "resumed")
+@pytest.mark.parametrize("what", ["resume", "source"])
+def test_the_command_is_the_same_in_all_processes(
+    sections: Sections, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    launched: list[Any] = []
+    monkeypatch.setattr("warpdrive.training.distributed.launch.launch", lambda *given: launched.append(given))
+    file = tmp_path / "run.yaml"
+    file.write_text(json.dumps(sections()))
+    run = ["--resume", "my_run"] if what == "resume" else [str(file)]
+    settings = ["trainer.total_steps=180", "trainer.seed=3"]
+    assert main(["train", *run, *settings, "--no-replay", "--num_processes", "3", "--max_restarts", "2"]) == 0
+    assert launched == [(["-m", "warpdrive", "train", *run, *settings, "--no-replay"], 3, 2)]
 
 
 def test_a_killed_process_is_named_and_the_run_restarts(sections: Sections, tmp_path: Path) -> None:

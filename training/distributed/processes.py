@@ -130,6 +130,11 @@ class Processes(Team):
 
     def gather_objects(self, value: Any) -> list[Any]:
         """See ``Team``."""
+        if self._leading:
+            raise TeamError(
+                "process 0 came here alone, in a callback perhaps, and would wait for the others for ever: make a "
+                "Trainer in all processes, before or after training"
+            )
         found: list[Any] = [None] * self.size
         with self.watch.meeting():
             dist.all_gather_object(found, value)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from warpdrive.rollout import Rollout
 from warpdrive.training.distributed.experience import WholeRollout
 from warpdrive.training.distributed.team import tensors_of
+from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.policy import Policy
 
 Metrics = dict[str, dict[str, Tensor]]
@@ -27,7 +28,8 @@ class GradientSync:
     """Every process computes the gradients of its own rows; their sums are what everybody's optimizer gets.
 
     Algorithms that learn from old experience draw from that of all, which every process keeps, and each computes the
-    gradients of a part of what was drawn.
+    gradients of a part of what was drawn. What models of users keep in buffers becomes what it is on process 0, which
+    has seen its own rows.
 
     Args:
         whole: gathers the rollouts.
@@ -46,6 +48,7 @@ class GradientSync:
                 metrics[tag] = policy.update(everything)
             else:
                 metrics[tag] = policy.update(self.whole.rollout)
+        self.whole.team.broadcast(_kept_by_each(policy.model for policy in policies.values() if policy.config.to_train))
         return metrics
 
 
@@ -65,3 +68,15 @@ class RolloutSync:
         metrics = {} if rollout is None else {tag: policy.update(rollout) for tag, policy in policies.items()}
         self.whole.team.broadcast(tensors_of(policy.model for policy in policies.values() if policy.config.to_train))
         return metrics
+
+
+def _kept_by_each(models: Iterable[nn.Module]) -> list[Tensor]:
+    """Return persistent buffers that each process may have changed in its own way: none of those of our own models."""
+    return [
+        buffer
+        for model in models
+        for module in model.modules()
+        if not isinstance(module, RunningMoments)
+        for name, buffer in module.named_buffers(recurse=False)
+        if name not in module._non_persistent_buffers_set
+    ]
