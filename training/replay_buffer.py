@@ -60,6 +60,16 @@ class ReplayBuffer:
         self._place = (self._place + len(new)) % self.capacity
         self.size = min(self.size + len(new), self.capacity)
 
+    def fill(self) -> int:
+        """Repeat what is there until it is full, as after a long run. Returns the bytes that this was."""
+        before = self.size
+        while 0 < self.size < self.capacity:
+            there = slice(min(self.size, self.capacity - self.size))
+            columns: dict[str, Any] = {name: mapped(itemgetter(there), kept) for name, kept in self._memory.items()}
+            self.add(Transitions(**columns))
+        row = sum(int(kept[0].nbytes) for column in self._memory.values() for kept in tensors(column))
+        return row * (self.size - before)
+
     def sample(self, count: int, generator: torch.Generator) -> Transitions:
         """``count`` transitions drawn uniformly, with replacement; of several processes each gets its part of them."""
         drawn = torch.randint(self.size, (count,), generator=generator, device=self.device)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ class Autoscaled:
         devices: how many there are to be.
         winner: what came of the size that won, on one device.
         outcomes: of all sizes that were looked at, in the order of the search.
+        speed: of all devices together, as measured while the configuration was tried.
         survey: what was known before.
         memory: bytes that a process could take, and who says so.
     """
@@ -37,6 +38,7 @@ class Autoscaled:
     devices: int
     winner: Outcome
     outcomes: list[Outcome]
+    speed: float
     survey: Survey
     memory: tuple[float, str]
 
@@ -83,33 +85,33 @@ def autoscale(
             f"found {min_updates} as the least number of updates, which {trainer.total_steps} environment steps "
             f"(trainer.total_steps) do not have room for"
         )
-    prober = Prober(config, seconds, time_limit, memory)
-    if devices > 1 and prober.survey.device == "cpu":  # they share what there is
-        prober.memory = min(memory or math.inf, prober.survey.available / devices)
-    limit = prober.limit()
-    if on_survey:
-        on_survey(prober.survey, limit)
+    with closing(Prober(config, seconds, time_limit, memory, devices)) as prober:
+        limit = prober.limit()
+        if limit[0] <= 0:
+            raise TrainingError(f"there is no memory for any replicas: {limit[1]}")
+        if on_survey:
+            on_survey(prober.survey, limit)
 
-    def attempt(size: Size) -> Outcome:
-        if on_outcome:
-            on_outcome(search.outcomes, size)
-        return prober(size)
+        def attempt(size: Size) -> Outcome:
+            if on_outcome:
+                on_outcome(search.outcomes, size)
+            return prober(size)
 
-    search = Search(attempt, bounds)
-    winner = search.run(before._replace(num_envs=max(1, before.num_envs // devices)))
-    while winner is not None:
-        found = _with_size(config, winner.size)
-        save_config(found, write_to)
-        if on_outcome:
-            on_outcome(search.outcomes, winner.size)
-        failed = prober.trains(write_to, winner.size)
-        if failed is None:
+        search = Search(attempt, bounds)
+        winner = search.run(before._replace(num_envs=max(1, before.num_envs // devices)))
+        speed = 0.0
+        while winner is not None:
             found = _with_size(config, _on_all(winner.size, devices))
             save_config(found, write_to)
-            break
-        write_to.unlink()
-        search.outcomes[winner.size] = failed
-        winner = search.smaller(winner)
+            if on_outcome:
+                on_outcome(search.outcomes, winner.size)
+            tried = prober.train(write_to, winner.size, winner.grows)
+            if tried.fits:
+                speed = tried.speed
+                break
+            write_to.unlink()
+            search.outcomes[winner.size] = tried
+            winner = search.smaller(winner)
     if on_outcome:
         on_outcome(search.outcomes, None)
     outcomes = list(search.outcomes.values())
@@ -119,7 +121,7 @@ def autoscale(
             f"nothing fits, not even {smallest.size}: {smallest.reason} "
             f"({len(outcomes)} sizes were looked at; there are {gib(limit[0])} of memory: {limit[1]})"
         )
-    return Autoscaled(found, before, devices, winner, outcomes, prober.survey, limit)
+    return Autoscaled(found, before, devices, winner, outcomes, speed, prober.survey, limit)
 
 
 def _on_all(size: Size, devices: int) -> Size:

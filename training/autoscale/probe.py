@@ -10,7 +10,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -21,13 +21,16 @@ import torch
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import WarpDriveError
-from warpdrive.training.autoscale.memory import available_memory
+from warpdrive.training.autoscale.memory import available_memory, gib
 from warpdrive.training.config import RunConfig, load_config
 from warpdrive.training.metrics import memory_gib
+from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.report import UpdateReport
 from warpdrive.training.trainer import Trainer, make_env
 
 _LEAST_UPDATES = 3
+_LEAST_ADDRESS_SPACE = 2**28
+"""Bytes: with less, OpenBLAS (0.3.30) asks for its buffers again and again, for ever."""
 _SURVEYED = 97
 """Replicas of which memory is asked: few, and a number that no other axis of an array is likely to have."""
 
@@ -44,7 +47,7 @@ def main(folder: Path) -> None:
     try:
         config = load_config(request["config"])
         stage("making the replicas")
-        result = survey(config) if request["survey"] else measure(config, request["seconds"], stage)
+        result = survey(config) if request["survey"] else measure(config, request, stage)
     except (MemoryError, torch.OutOfMemoryError) as error:
         result = {"failure": "memory", "reason": _one_line(error)}
     except WarpDriveError as error:
@@ -58,6 +61,12 @@ def main(folder: Path) -> None:
 
 def survey(config: RunConfig) -> dict[str, Any]:
     """What a few replicas say about many: bytes of their arrays, what the device has, how many it runs at a time."""
+    available = available_memory()
+    if "ulimit" in available.limited_by and available.bytes < _LEAST_ADDRESS_SPACE:
+        raise MemoryError(
+            f"with all libraries imported, {gib(available.bytes)} are left of {available.limited_by}, which counts "
+            f"memory that is not in use, too: expected {gib(_LEAST_ADDRESS_SPACE)} or more"
+        )
     small = config.model_dump() | {"trainer": config.trainer.model_dump() | {"num_envs": _SURVEYED}}
     small["trainer"]["train_batch_size"] = _SURVEYED
     env = make_env(RunConfig.model_validate(small))
@@ -66,8 +75,7 @@ def survey(config: RunConfig) -> dict[str, Any]:
     per_step = (all_steps - one) / max(1, length - 1) / _SURVEYED
     report = env.ctx.memory_report()
     of_replicas = sum(taken for name, taken in report.items() if env.ctx[name].shape[:1] == (_SURVEYED,))
-    available = available_memory()
-    limit, limited_by = available.bytes, available.limited_by
+    limit, limited_by = available_memory()
     if env.device.type == "cuda":
         limit, limited_by = torch.cuda.mem_get_info(env.device)[0], f"free memory of {env.device}"
     return {
@@ -84,19 +92,31 @@ def survey(config: RunConfig) -> dict[str, Any]:
     }
 
 
-def measure(config: RunConfig, seconds: float, stage: Callable[[str], None]) -> dict[str, Any]:
-    """Train as a run does, logging and checkpoint included, for about ``seconds`` after a first update."""
+def measure(config: RunConfig, request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[str, Any]:
+    """Train as a run does, logging and checkpoint included, with replay buffers as full as they become.
+
+    After a first update it is measured for about ``request["seconds"]``, and no longer than half of that where it is
+    slower than ``request["hopeless"]``.
+    """
     trainer = Trainer(make_env(config), config)
     stage("the first rollout and update")
     moments: list[float] = []
     parts: list[tuple[float, float]] = []
+    seconds, hopeless, grows = request["seconds"], request["hopeless"], 0
 
     def on_update(report: UpdateReport) -> None:
+        nonlocal grows
+        stage("rollouts and updates")
+        if not moments:
+            buffers = [policy.experience for policy in trainer.policies.values()]
+            grows = sum(buffer.fill() for buffer in buffers if isinstance(buffer, ReplayBuffer))
         moments.append(time.perf_counter())
         parts.append((report.metrics["perf/rollout_seconds"], report.metrics["perf/update_seconds"]))
-        stage("rollouts and updates")
-        elapsed = moments[-1] - moments[0]
-        if elapsed >= seconds and (len(moments) > _LEAST_UPDATES or elapsed >= 3 * seconds):
+        elapsed, updates = moments[-1] - moments[0], len(moments) - 1
+        is_slow = updates > 0 and config.trainer.train_batch_size * updates < hopeless * elapsed
+        if elapsed >= (0.5 if is_slow else 1.0) * seconds and (
+            updates >= _LEAST_UPDATES or is_slow or elapsed >= 3 * seconds
+        ):
             raise KeyboardInterrupt  # which ends a run in good order, with a checkpoint
 
     trainer.train(on_update)
@@ -106,6 +126,7 @@ def measure(config: RunConfig, seconds: float, stage: Callable[[str], None]) -> 
         "rollout_seconds": median(rollout for rollout, _ in parts[1:]),
         "update_seconds": median(update for _, update in parts[1:]),
         "memory": _peak_memory(trainer.env.device),
+        "grows": grows,
     }
 
 

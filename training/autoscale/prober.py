@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
-import os
-import re
-import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +15,20 @@ from typing import Any
 
 from warpdrive.errors import TrainingError
 from warpdrive.training.autoscale.memory import gib
-from warpdrive.training.autoscale.size import Failure, Outcome, Size
+from warpdrive.training.autoscale.size import Outcome, Size
+from warpdrive.training.autoscale.starter import Starter
+from warpdrive.training.autoscale.watch import watch
 from warpdrive.training.config import RunConfig
+from warpdrive.training.places import Place, places
 
 _COMPILING = 900.0
 """Seconds that the survey may take: kernels that were never used before are compiled there."""
-_BETWEEN_LOOKS = 0.05
-_SAID_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Cannot allocate memory", "can't allocate memory")
 _ENDLESS = 2**62
+_SAFE = 0.95
+"""This part of what is free is taken at most: a long run is not to be killed where it, or another program, grows."""
+_HOPELESS = 0.7
+"""Sizes that are slower than this part of the fastest are not measured to the end."""
+_UPDATES_OF_A_TRIAL = 3
 
 
 @dataclass(frozen=True)
@@ -64,62 +66,105 @@ class Survey:
 
 
 class Prober:
-    """Tries sizes of a run configuration.
+    """Tries sizes of a run configuration; to be closed.
 
     Args:
         config: what is trained.
         seconds: how long speed is measured.
         time_limit: seconds that a probe may take, its start included.
-        memory: bytes that a probe may take, or None: as much as there is.
+        memory: bytes that training may take, or None: as much as there is.
+        devices: how many processes are to train together. Sizes are of one of them, which on the CPU has its share of
+            memory and cores.
+
+    Attributes:
+        survey: what was known beforehand.
 
     Raises:
         TrainingError: no replicas can be made, of whatever size: the reason.
     """
 
-    def __init__(self, config: RunConfig, seconds: float, time_limit: float, memory: float | None = None) -> None:
-        self.config, self.seconds, self.time_limit, self.memory = config, seconds, time_limit, memory
+    def __init__(
+        self, config: RunConfig, seconds: float, time_limit: float, memory: float | None = None, devices: int = 1
+    ) -> None:
+        self.config, self.seconds, self.time_limit, self.devices = config, seconds, time_limit, devices
+        self._asked = memory
         self._too_large: list[tuple[Size, Outcome]] = []
-        self.survey = self._survey()
+        self._fastest = 0.0
+        place = places(devices, gpus=0)[0] if devices > 1 else Place({})
+        self._starter = Starter(place.variables, place.cores)
+        try:
+            self.survey = self._survey()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the process that starts probes."""
+        self._starter.close()
 
     def __call__(self, size: Size) -> Outcome:
         """Try a size, unless it is known beforehand that it does not fit."""
         foreseen = self._foreseen(size)
         if foreseen is not None:
             return foreseen
-        request = {"config": self.resized(size), "survey": False, "seconds": self.seconds}
+        request = {
+            "config": self.resized(size),
+            "survey": False,
+            "seconds": self.seconds,
+            "hopeless": _HOPELESS * self._fastest,
+        }
         result = self._run_probe(request, self.time_limit, self._of_host())
         outcome = Outcome(size, **result)
-        if outcome.fits and self.memory and outcome.memory > self.memory:
-            reason = f"took {gib(outcome.memory)} of {gib(self.memory)}"
-            outcome = Outcome(size, memory=outcome.memory, failure="memory", reason=reason)
+        if outcome.fits and outcome.memory > self.most:
+            outcome = Outcome(size, memory=outcome.memory, failure="memory", reason=self._took(outcome.memory))
         if outcome.failure == "memory":
             self._too_large.append((size, outcome))
+        self._fastest = max(self._fastest, outcome.speed)
         return outcome
 
+    @property
+    def most(self) -> float:
+        """Bytes that a process may take in all: of the host's memory on the CPU, else of the device's."""
+        survey, sharing = self.survey, self.devices if self._on_cpu else 1
+        there = survey.baseline + _SAFE * survey.available
+        return min(there, math.inf if self._asked is None else self._asked) / sharing
+
     def limit(self) -> tuple[float, str]:
-        """Bytes that a probe's arrays may take at most, and who says so."""
-        found = self.survey.available, self.survey.limited_by
-        if self.memory is None:
-            return found
-        baseline = self.survey.baseline if self.survey.device == "cpu" else 0.0
-        return min(
-            found, (self.memory - baseline, f"--memory {gib(self.memory)}, of which a process takes {gib(baseline)}")
-        )
+        """Bytes that the arrays of a process may take at most, and who says so."""
+        by, baseline = self.survey.limited_by, self.survey.baseline if self._on_cpu else 0.0
+        if self._asked is not None and self.most * (self.devices if self._on_cpu else 1) == self._asked:
+            by = f"--memory {gib(self._asked)}"
+        if self._on_cpu and self.devices > 1:
+            by += f", shared by {self.devices} processes"
+        return self.most - baseline, f"{by}; a process takes {gib(baseline)} without any" if baseline else by
 
-    def trains(self, config_file: Path, size: Size) -> Outcome | None:
-        """Run ``warpdrive train`` with a configuration for two updates, to the end of it: evaluation, animation.
+    def train(self, config_file: Path, size: Size, grows: float = 0.0) -> Outcome:
+        """Run ``warpdrive train`` with a configuration for three updates, to the end of it: evaluation, animation.
 
-        Returns None if that works, or what came of it instead. An evaluation that takes longer than the time limit is
-        ended: by then everything has its memory.
+        It is run in as many processes as there are devices, each of which is left room for ``grows`` bytes, which a
+        long run takes in addition. An evaluation that takes longer than the time limit is ended: by then everything
+        has its memory.
+
+        Returns:
+            the speed of all together; or why it fails.
         """
-        with tempfile.TemporaryDirectory(prefix="warpdrive-") as folder:
-            overrides = [f"trainer.total_steps={2 * size.batch}", f"saving.folder={folder}/runs"]
+        with tempfile.TemporaryDirectory(prefix="warpdrive-") as name:
+            folder = Path(name)
+            steps = _UPDATES_OF_A_TRIAL * size.batch * self.devices
+            overrides = [f"trainer.total_steps={steps}", f"saving.folder={name}/runs", "saving.log_every=1"]
             if self.config.saving.model_dump().get("wandb"):
                 overrides.append("saving.wandb=null")
             command = [sys.executable, "-m", "warpdrive", "train", str(config_file), *overrides]
-            failure, reason, _ = self._watch(command, Path(folder), 2 * self.time_limit, self._of_host())
-            if failure is None or (failure == "time" and any(Path(folder).glob("runs/*/*/summary.json"))):
-                return None
+            if self.devices > 1:
+                command += ["--num_processes" if self._on_cpu else "--num_gpus", str(self.devices)]
+            most = None if self._of_host() is None else (self.most - grows) * self.devices
+            with (folder / "printed").open("w") as printed:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
+                )
+            failure, reason, peak = watch(process, folder / "printed", 2 * self.time_limit, most)
+            if failure is None or (failure == "time" and any(folder.glob("runs/*/*/summary.json"))):
+                return Outcome(size, speed=_logged_speed(folder), memory=peak)
             return Outcome(size, failure=failure, reason=f"{reason} (training to the end, with evaluation)")
 
     def resized(self, size: Size) -> dict[str, Any]:
@@ -149,8 +194,15 @@ class Prober:
         return None
 
     def _of_host(self) -> float | None:
-        """The limit of ``--memory`` where it is the host's memory that it limits."""
-        return self.memory if self.survey.device == "cpu" else None
+        """What a process may take of the host's memory, where that is what limits it."""
+        return self.most if self._on_cpu and math.isfinite(self.most) else None
+
+    @property
+    def _on_cpu(self) -> bool:
+        return self.survey.device == "cpu"
+
+    def _took(self, memory: float) -> str:
+        return f"took {gib(memory)} of {gib(self.most)}"
 
     def _survey(self) -> Survey:
         request = {"config": self.config.model_dump(mode="json"), "survey": True}
@@ -166,8 +218,11 @@ class Prober:
             request["config"]["saving"] |= {"folder": str(folder / "runs")}
             (folder / "request.json").write_text(json.dumps(request))
             (folder / "stage").write_text("starting")
-            command = [sys.executable, "-m", "warpdrive.training.autoscale.probe", name]
-            failure, reason, peak = self._watch(command, folder, time_limit, memory)
+            try:
+                process = self._starter.start(folder)
+            except ChildProcessError as error:
+                return {"failure": "memory", "reason": str(error)}
+            failure, reason, peak = watch(process, folder / "printed", time_limit, memory)
             with suppress(OSError, ValueError):
                 result: dict[str, Any] = json.loads((folder / "result.json").read_text())
                 return result
@@ -176,49 +231,8 @@ class Prober:
                 failure, reason = "crash", "ended without a result"
             return {"failure": failure, "reason": f"{reason}, in {stage}", "memory": peak}
 
-    def _watch(
-        self, command: Sequence[str], folder: Path, time_limit: float, memory: float | None
-    ) -> tuple[Failure | None, str, float]:
-        """Run a process until it ends, or breaks a limit. Returns why it failed, in words, and the most bytes seen."""
-        with (folder / "printed").open("w") as printed:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
-            )
-            try:
-                ends, peak = time.monotonic() + time_limit, 0.0
-                while process.poll() is None:
-                    peak = max(peak, _memory_of(process.pid))
-                    if memory is not None and peak > memory:
-                        return "memory", f"took more than {gib(memory)}", peak
-                    if time.monotonic() > ends:
-                        return "time", f"took longer than {time_limit:.0f} s", peak
-                    time.sleep(_BETWEEN_LOOKS)
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        failure, reason = _ended(process.returncode, (folder / "printed").read_text(errors="replace"))
-        return failure, reason, peak
 
-
-def _ended(returncode: int, printed: str) -> tuple[Failure | None, str]:
-    """Why a process failed, in words, if it did."""
-    if returncode == 0:
-        return None, ""
-    last = next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
-    if returncode == -signal.SIGKILL:
-        return "memory", "killed by the system, as it does where memory runs out"
-    if any(said in printed for said in _SAID_OF_MEMORY):
-        return "memory", last
-    if returncode < 0:
-        return "crash", f"crashed with {signal.Signals(-returncode).name}"
-    return "crash", last or f"ended with exit code {returncode}"
-
-
-def _memory_of(pid: int) -> float:
-    """Bytes that a process has now; 0 where the system does not say."""
-    with suppress(OSError):
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-        if found:
-            return int(found[1]) * 1024.0
-    return 0.0
+def _logged_speed(folder: Path) -> float:
+    """Environment steps per second of the last update of a run that is somewhere in a folder; 0: there is none."""
+    rows = [row for path in folder.glob("runs/*/*/metrics.csv") for row in csv.DictReader(path.open(newline=""))]
+    return float(rows[-1].get("perf/env_steps_per_second") or 0.0) if rows else 0.0

@@ -32,6 +32,7 @@ class Outcome:
         size: what was tried.
         speed: environment steps trained per second (rollout, update and logging); 0 where it does not fit.
         memory: the most bytes taken: of the process on the CPU, of PyTorch on a GPU; 0 where nobody knows.
+        grows: bytes of it that only a long run takes: replay buffers fill.
         rollout_seconds: of one update, the part of the rollout.
         update_seconds: and that of learning.
         failure: why it does not fit: no memory, not within the time limit, an error, or that it was not even tried
@@ -42,6 +43,7 @@ class Outcome:
     size: Size
     speed: float = 0.0
     memory: float = 0.0
+    grows: float = 0.0
     rollout_seconds: float = 0.0
     update_seconds: float = 0.0
     failure: Failure | None = None

@@ -19,10 +19,11 @@ from rich.text import Text
 from warpdrive.errors import ConfigError, nearest
 from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_for_people
 from warpdrive.training.config import RunConfig, load_config
+from warpdrive.training.places import places
 from warpdrive.training.sections import RandomConfig
 from warpdrive.training.sweep.engines import make_engine
 from warpdrive.training.sweep.report import ranked, save_picture, trial_table, write_csv
-from warpdrive.training.sweep.runner import Plan, Runner, Trial, places
+from warpdrive.training.sweep.runner import Plan, Runner, Trial
 from warpdrive.training.sweep.space import Space, as_overrides, parse_space
 
 _CONTENTS = {

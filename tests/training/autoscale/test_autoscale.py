@@ -8,7 +8,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -18,6 +18,7 @@ from warpdrive.errors import TrainingError
 from warpdrive.training.autoscale import find
 from warpdrive.training.autoscale.prober import Prober, Survey
 from warpdrive.training.autoscale.size import Outcome, Size
+from warpdrive.training.autoscale.watch import Ended, watch
 from warpdrive.training.command_line import main
 from warpdrive.training.config import load_config
 
@@ -32,19 +33,20 @@ SMALL = (
 
 
 @contextmanager
-def address_space(size: int) -> Iterator[None]:
-    """Processes started in the block have so many bytes of address space; this one keeps what it has."""
-    former = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size, former[1]))
+def address_space(size: int, prober: Prober) -> Iterator[None]:
+    """Probes started in the block have so many bytes of address space."""
+    former = resource.prlimit(prober._starter.pid, resource.RLIMIT_AS)
+    resource.prlimit(prober._starter.pid, resource.RLIMIT_AS, (size, former[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, former)
+        resource.prlimit(prober._starter.pid, resource.RLIMIT_AS, former)
 
 
 @pytest.fixture(scope="module")
-def prober() -> Prober:
-    return Prober(load_config("tag_gridworld", SMALL), seconds=0.05, time_limit=120.0)
+def prober() -> Iterator[Prober]:
+    with closing(Prober(load_config("tag_gridworld", SMALL), seconds=0.05, time_limit=120.0)) as prober:
+        yield prober
 
 
 def test_the_first_probe_works(prober):
@@ -70,28 +72,28 @@ def test_what_cannot_fit_is_not_tried(prober, monkeypatch):
     assert outcome.failure == "refused" and "its arrays alone take" in outcome.reason
 
 
-def test_out_of_memory_is_an_outcome(prober):
+def test_out_of_memory_is_an_outcome(prober, monkeypatch):
     """Of the address space, which training needs about 1.5 GB of before it has any replicas."""
     size = Size(2_000_000, 20)
-    prober.survey = replace(prober.survey, available=math.inf)  # so that it is tried
-    with address_space(5 * 2**30):
+    monkeypatch.setattr(prober, "survey", replace(prober.survey, available=math.inf))  # so that it is tried
+    with address_space(5 * 2**30, prober):
         outcome = prober(size)
     assert outcome.failure == "memory", outcome
     again = prober(Size(2_000_000, 40))
     assert again.failure == "refused" and "2000000 replicas x 20 steps did not fit" in again.reason
 
 
-def test_a_probe_that_takes_too_long_or_is_killed_is_an_outcome(prober, monkeypatch, tmp_path):
-    (tmp_path / "stage").write_text("")
-    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
-    assert prober._watch(sleeping, tmp_path, 0.2, None)[:2] == ("time", "took longer than 0 s")
-    killed = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
-    failure, reason, _ = prober._watch(killed, tmp_path, 60.0, None)
-    assert failure == "memory" and "killed by the system" in reason
-    crashed = [sys.executable, "-c", "import os; os.abort()"]
-    assert prober._watch(crashed, tmp_path, 60.0, None)[:2] == ("crash", "crashed with SIGABRT")
-    large = [sys.executable, "-c", "x = bytearray(b'1') * 400_000_000; import time; time.sleep(60)"]
-    assert prober._watch(large, tmp_path, 60.0, 3e8)[0] == "memory"
+def test_a_process_that_takes_too_long_or_is_killed_is_an_outcome(tmp_path):
+    def watched(code: str, time_limit: float = 60.0, memory: float | None = None) -> Ended:
+        process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+        (tmp_path / "printed").write_text("")
+        return watch(process, tmp_path / "printed", time_limit, memory)
+
+    assert watched("import time; time.sleep(60)", time_limit=0.2)[:2] == ("time", "took longer than 0 s")
+    killed = watched("import os; os.kill(os.getpid(), 9)")
+    assert killed.failure == "memory" and "killed by the system" in killed.reason
+    assert watched("import os; os.abort()")[:2] == ("crash", "crashed with SIGABRT")
+    assert watched("x = bytearray(b'1') * 400_000_000; import time; time.sleep(60)", memory=3e8).failure == "memory"
 
 
 def test_an_environment_that_cannot_be_made_is_told_at_once(tmp_path):
@@ -120,8 +122,11 @@ class MadeUpProber:
     survey = Survey("cpu", "cpu", 5, 100, 20, 30, 1000, 1e9, "free memory", 5e8)
     room = 20_000
 
-    def __init__(self, config, seconds, time_limit, memory) -> None:
-        self.memory = memory
+    def __init__(self, config, seconds, time_limit, memory, devices) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
     def limit(self) -> tuple[float, str]:
         return 1e9, "free memory"
@@ -131,8 +136,10 @@ class MadeUpProber:
             return Outcome(size, failure="memory", reason="no room")
         return Outcome(size, size.batch / (1 + size.batch / 1000), 6e8 + 1e4 * size.batch, 0.1, 0.2)
 
-    def trains(self, config_file, size: Size) -> Outcome | None:
-        return None if size.batch <= self.room / 2 else Outcome(size, failure="memory", reason="no room to evaluate")
+    def train(self, config_file, size: Size, grows: float) -> Outcome:
+        if size.batch <= self.room / 2:
+            return Outcome(size, speed=1000.0)
+        return Outcome(size, failure="memory", reason="no room to evaluate")
 
 
 @pytest.fixture

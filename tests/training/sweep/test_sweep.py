@@ -16,7 +16,7 @@ from PIL import Image
 
 from warpdrive.training.command_line import main
 from warpdrive.training.config import load_config
-from warpdrive.training.sweep.runner import places
+from warpdrive.training.places import places
 
 TINY = (
     "env.episode_length=20",

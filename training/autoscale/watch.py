@@ -1,0 +1,90 @@
+"""Watches a process until it ends, or takes too long or too much memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from warpdrive.training.autoscale.memory import gib
+from warpdrive.training.autoscale.size import Failure
+from warpdrive.training.autoscale.starter import Forked
+
+_BETWEEN_LOOKS = 0.02
+_SAID_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Cannot allocate memory", "can't allocate memory")
+
+
+class Ended(NamedTuple):
+    """How a process ended: why it failed, if it did, in words, and the most bytes that were seen."""
+
+    failure: Failure | None
+    reason: str
+    peak: float
+
+
+def watch(process: subprocess.Popen[bytes] | Forked, printed: Path, time_limit: float, memory: float | None) -> Ended:
+    """Wait for a process that leads a session; end it, with its children, where it breaks a limit.
+
+    Args:
+        process: that was started just now.
+        printed: the file that it writes to.
+        time_limit: in seconds.
+        memory: bytes that it may take with its children, or None.
+    """
+    try:
+        ends, peak = time.monotonic() + time_limit, 0.0
+        while process.poll() is None:
+            peak = max(peak, sum(map(_memory_of, [process.pid, *_children(process.pid)])))
+            if memory is not None and peak > memory:
+                return Ended("memory", f"took more than {gib(memory)}", peak)
+            if time.monotonic() > ends:
+                return Ended("time", f"took longer than {time_limit:.0f} s", peak)
+            time.sleep(_BETWEEN_LOOKS)
+    finally:
+        for started in (process.pid, *_children(process.pid)):  # those that torch's launcher starts lead sessions, too
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(started, signal.SIGKILL)
+        returncode = process.wait()
+    return Ended(*_why(returncode, printed.read_text(errors="replace")), peak)
+
+
+def _why(returncode: int, printed: str) -> tuple[Failure | None, str]:
+    """Why a process failed, in words, if it did."""
+    if returncode == 0:
+        return None, ""
+    last = next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
+    if returncode == -signal.SIGKILL:
+        return "memory", "killed by the system, as it does where memory runs out"
+    if any(said in printed for said in _SAID_OF_MEMORY):
+        return "memory", last
+    if returncode < 0:
+        return "crash", f"crashed with {signal.Signals(-returncode).name}"
+    return "crash", last or f"ended with exit code {returncode}"
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that a process has started, as far as they lead a session: none for a moment between two."""
+    with suppress(OSError):
+        started = [int(number) for number in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [child for child in started if _leads(child)]
+    return []
+
+
+def _leads(pid: int) -> bool:
+    with suppress(OSError):
+        return os.getsid(pid) == pid
+    return False
+
+
+def _memory_of(pid: int) -> float:
+    """Bytes that a process has now; 0 where the system does not say."""
+    with suppress(OSError):
+        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+        if found:
+            return int(found[1]) * 1024.0
+    return 0.0
