@@ -20,6 +20,7 @@ from warpdrive.errors import TeamError
 
 _SILENCE = 60.0  # seconds; processes are heard of every one or two, unless something is wrong
 _GONE = 3.0  # seconds without a sign of life, where it is known already that somebody is missing
+_TO_SAY = 2.0  # seconds that a word of farewell may take
 _TO_BE_SEEN = 2.0  # seconds in which a launcher notices who was at fault, before this process ends, too
 _LEFT, _FAILED = "left", "failed"
 
@@ -53,12 +54,15 @@ class Identity:
 class Watch:
     """Tells the others that this process is alive, and ends it where one of them no longer is.
 
-    A thread does so through the store at which the processes met. It notices a process that is stopped, that was
-    killed, or whose machine cannot be reached, by its silence; and one that goes on with something else, while the
-    others wait for it, by how often it has come to do something together.
+    A thread tells them through the store at which the processes met, and listens. It may wait for ever for an answer of
+    a machine that is gone, so another one judges. It notices a process that is stopped, that was killed, or whose
+    machine cannot be reached, by its silence; and one that goes on with something else, while the others wait for it,
+    by how often it has come to do something together.
 
     Args:
         connect: makes a connection to the store, which a thread has for itself.
+        place: of the store, for people.
+        prefix: of what is written there.
         rank: of this process.
         size: how many processes there are.
         timeout: seconds that the others may wait for one that is alive.
@@ -67,18 +71,32 @@ class Watch:
         met: how often this process has come to do something together with the others.
     """
 
-    def __init__(self, connect: Callable[[float], TCPStore], prefix: str, rank: int, size: int, timeout: float) -> None:
-        self.rank, self.size, self.timeout = rank, size, timeout
-        self.silence = min(_SILENCE, timeout)
-        self._pause = min(1.0, self.silence / 5)
-        self._store = PrefixStore(prefix, connect(self.silence))
+    def __init__(
+        self, connect: Callable[[float], TCPStore], place: str, prefix: str, rank: int, size: int, timeout: float
+    ) -> None:
+        self.place, self.rank, self.size, self.timeout = place, rank, size, timeout
+        self._store = PrefixStore(prefix, connect(timeout))
         self._lock = threading.Lock()  # a connection is for one thread at a time
         self.met, self._waiting_since, self._beats = 0, 0.0, 0
         self._last: dict[int, list[str]] = {}
-        self._heard = dict.fromkeys(range(size), time.monotonic())
+        self._heard: dict[int, float] = {}
+        self._answered = 0.0
+        self._broken = False
         self.identities: dict[int, Identity] = {}
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="warpdrive-watch", daemon=True)
+        self._threads = [
+            threading.Thread(target=loop, name=f"warpdrive-{loop.__name__.strip('_')}", daemon=True)
+            for loop in (self._talk, self._judge)
+        ]
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a sign of life after which a process is missing: before others have waited too long."""
+        return min(_SILENCE, 0.8 * self.timeout)
+
+    @property
+    def _pause(self) -> float:
+        return min(1.0, self.silence / 5)
 
     def start(self) -> None:
         """Begin to watch; all processes must have met."""
@@ -88,7 +106,10 @@ class Watch:
             with self._lock:
                 self.identities[rank] = Identity(**json.loads(self._store.get(f"identity/{rank}")))
                 self._store.get(f"sign/{rank}")
-        self._thread.start()
+        self._answered = time.monotonic()
+        self._heard = dict.fromkeys(range(self.size), self._answered)
+        for thread in self._threads:
+            thread.start()
 
     def stop(self, why: str = _LEFT) -> None:
         """Tell the others that this process takes part no more: it has come to its end, or ``why`` it failed."""
@@ -113,6 +134,7 @@ class Watch:
         try:
             yield
         except RuntimeError as error:  # what PyTorch raises where a connection breaks
+            self._waiting_since = 0.0
             raise self._explained(error) from error
         finally:
             self._waiting_since = 0.0
@@ -121,57 +143,67 @@ class Watch:
         """Name a process for people."""
         return f"rank {rank} ({self.identities[rank]})" if rank in self.identities else f"rank {rank}"
 
-    def _run(self) -> None:
+    def _talk(self) -> None:
         while not self._over.wait(self._pause):
             try:
-                self._listen()
-            except RuntimeError:  # the store cannot be reached
-                if not self._over.is_set() and self._waiting_since:
-                    self._give_up(
-                        f"{self.told(0)}, or the machine that its store is on, cannot be reached", culprit=None
-                    )
-                continue
+                self._say("alive")
+                with self._lock:
+                    signs = self._store.multi_get([f"sign/{rank}" for rank in range(self.size)])
+            except RuntimeError:
+                self._broken = True
+                return
+            self._answered = now = time.monotonic()
+            for rank, sign in enumerate(signs):
+                words = sign.decode().split(" ", 3)
+                if words != self._last.get(rank):
+                    self._last[rank], self._heard[rank] = words, now
+
+    def _judge(self) -> None:
+        while not self._over.wait(self._pause):
             verdict = self._verdict()
             if verdict and not self._over.is_set():
                 self._give_up(*verdict)
 
-    def _listen(self) -> None:
-        self._say("alive")
-        with self._lock:
-            signs = self._store.multi_get([f"sign/{rank}" for rank in range(self.size)])
-        now = time.monotonic()
-        for rank, sign in enumerate(signs):
-            words = sign.decode().split(" ", 3)
-            if words != self._last.get(rank):
-                self._last[rank], self._heard[rank] = words, now
-
-    def _verdict(self) -> tuple[str, int] | None:
+    def _verdict(self) -> tuple[str, list[int]] | None:
         """Return what is wrong, and with whom, if anything is."""
         now = time.monotonic()
-        for rank, words in self._last.items():
-            silent = now - self._heard[rank]
-            if rank != self.rank and words[2] == "alive" and silent > self.silence:
-                return f"{self.told(rank)} has shown no sign of life for {silent:.0f} seconds", rank
         waiting = now - self._waiting_since if self._waiting_since else 0.0
+        unanswered = now - self._answered
+        if waiting and unanswered > (_GONE if self._broken else self.silence):
+            return f"{self._lost()} for {unanswered:.0f} seconds", []
+        if self._broken or unanswered > 2 * self._pause + _TO_SAY:
+            return None  # what the others do cannot be known
+        others = [(rank, words) for rank, words in list(self._last.items()) if rank != self.rank]
+        silent = [rank for rank, words in others if words[2] == "alive" and now - self._heard[rank] > self.silence]
+        if silent:
+            have = "has" if len(silent) == 1 else "have"
+            return f"{self._names(silent)} {have} shown no sign of life for {self.silence:.0f} seconds", silent
+        if waiting > 2 * _GONE:
+            for rank, words in others:
+                if words[2] != "alive":
+                    return self._ended(rank, words), []
         if waiting > self.timeout:
-            behind = [rank for rank, words in self._last.items() if int(words[1]) < self.met]
-            for rank in behind:
-                return (
-                    f"{self.told(rank)} is alive, but has kept the others waiting for {waiting:.0f} seconds (if it is "
-                    "at work that takes longer, set a larger trainer.process_timeout)",
-                    rank,
-                )
+            behind = [rank for rank, words in others if int(words[1]) < self.met]
+            if not behind:
+                return f"all processes are alive, but no message has come through for {waiting:.0f} seconds", []
+            are, have = ("is", "has") if len(behind) == 1 else ("are", "have")
+            return (
+                f"{self._names(behind)} {are} alive, but {have} kept the others waiting for {waiting:.0f} seconds (if "
+                "this is work that takes longer, set a larger trainer.process_timeout)",
+                behind,
+            )
         return None
 
-    def _give_up(self, why: str, culprit: int | None) -> None:
-        message = f"warpdrive: {why}: rank {self.rank} ends"
-        print(message, file=sys.stderr, flush=True)
-        if culprit is not None:
-            other, own = self.identities[culprit], self.identities[self.rank]
+    def _give_up(self, why: str, culprits: list[int]) -> None:
+        print(f"warpdrive: {why}: rank {self.rank} ends", file=sys.stderr, flush=True)
+        if not self._broken:
+            self.fail(why)
+        own = self.identities[self.rank]
+        for other in map(self.identities.__getitem__, culprits):
             if other.kernel == own.kernel and own.kernel:  # it would keep its memory, and its GPU
                 with suppress(OSError):
                     os.kill(other.pid, signal.SIGKILL)
-                    time.sleep(_TO_BE_SEEN)
+        time.sleep(_TO_BE_SEEN)
         os._exit(1)
 
     def _explained(self, error: RuntimeError) -> TeamError:
@@ -179,22 +211,38 @@ class Watch:
         until = time.monotonic() + 2 * _GONE
         while time.monotonic() < until:
             time.sleep(self._pause)
-            for rank, words in self._last.items():
+            if self._broken:
+                break
+            for rank, words in list(self._last.items()):
                 if rank == self.rank:
                     continue
-                if words[2] == _LEFT:
-                    return TeamError(f"{self.told(rank)} has come to its end while the others go on")
-                if words[2] == _FAILED:
-                    return TeamError(f"{self.told(rank)} failed: {words[3] if words[3:] else 'nobody knows why'}")
+                if words[2] != "alive":
+                    return TeamError(self._ended(rank, words))
                 if time.monotonic() - self._heard[rank] > _GONE:
                     return TeamError(f"{self.told(rank)} is gone: it was killed, or cannot be reached")
+        if self._broken or time.monotonic() - self._answered > _GONE:
+            return TeamError(self._lost())
         reason = str(error).strip().splitlines()[0]
         return TeamError(f"rank {self.rank} lost the connection to another process: {reason}")
+
+    def _lost(self) -> str:
+        return f"{self.told(0)} is gone, or cannot be reached: there was no answer from {self.place}"
+
+    def _ended(self, rank: int, words: list[str]) -> str:
+        if words[2] == _LEFT:
+            return f"{self.told(rank)} has come to its end while the others go on"
+        return f"{self.told(rank)} failed: {words[3] if words[3:] else 'nobody knows why'}"
+
+    def _names(self, ranks: list[int]) -> str:
+        return " and ".join(map(self.told, ranks))
 
     def _say(self, state: str) -> None:
         self._beats += 1
         self._set(f"sign/{self.rank}", f"{self._beats} {self.met} {state}")
 
     def _set(self, key: str, value: str) -> None:
-        with self._lock:
-            self._store.set(key, value)
+        if self._lock.acquire(timeout=_TO_SAY):  # whoever has it may wait for a machine that is gone
+            try:
+                self._store.set(key, value)
+            finally:
+                self._lock.release()
