@@ -84,11 +84,11 @@ class Processes(Team):
         self.traffic["experience"] += own.nbytes
         if not self.leads:
             if len(own):
-                with self.watch.meeting():
+                with self._meeting(own.device):
                     dist.send(own, 0)
             return None
         memories = [own if rank == 0 else own.new_empty(size_of(layout)) for rank, layout in enumerate(layouts)]
-        with self.watch.meeting():
+        with self._meeting(own.device):
             arrivals = [dist.irecv(memory, rank) for rank, memory in enumerate(memories) if rank and len(memory)]
             for arrival in arrivals:
                 assert arrival is not None
@@ -104,7 +104,7 @@ class Processes(Team):
         padded = own.new_zeros(max(sizes))
         padded[: len(own)] = own
         memories = [torch.empty_like(padded) for _ in layouts]
-        with self.watch.meeting():
+        with self._meeting(own.device):
             dist.all_gather(memories, padded)
         return _together([memory[:size] for memory, size in zip(memories, sizes, strict=True)], layouts)
 
@@ -114,7 +114,7 @@ class Processes(Team):
             return
         flat = packed({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
         self.traffic["weights"] += flat.nbytes if self.leads else 0
-        with self.watch.meeting():
+        with self._meeting(flat.device):
             dist.broadcast(flat, 0)
         if not self.leads:
             layout = layout_of({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
@@ -218,9 +218,15 @@ class Processes(Team):
     def _sum_in_place(self, tensor: Tensor, what: str) -> Tensor:
         """Replace a tensor by its sum over all processes, whose bits are the same everywhere."""
         self.traffic[what] += tensor.nbytes
-        with self.watch.meeting():
+        with self._meeting(tensor.device):
             dist.all_reduce(tensor)
         return tensor
+
+    @contextmanager
+    def _meeting(self, device: torch.device) -> Iterator[None]:
+        """Around a message of tensors on a device: the host does not wait for those of a GPU, but knows of them."""
+        with self.watch.meeting(_arrival if device.type == "cuda" else None):
+            yield
 
     def _order(self, name: str) -> str:
         """Send, or get, a name of at most 63 letters."""
@@ -259,6 +265,12 @@ def _no_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, former)
+
+
+def _arrival() -> Callable[[], bool]:
+    event = torch.cuda.Event()
+    event.record()
+    return event.query
 
 
 def _in_words(error: BaseException) -> str:

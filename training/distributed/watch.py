@@ -51,6 +51,10 @@ class Identity:
         return f"process {self.pid} on {self.host}"
 
 
+Arrival = Callable[[], bool]
+"""Whether a message has come."""
+
+
 class Watch:
     """Tells the others that this process is alive, and ends it where one of them no longer is.
 
@@ -77,7 +81,8 @@ class Watch:
         self.place, self.rank, self.size, self.timeout = place, rank, size, timeout
         self._store = PrefixStore(prefix, connect(timeout))
         self._lock = threading.Lock()  # a connection is for one thread at a time
-        self.met, self._waiting_since, self._beats = 0, 0.0, 0
+        self.met, self._beats = 0, 0
+        self._awaited: tuple[float, Arrival] | None = None
         self._last: dict[int, list[str]] = {}
         self._heard: dict[int, float] = {}
         self._answered = 0.0
@@ -123,21 +128,28 @@ class Watch:
         self.stop(f"{_FAILED} {why}")
 
     @contextmanager
-    def meeting(self) -> Iterator[None]:
+    def meeting(self, arrival: Callable[[], Arrival] | None = None) -> Iterator[None]:
         """Within the block this process waits for the others.
+
+        Args:
+            arrival: called at the end of the block, where that does not wait for the message to come: returns what says
+                whether it has come.
 
         Raises:
             TeamError: instead of what a broken connection raises: who is missing.
         """
         self.met += 1
-        self._waiting_since = time.monotonic()
+        since = time.monotonic()
+        self._awaited = since, _not_yet
         try:
             yield
+            self._awaited = (since, arrival()) if arrival else None
         except RuntimeError as error:  # what PyTorch raises where a connection breaks
-            self._waiting_since = 0.0
+            self._awaited = None
             raise self._explained(error) from error
         finally:
-            self._waiting_since = 0.0
+            if self._awaited and self._awaited[1] is _not_yet:
+                self._awaited = None
 
     def told(self, rank: int) -> str:
         """Name a process for people."""
@@ -167,7 +179,7 @@ class Watch:
     def _verdict(self) -> tuple[str, list[int]] | None:
         """Return what is wrong, and with whom, if anything is."""
         now = time.monotonic()
-        waiting = now - self._waiting_since if self._waiting_since else 0.0
+        waiting = self._waiting(now)
         unanswered = now - self._answered
         if waiting and unanswered > (_GONE if self._broken else self.silence):
             return f"{self._lost()} for {unanswered:.0f} seconds", []
@@ -193,6 +205,11 @@ class Watch:
                 behind,
             )
         return None
+
+    def _waiting(self, now: float) -> float:
+        """Seconds that this process has been waiting for a message."""
+        awaited = self._awaited
+        return 0.0 if awaited is None or awaited[1]() else now - awaited[0]
 
     def _give_up(self, why: str, culprits: list[int]) -> None:
         print(f"warpdrive: {why}: rank {self.rank} ends", file=sys.stderr, flush=True)
@@ -246,3 +263,7 @@ class Watch:
                 self._store.set(key, value)
             finally:
                 self._lock.release()
+
+
+def _not_yet() -> bool:
+    return False

@@ -1,0 +1,59 @@
+"""The watch of a process notices messages that never come, also where the host does not wait for them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from torch._C._distributed_c10d import TCPStore
+
+from warpdrive.training.distributed.watch import Watch
+
+
+@pytest.fixture
+def watches(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Of two processes, both this one, which is neither killed nor ended; waits of 0.6 seconds are too long."""
+    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    ended = threading.Event()
+
+    def end(code: int) -> None:
+        ended.set()
+        threading.Event().wait()  # it is not to go on
+
+    monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr(os, "kill", lambda pid, number: None)
+
+    def connect(seconds: float) -> TCPStore:
+        return TCPStore("localhost", store.port, timeout=timedelta(seconds=seconds), wait_for_workers=False)
+
+    both = [Watch(connect, "here", "watch", rank, 2, timeout=0.6) for rank in range(2)]
+    starts = [threading.Thread(target=watch.start) for watch in both]
+    for start in starts:
+        start.start()
+    for start in starts:
+        start.join()
+    yield both, ended
+    for watch in both:
+        watch.stop()
+
+
+def test_a_message_that_never_comes_to_a_gpu_is_noticed(watches: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    """The host has gone on, as it does with nccl, and rank 1 has never sent anything."""
+    (watch, _), ended = watches
+    with watch.meeting(lambda: lambda: False):
+        pass
+    assert ended.wait(20)
+    told = capfd.readouterr().err
+    assert "rank 1 (process" in told and "is alive, but has kept the others waiting for" in told
+
+
+def test_one_that_came_is_waited_for_no_longer(watches: Any) -> None:
+    (watch, _), ended = watches
+    with watch.meeting(lambda: lambda: True):
+        pass
+    with watch.meeting():
+        pass
+    assert not ended.wait(2)
