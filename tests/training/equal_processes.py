@@ -1,6 +1,6 @@
 """Train run configurations in one process and in several, and compare all that they log, metric by metric.
 
-    python tests/training/equal_processes.py cartpole tag_gridworld trainer.num_envs=24
+    python tests/training/equal_processes.py cartpole tag_gridworld trainer.seed=3 --num_envs 24
     python tests/training/equal_processes.py my_run.yaml --processes 2 3 4 --sync rollouts --updates 5 --metrics
     python tests/training/equal_processes.py pendulum_sac --processes 2 3 --resume 1 4
 
