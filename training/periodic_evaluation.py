@@ -35,14 +35,13 @@ class PeriodicEvaluation:
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: tuple[int, int, Future[tuple[EvaluationResult, float]]] | None = None
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the weights after the last update are to be evaluated."""
+    def is_due(self, updates: int) -> bool:
+        """Whether the weights are to be evaluated that come of the last rollout, after so many updates."""
         every, trainer = self.settings.every, self.trainer
         if every is None:
             return False
         if self.settings.unit == "updates":
-            return trainer.updates % every == 0
+            return updates % every == 0
         return trainer.env_steps // every > (trainer.env_steps - trainer.config.trainer.train_batch_size) // every
 
     def begin(self) -> None:

@@ -74,6 +74,11 @@ class RolloutLoop:
             self._step()
         self.rollout.steps_recorded = self.rollout.num_steps  # which a replayed step does not count
 
+    def pass_over(self, actors: Mapping[str, Actor]) -> None:
+        """Let the rollout have what a full one has, of replicas that nobody steps."""
+        self.rollout.memory = {tag: memory for tag, actor in actors.items() if (memory := actor.memory()) is not None}
+        self.rollout.steps_recorded = self.rollout.num_steps
+
     def _save(self, actors: Mapping[str, Actor]) -> Callable[[], None]:
         state = self.env.ctx.save_state()
         kept = [(buffer, buffer.clone()) for actor in actors.values() for buffer in actor.buffers()]

@@ -113,6 +113,11 @@ class TrainerConfig(Section):
     ``gradients``: each computes the gradients of its own experience, and their sums are what every optimizer gets;
     ``rollouts``: process 0 gathers the experience, updates alone, and sends everybody the models.
     """
+    dedicated_learner: bool = False
+    """Whether process 0 of several only learns, from the last rollout, while the others collect the next one.
+
+    For ``sync: rollouts``. What acts is then one update older. A process alone does both in turns, as always.
+    """
     process_timeout: Positive = 1800.0
     """Seconds that processes wait for one that is alive but does not come; one that is dead is noticed in a minute."""
     check_weights: bool = False
@@ -128,6 +133,13 @@ class TrainerConfig(Section):
             works = max(1, round(size / num_envs)) * num_envs
             raise ValueError(f"a multiple of trainer.num_envs ({num_envs}); the nearest is {works}")
         return size
+
+    @field_validator("dedicated_learner")
+    @classmethod
+    def _gathers(cls, dedicated: bool, info: ValidationInfo) -> bool:
+        if dedicated and info.data.get("sync") != "rollouts":
+            raise ValueError("trainer.sync: rollouts with it, as process 0 has no experience of its own")
+        return dedicated
 
     @property
     def rollout_length(self) -> int:

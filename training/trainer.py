@@ -41,7 +41,13 @@ from warpdrive.training.rollout_loop import RolloutLoop, act, in_replicas_of
 from warpdrive.training.run_folder import RunFolder
 from warpdrive.training.sections import LearningConfig
 from warpdrive.training.torch_threads import torch_threads
-from warpdrive.training.trainer_checks import check_devices, check_environment, check_tags, fitted
+from warpdrive.training.trainer_checks import (
+    check_devices,
+    check_environment,
+    check_tags,
+    fitted,
+    has_dedicated_learner,
+)
 from warpdrive.training.trainer_state import checkpoint_of, restore, where_it_stopped
 from warpdrive.training.training_run import run_training
 
@@ -75,6 +81,9 @@ class Trainer:
         returns: per policy tag, the mean return that was logged last, if there is one.
         best: the best evaluation of the run so far, see ``BestCheckpoint.state``.
         evaluation_under_way: whether the present weights are evaluated beside training.
+        ahead: whether the processes that do not learn have begun the next rollout.
+        episodes: sums over this process's episodes, as ``episode_statistics`` will tell, noted before the others went
+            ahead.
 
     Raises:
         ConfigError: the configuration is wrong in itself, or does not fit the environment.
@@ -93,7 +102,7 @@ class Trainer:
         check_devices(env, self.team, device_id, num_devices)
         check_tags(env, policy_tag_to_agent_id_map)
         self.env = env
-        self.share = share_of(self.team, env)
+        self.share = share_of(self.team, env, has_dedicated_learner(config))
         self.config = fitted(config, env, self.share)
         self.team.set_timeout(self.config.trainer.process_timeout)
         check_start(self.team, self.config, env.env)
@@ -107,7 +116,7 @@ class Trainer:
         if apart and self.team.size > 1:
             raise ConfigError(
                 f"trainer.learner_device: found '{asked.learner_device}', but each of several processes learns where "
-                f"its rollouts are, on {env.device}"
+                f"its rollouts are, on {env.device}; with trainer.dedicated_learner one of them only learns"
             )
         self.policies = {
             tag: Policy(
@@ -116,7 +125,7 @@ class Trainer:
                 settings,
                 env.observation_spaces,
                 env.action_spaces[tag],
-                env.num_envs,
+                self.share.count,
                 self.learner,
                 seed=self.config.trainer.seed + index,
                 spread=spread,
@@ -134,6 +143,8 @@ class Trainer:
         self.graphs = StepGraphs(env.device, self.config.trainer.use_cuda_graph)
         self.rollout = env.allocate_rollout(self.config.trainer.rollout_length)
         self._loop = RolloutLoop(env, self.rollout, self.graphs)
+        self.ahead = False
+        self.episodes: dict[str, Tensor]
         self._acting: ActorCopies | None = None
         self._learned_from: RolloutCopy | None = None
         if asked.copy_model or apart:
@@ -173,34 +184,79 @@ class Trainer:
             GraphError: ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
         """
         with self.team.together("collect"):
-            for policy in self.policies.values():
-                policy.begin(self.env_steps)
-            for opponent in self.opponents.values():
-                opponent.begin(self.updates)
-            if self._acting is not None:
-                self._acting.refresh()
-            self._loop.fill(self.actors)
+            self._begin_policies()
+            if not self.ahead:
+                self._begin_opponents()
+                self._roll_out()
+            self.ahead = False
             self.env_steps += self.config.trainer.train_batch_size
 
     def update(self) -> dict[str, Tensor]:
         """Train every policy on the rollout. Returns ``losses/<term>/<tag>``, scalars on the learner's device."""
         with self.team.together("update"):
-            if self._learned_from is not None:
-                self._learned_from.refresh()
-            metrics = {
-                f"losses/{term}/{tag}": value
-                for tag, terms in self._sync.update(self.policies).items()
-                for term, value in terms.items()
-            }
-            if self.config.trainer.check_weights:
-                check_weights(self.team, self.models)
-            self.updates += 1
-        return metrics
+            return self._update(meanwhile=lambda: None)
+
+    @property
+    def can_go_ahead(self) -> bool:
+        """Whether there are processes that do not learn and have nothing else to do than to collect rollouts."""
+        return self.config.trainer.dedicated_learner and self.team.size > 1
+
+    def update_ahead(self) -> dict[str, Tensor]:
+        """:meth:`update` while the processes that do not learn collect the next rollout, if there are such.
+
+        :meth:`collect` then need not do that. In a checkpoint before that nobody would have learned from it.
+        """
+        if not self.can_go_ahead:
+            return self.update()
+
+        def go_ahead() -> None:
+            self._begin_policies()
+            self._roll_out()
+
+        with self.team.together("update_ahead"):
+            self._note_episodes()
+            self._begin_opponents()
+            losses = self._update(meanwhile=go_ahead)
+            self.ahead = True
+        return losses
+
+    def _update(self, meanwhile: Callable[[], None]) -> dict[str, Tensor]:
+        if self._learned_from is not None:
+            self._learned_from.refresh()
+        terms = self._sync.update(self.policies, meanwhile)
+        if self.config.trainer.check_weights:
+            check_weights(self.team, self.models)
+        self.updates += 1
+        return {f"losses/{term}/{tag}": value for tag, found in terms.items() for term, value in found.items()}
+
+    def _begin_policies(self) -> None:
+        for policy in self.policies.values():
+            policy.begin(self.env_steps)
+
+    def _begin_opponents(self) -> None:
+        for opponent in self.opponents.values():  # also where nobody rolls out: it is what checkpoints have
+            opponent.begin(self.updates)
+
+    def _roll_out(self) -> None:
+        if self._acting is not None:
+            self._acting.refresh()
+        if self.share.count:
+            self._loop.fill(self.actors)
+        else:
+            self._loop.pass_over(self.actors)
 
     def episode_statistics(self) -> dict[str, Tensor]:
-        """``EnvWrapper.episode_statistics`` of all processes together."""
+        """``EnvWrapper.episode_statistics`` of all processes together, but for a rollout that is collected ahead."""
         with self.team.together("episode_statistics"):
-            return self.team.sum_all(self.env.episode_statistics())
+            if not self.ahead:
+                self._note_episodes()
+            noted = self.team.sum_all(self.episodes)
+            self.episodes = {name: torch.zeros_like(total) for name, total in noted.items()}
+        return noted
+
+    def _note_episodes(self) -> None:
+        found = self.env.episode_statistics()
+        self.episodes = {name: total + found[name] for name, total in self.episodes.items()}
 
     def evaluate(
         self,
@@ -420,8 +476,8 @@ class Trainer:
         if self.config.trainer.stagger_episodes:
             generator = torch.Generator().manual_seed(self.config.trainer.seed)
             times = torch.randint(self.env.env.episode_length, (self.share.total,), generator=generator)
-            self.env.ctx["timestep"].copy_(times[self.share.rows])
-        self.env.episode_statistics()
+            self.env.ctx["timestep"][: self.share.count].copy_(times[self.share.rows])
+        self.episodes = {name: torch.zeros_like(total) for name, total in self.env.episode_statistics().items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from where the trainer was whose checkpoint this is."""
@@ -436,14 +492,15 @@ def make_env(config: RunConfig) -> EnvWrapper:
     """
     if config.env is None:
         raise ConfigError(f"run '{config.name}': its environment has no registered name; give it as env=...")
-    share = join(config.trainer.process_timeout).share(config.trainer.num_envs)
+    team = join(config.trainer.process_timeout)
+    share = team.share(config.trainer.num_envs, config.trainer.dedicated_learner)
     device, backend = config.trainer.rollout_device, config.trainer.env_backend
     if backend != "cpu" and device != "cpu":
         check_gpus(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), config.trainer.gpu_memory_fraction)
     return EnvWrapper(
         env_name=config.env.name,
         env_config=config.env.parameters,
-        num_envs=share.count,
+        num_envs=max(share.count, 1),  # one that nobody steps, of a process that only learns
         env_backend=backend if device is None else rollout_backend(backend, device, local_rank()),
         seed=config.trainer.seed,
         reset_pool_size=config.trainer.reset_pool_size,

@@ -32,6 +32,14 @@ def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share)
     return fitted
 
 
+def has_dedicated_learner(config: RunConfig | Mapping[str, Any]) -> bool:
+    """Whether ``config``, which need not be right, asks for one."""
+    if isinstance(config, RunConfig):
+        return config.trainer.dedicated_learner
+    trainer = config.get("trainer") if isinstance(config, Mapping) else None
+    return isinstance(trainer, Mapping) and trainer.get("dedicated_learner") is True
+
+
 def check_environment(env: EnvWrapper) -> None:
     """Raise ``ConfigError`` unless these are replicas to train in."""
     if not isinstance(env, EnvWrapper):

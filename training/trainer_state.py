@@ -22,7 +22,9 @@ def checkpoint_of(trainer: Trainer) -> Checkpoint:
     with trainer.team.together("checkpoint"):
         kept = {tag: actor.kept_between_steps() for tag, actor in trainer.actors.items()}
         of_replicas = {f"{tag}/{name}": tensor for tag, part in kept.items() for name, tensor in part.items()}
-        replicas = trainer.team.gather({"simulation": trainer.env.ctx.save_state(), **of_replicas}) or {}
+        own = {"simulation": trainer.env.ctx.save_state()[: trainer.share.count], **of_replicas}
+        replicas = trainer.team.gather(own) or {}
+        episodes = trainer.team.sum_all(trainer.episodes)
     return Checkpoint(
         config=trainer.config.model_dump(mode="json"),
         spaces={
@@ -37,6 +39,7 @@ def checkpoint_of(trainer: Trainer) -> Checkpoint:
             "updates": trainer.updates,
             "env_steps": trainer.env_steps,
             "returns": trainer.returns,
+            "episodes": episodes,
             "best": trainer.best,
             "evaluation_under_way": trainer.evaluation_under_way,
             "kept_between_steps": {
@@ -54,6 +57,8 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
     state = checkpoint.state
     trainer.updates, trainer.env_steps, trainer.returns = state["updates"], state["env_steps"], state["returns"]
     trainer.best, trainer.evaluation_under_way = state["best"], state["evaluation_under_way"]
+    for name, total in state.get("episodes", {}).items():  # of all processes: one has them now
+        trainer.episodes[name].copy_(total * trainer.team.leads)
     for tag, policy in trainer.policies.items():
         policy.model.load_state_dict(checkpoint.models[tag])
         policy.load_state_dict(state["policies"][tag])
@@ -62,7 +67,8 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
     for tag, actor in trainer.actors.items():
         for name, buffer in actor.kept_between_steps().items():
             buffer.copy_(state["kept_between_steps"][tag][name][trainer.share.rows])
-    trainer.env.ctx.load_state(state["simulation"][trainer.share.rows].to(trainer.env.device))
+    if trainer.share.count:
+        trainer.env.ctx.load_state(state["simulation"][trainer.share.rows].to(trainer.env.device))
 
 
 def where_it_stopped(

@@ -97,13 +97,15 @@ class _TrainingRun:
         """Train to the end, or until somebody wants it to stop. Returns how it ended."""
         trainer, saving, total = self.trainer, self.trainer.config.saving, self.trainer.config.trainer.total_steps
         while trainer.env_steps < total:
-            losses = self.log.timed(self._collect, trainer.update)
+            losses = self.log.timed(self._collect, self._update)
             over = trainer.env_steps >= total
             save = over or trainer.updates % saving.checkpoint_every == 0
-            if self.evaluation.is_due:
+            if self.evaluation.is_due(trainer.updates):
                 self._evaluate(losses)
             elif save or trainer.updates % saving.log_every == 0:
                 self.log.end_interval(losses)
+            if trainer.ahead:  # with a rollout that the next update learns from: nothing shall be lost
+                continue
             if save or self.stop.requested:
                 self._save(losses)
             if self.stop.requested:
@@ -116,6 +118,16 @@ class _TrainingRun:
     def _collect(self) -> None:
         self.trainer.collect()
         self.callbacks.tell("on_rollout")
+
+    def _update(self) -> dict[str, Tensor]:
+        """Update; other processes may go ahead if no checkpoint follows, which would not have what they collect."""
+        trainer, saving = self.trainer, self.trainer.config.saving
+        if not trainer.can_go_ahead:
+            return trainer.update()
+        updates, over = trainer.updates + 1, trainer.env_steps >= trainer.config.trainer.total_steps
+        save = over or self.stop.requested or updates % saving.checkpoint_every == 0
+        may_be_best = self.best.wanted and self.evaluation.is_due(updates)
+        return trainer.update() if save or may_be_best else trainer.update_ahead()
 
     def _evaluate(self, losses: dict[str, Tensor]) -> None:
         """Evaluate what has just been learned, and log the interval that ends with it."""

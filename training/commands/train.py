@@ -92,9 +92,12 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
     flags = [flag for flag in ("--no-replay", "--debug") if getattr(options, flag[2:].replace("-", "_"))]
     if config is not None:
         length, envs = config.trainer.rollout_length, config.trainer.num_envs
-        shares = sorted({Team.of(rank, processes).share(envs).count for rank in range(processes)})
+        apart = config.trainer.dedicated_learner
+        counts = {Team.of(rank, processes).share(envs, apart).count for rank in range(processes)}
+        many = " or ".join(map(str, sorted(counts - {0})))
+        where = "each but process 0, which learns" if 0 in counts else "each"
         print(
-            f"{processes} processes: {envs} replicas in all, {' or '.join(map(str, shares))} in each; a batch of "
+            f"{processes} processes: {envs} replicas in all, {many} in {where}; a batch of "
             f"{config.trainer.train_batch_size} environment steps in all, {length} of each replica",
             flush=True,
         )

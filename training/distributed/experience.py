@@ -57,7 +57,8 @@ class WholeRollout:
         own = {f"{number:03}": part.transpose(0, 1) for number, part in enumerate(_parts(self.rollout))}
         if self.rollout.action_mask is not None:
             own[_PRESENT_MASK] = self.rollout.context["action_mask"]
-        return own | {_MEMORY + tag: memory for tag, memory in self.rollout.memory.items()}
+        own |= {_MEMORY + tag: memory for tag, memory in self.rollout.memory.items()}
+        return {name: rows[: self.share.count] for name, rows in own.items()}  # none, where nobody plays
 
     def _written(self, rows: dict[str, Tensor] | None) -> Rollout | None:
         if rows is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import torch
 
@@ -60,20 +61,22 @@ def check_gpus(local_size: int, fraction: float | None) -> None:
         torch.cuda.set_per_process_memory_fraction(fraction, local_rank() % gpus)
 
 
-def share_of(team: Team, env: EnvWrapper) -> Share:
-    """The replicas that ``env`` has, of those of all processes.
+def share_of(team: Team, env: EnvWrapper, dedicated_learner: bool = False) -> Share:
+    """The replicas that ``env`` has, of those of all processes; with a ``dedicated_learner`` not those of process 0.
 
     Raises:
         ConfigError: the replicas of the processes do not follow one another.
     """
     if team.size == 1:
         return Share(0, env.num_envs, env.num_envs)
+    own = Share(0, 0, 0) if dedicated_learner and team.leads else Share(env.first_env, env.num_envs, 0)
     first = 0
-    for rank, (theirs, count) in enumerate(team.gather_objects((env.first_env, env.num_envs))):
+    for rank, (theirs, count) in enumerate(team.gather_objects((own.first, own.count))):
         if theirs != first:
             raise ConfigError(
                 f"the replicas of rank {rank} begin with number {theirs}, expected {first}: give EnvWrapper "
                 "process_id=<rank>, or first_env=<replicas of all ranks before>, so that no two draw the same"
+                + ("; with trainer.dedicated_learner rank 0 has none" if dedicated_learner else "")
             )
         first += count
-    return Share(env.first_env, env.num_envs, first)
+    return replace(own, total=first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -20,8 +20,13 @@ Metrics = dict[str, dict[str, Tensor]]
 class Sync(Protocol):
     """Updates policies so that they are the same in all processes afterwards."""
 
-    def update(self, policies: Mapping[str, Policy]) -> Metrics:
-        """Train every policy on what all processes have collected."""
+    def update(self, policies: Mapping[str, Policy], meanwhile: Callable[[], object]) -> Metrics:
+        """Train every policy on what all processes have collected.
+
+        Args:
+            policies: by policy tag.
+            meanwhile: what processes do that do not learn, while another one does.
+        """
 
 
 class GradientSync:
@@ -38,7 +43,7 @@ class GradientSync:
     def __init__(self, whole: WholeRollout) -> None:
         self.whole = whole
 
-    def update(self, policies: Mapping[str, Policy]) -> Metrics:
+    def update(self, policies: Mapping[str, Policy], meanwhile: Callable[[], object]) -> Metrics:
         """See ``Sync``."""
         everything: Rollout | None = None
         metrics = {}
@@ -62,10 +67,13 @@ class RolloutSync:
     def __init__(self, whole: WholeRollout) -> None:
         self.whole = whole
 
-    def update(self, policies: Mapping[str, Policy]) -> Metrics:
+    def update(self, policies: Mapping[str, Policy], meanwhile: Callable[[], object]) -> Metrics:
         """See ``Sync``; on process 0, on the others there are no metrics."""
-        rollout = self.whole.on_leader()
-        metrics = {} if rollout is None else {tag: policy.update(rollout) for tag, policy in policies.items()}
+        rollout, metrics = self.whole.on_leader(), {}
+        if rollout is None:
+            meanwhile()
+        else:
+            metrics = {tag: policy.update(rollout) for tag, policy in policies.items()}
         self.whole.team.broadcast(tensors_of(policy.model for policy in policies.values() if policy.config.to_train))
         return metrics
 

@@ -35,6 +35,8 @@ class Share:
         return slice(first, max(first, min(other.first + other.count - self.first, self.count)))
 
     def __str__(self) -> str:
+        if not self.count:
+            return f"none of the {self.total} replicas"
         return f"replicas {self.first} to {self.first + self.count - 1} of {self.total}"
 
 
@@ -67,19 +69,25 @@ class Team:
         """Whether this is process 0."""
         return self.rank == 0
 
-    def share(self, num_envs: int) -> Share:
+    def share(self, num_envs: int, dedicated_learner: bool = False) -> Share:
         """The replicas of this process, of ``num_envs`` in all: the first processes have one more where it must be.
+
+        With a ``dedicated_learner`` process 0 has none, unless it is alone.
 
         Raises:
             ConfigError: there are fewer replicas than processes.
         """
-        if num_envs < self.size:
+        first = int(dedicated_learner and self.size > 1)
+        size, rank = self.size - first, self.rank - first
+        if num_envs < size:
             raise ConfigError(
-                f"trainer.num_envs: found {num_envs}, expected at least {self.size}: these are the replicas of all "
-                f"processes together, and each of the {self.size} processes has one or more"
+                f"trainer.num_envs: found {num_envs}, expected at least {size}: these are the replicas of all "
+                f"processes together, and each of {size} processes has one or more"
             )
-        each, more = divmod(num_envs, self.size)
-        return Share(self.rank * each + min(self.rank, more), each + (self.rank < more), num_envs)
+        if rank < 0:
+            return Share(0, 0, num_envs)
+        each, more = divmod(num_envs, size)
+        return Share(rank * each + min(rank, more), each + (rank < more), num_envs)
 
     def part(self, count: int) -> slice:
         """Which of ``count`` things are for this process, where each gets as many as the others, give or take one."""
