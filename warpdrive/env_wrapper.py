@@ -240,6 +240,19 @@ class EnvWrapper:
         rollout.begin()
         return rollout
 
+    def replicas_at_once(self) -> int:
+        """Return how many replicas the device steps at a time in a rollout; with fewer, a part of it is idle.
+
+        On the CPU that is the number of threads; on a GPU what the driver says of the registers, threads and shared
+        memory of the compiled step.
+        """
+        record = make_record(self._binding, 1)
+        fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=self.auto_reset)
+        try:
+            return fused.replicas_at_once(self.backend, self.num_agents)
+        finally:
+            self.ctx.discard(f"rollout.{name}" for name in record)
+
     def step_rollout(self, rollout: Rollout) -> None:
         """Sample actions from the logits, step, and record into the rollout's next slot, in one launch.
 

@@ -65,6 +65,10 @@ class FusedKernel:
         """Compile the kernel and return a function that launches it for all replicas."""
         return backend.bind(self.fusion, self.arguments, self.context.num_envs, threads)
 
+    def replicas_at_once(self, backend: Backend, threads: int) -> int:
+        """Return how many replicas the backend's device runs at a time."""
+        return backend.replicas_at_once(self.fusion, self.arguments, self.context.num_envs, threads)
+
     def rows(self, name: str) -> str:
         """Return the name of an array seen as rows of numbers: all axes from the agents' on as one."""
         tensor = self.context[name]

@@ -97,8 +97,8 @@ def autoscale(
                 on_outcome(search.outcomes, size)
             return prober(size)
 
-        search = Search(attempt, bounds)
-        winner = search.run(before._replace(num_envs=max(1, before.num_envs // devices)))
+        search = Search(attempt, bounds, prober.survey.at_once)
+        winner = search.run(before._replace(num_envs=max(before.num_envs // devices, prober.survey.at_once)))
         speed = 0.0
         while winner is not None:
             found = _with_size(config, _on_all(winner.size, devices))

@@ -82,6 +82,7 @@ def survey(config: RunConfig) -> dict[str, Any]:
         "backend": env.backend.name,
         "device": str(env.device),
         "num_agents": env.num_agents,
+        "at_once": env.replicas_at_once(),
         "state_bytes": of_replicas / _SURVEYED,
         "rollout_bytes": one / _SURVEYED - per_step,
         "step_bytes": per_step,

@@ -8,10 +8,11 @@ import math
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from warpdrive.errors import TrainingError
 from warpdrive.training.autoscale.memory import gib
@@ -39,6 +40,7 @@ class Survey:
         backend: its name.
         device: where the replicas live.
         num_agents: of a replica.
+        at_once: how many replicas the device steps at a time.
         state_bytes: of a replica's state.
         rollout_bytes: of a replica in a rollout, whatever its length.
         step_bytes: of a replica in each step of a rollout.
@@ -51,6 +53,7 @@ class Survey:
     backend: str
     device: str
     num_agents: int
+    at_once: int
     state_bytes: float
     rollout_bytes: float
     step_bytes: float
@@ -159,9 +162,7 @@ class Prober:
                 command += ["--num_processes" if self._on_cpu else "--num_gpus", str(self.devices)]
             most = None if self._of_host() is None else (self.most - grows) * self.devices
             with (folder / "printed").open("w") as printed:
-                process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
-                )
+                process = _start_in_own_group(command, printed)
             failure, reason, peak = watch(process, folder / "printed", 2 * self.time_limit, most)
             if failure is None or (failure == "time" and any(folder.glob("runs/*/*/summary.json"))):
                 return Outcome(size, speed=_logged_speed(folder), memory=peak)
@@ -230,6 +231,14 @@ class Prober:
             if failure is None:
                 failure, reason = "crash", "ended without a result"
             return {"failure": failure, "reason": f"{reason}, in {stage}", "memory": peak}
+
+
+def _start_in_own_group(command: Sequence[str], printed: IO[str]) -> subprocess.Popen[bytes]:
+    """Start a process that Ctrl-C does not reach."""
+    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": printed, "stderr": subprocess.STDOUT}
+    if sys.version_info >= (3, 11):
+        return subprocess.Popen(command, process_group=0, **options)
+    return subprocess.Popen(command, start_new_session=True, **options)
 
 
 def _logged_speed(folder: Path) -> float:

@@ -54,13 +54,14 @@ class Search:
     Args:
         attempt: tries a size, whatever happens.
         bounds: what may be tried.
+        wave: how many replicas the device runs at a time.
 
     Attributes:
         outcomes: per size, what is known; of the last few, speeds are medians.
     """
 
-    def __init__(self, attempt: Callable[[Size], Outcome], bounds: Bounds) -> None:
-        self.attempt, self.bounds = attempt, bounds
+    def __init__(self, attempt: Callable[[Size], Outcome], bounds: Bounds, wave: int = 1) -> None:
+        self.attempt, self.bounds, self.wave = attempt, bounds, wave
         self.outcomes: dict[Size, Outcome] = {}
         self._tried: dict[Size, list[Outcome]] = {}
 
@@ -70,7 +71,8 @@ class Search:
             return None
         for _ in range(_TURNS):
             before = self.best().speed
-            for change, limited in ((_with_replicas, _with_replicas), (_with_steps, _with_steps), (_traded, _halved)):
+            replicas, steps = (self._with_replicas,) * 2, (_with_steps,) * 2
+            for change, limited in (replicas, steps, (self._traded, self._halved)):
                 self._climb(change)
                 self._look_closer(limited)
             if self.best().speed <= before * (1 + _GAIN):
@@ -82,20 +84,20 @@ class Search:
         smaller = [outcome for outcome in self._fitting() if outcome.size.batch <= than.size.batch / 2]
         if smaller:
             return max(smaller, key=lambda outcome: outcome.speed)
-        size = _with_replicas(than.size, 0.5)
+        size = self._with_replicas(than.size, 0.5)
         found = self._try(size) if self.bounds.hold(size) and size != than.size else None
         return found if found is not None and found.fits else None
 
     def _first_that_fits(self, start: Size) -> Outcome | None:
         size = start
         while not self.bounds.hold(size) and size.num_envs > 1:
-            size = _with_replicas(size, 0.5)
+            size = self._with_replicas(size, 0.5)
         while True:
             outcome = self._try(size)
             if outcome.fits:
                 return outcome
             if size.num_envs > 1:
-                size = _with_replicas(size, 0.5)
+                size = self._with_replicas(size, 0.5)
             elif size.rollout_length > self.bounds.least_rollout:
                 size = size._replace(rollout_length=max(self.bounds.least_rollout, size.rollout_length // 2))
             else:
@@ -133,7 +135,7 @@ class Search:
             return
         for factor in (1.5, 0.75):
             size = change(best.size, factor)
-            if change is not _halved and self.bounds.hold(size):
+            if change != self._halved and self.bounds.hold(size):
                 self._try(size)
 
     def _settle(self) -> Outcome:
@@ -170,6 +172,21 @@ class Search:
         )
         return self.outcomes[size]
 
+    def _with_replicas(self, size: Size, factor: float) -> Size:
+        """More than the device runs at a time in whole rounds of so many: the last one would be as long, but empty."""
+        wanted = size.num_envs * factor
+        return size._replace(num_envs=_round(wanted / self.wave) * self.wave if wanted > self.wave else _round(wanted))
+
+    def _traded(self, size: Size, factor: float) -> Size:
+        """More replicas, and rollouts that are shorter by as much."""
+        traded = _with_steps(self._with_replicas(size, factor), 1 / factor)
+        same = size.num_envs == traded.num_envs or size.rollout_length == traded.rollout_length
+        return size if same else traded
+
+    def _halved(self, size: Size, factor: float) -> Size:
+        """Rollouts of half the length, with ``factor`` times the replicas."""
+        return self._with_replicas(_with_steps(size, 0.5), factor)
+
     def best(self) -> Outcome:
         """The fastest of what has been tried and fits."""
         return max(self._fitting(), key=lambda outcome: outcome.speed)
@@ -184,23 +201,8 @@ class Search:
         return self.outcomes[size]
 
 
-def _with_replicas(size: Size, factor: float) -> Size:
-    return size._replace(num_envs=_round(size.num_envs * factor))
-
-
 def _with_steps(size: Size, factor: float) -> Size:
     return size._replace(rollout_length=_round(size.rollout_length * factor))
-
-
-def _traded(size: Size, factor: float) -> Size:
-    """More replicas, and rollouts that are shorter by as much."""
-    traded = _with_steps(_with_replicas(size, factor), 1 / factor)
-    return size if size.num_envs == traded.num_envs or size.rollout_length == traded.rollout_length else traded
-
-
-def _halved(size: Size, factor: float) -> Size:
-    """Rollouts of half the length, with ``factor`` times the replicas."""
-    return _with_replicas(_with_steps(size, 0.5), factor)
 
 
 def _round(number: float) -> int:

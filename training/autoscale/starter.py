@@ -39,7 +39,6 @@ class Starter:
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ | dict(variables or {}),
-            start_new_session=True,  # Ctrl-C comes to this process, which ends the probe
         )
         if cores:
             with suppress(OSError, AttributeError):
@@ -102,6 +101,7 @@ class Forked:
 
 def serve() -> None:
     """Fork for each folder that is named on the standard input."""
+    os.setpgrp()  # Ctrl-C comes to whoever asks for probes, and ends them
     with suppress(ImportError):
         import torch._dynamo  # noqa: F401  which optimizers import when they are made
     from warpdrive.training.autoscale import probe
@@ -111,6 +111,7 @@ def serve() -> None:
         pid = os.fork()
         if pid == 0:
             _become(probe.main, Path(line.rstrip("\n")))
+        os.setpgid(pid, pid)  # here and there, as either may be first
         print(pid, flush=True)
         print(_exit_code(pid), flush=True)
 
@@ -130,7 +131,7 @@ def _become(main: Callable[[Path], None], folder: Path) -> NoReturn:
     """Be a probe, and never return."""
     code = 1
     try:
-        os.setsid()
+        os.setpgrp()
         for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
             path = os.devnull if number == 0 else str(folder / "printed")
             file = os.open(path, flags | (os.O_CREAT | os.O_APPEND if number else 0), 0o644)

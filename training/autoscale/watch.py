@@ -28,7 +28,7 @@ class Ended(NamedTuple):
 
 
 def watch(process: subprocess.Popen[bytes] | Forked, printed: Path, time_limit: float, memory: float | None) -> Ended:
-    """Wait for a process that leads a session; end it, with its children, where it breaks a limit.
+    """Wait for a process that leads a group; end it, with its children, where it breaks a limit.
 
     Args:
         process: that was started just now.
@@ -46,7 +46,7 @@ def watch(process: subprocess.Popen[bytes] | Forked, printed: Path, time_limit: 
                 return Ended("time", f"took longer than {time_limit:.0f} s", peak)
             time.sleep(_BETWEEN_LOOKS)
     finally:
-        for started in (process.pid, *_children(process.pid)):  # those that torch's launcher starts lead sessions, too
+        for started in (process.pid, *_children(process.pid)):  # those that torch's launcher starts lead groups, too
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(started, signal.SIGKILL)
         returncode = process.wait()
@@ -68,7 +68,7 @@ def _why(returncode: int, printed: str) -> tuple[Failure | None, str]:
 
 
 def _children(pid: int) -> list[int]:
-    """The processes that a process has started, as far as they lead a session: none for a moment between two."""
+    """The processes that a process has started, as far as they lead a group: none for a moment between two."""
     with suppress(OSError):
         started = [int(number) for number in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return [child for child in started if _leads(child)]
@@ -77,7 +77,7 @@ def _children(pid: int) -> list[int]:
 
 def _leads(pid: int) -> bool:
     with suppress(OSError):
-        return os.getsid(pid) == pid
+        return os.getpgid(pid) == pid
     return False
 
 

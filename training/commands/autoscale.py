@@ -136,7 +136,8 @@ class _Display:
         replica = survey.state_bytes + survey.rollout_bytes
         self._head = Text(
             f"{survey.backend} backend on {survey.device}, {gib(memory[0])} for arrays ({memory[1]}); "
-            f"a replica takes {short(replica)}B and {short(survey.step_bytes)}B per step of a rollout"
+            f"a replica takes {short(replica)}B and {short(survey.step_bytes)}B per step of a rollout; "
+            f"{survey.at_once} are stepped at a time"
         )
         if not self._live:
             print(self._head, flush=True)

@@ -32,6 +32,13 @@ class Backend(Protocol):
         tensors must stay where they are as long as the function is used.
         """
 
+    def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
+        """Return how many replicas the device runs at a time; arguments as of ``bind``.
+
+        On the CPU one on each thread; on a GPU as many as the registers and the shared memory of its multiprocessors
+        have room for. More wait for their turn.
+        """
+
 
 def load_backend(name: str, process_id: int = 0) -> Backend:
     """Return the backend ``"cpu"``, ``"numba"`` or ``"pycuda"``, or for ``"auto"`` the best that this machine can run.

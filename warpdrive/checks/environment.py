@@ -40,6 +40,10 @@ class CheckingBackend:
         orders = cycle(others().items())  # one other order in each launch
         return lambda: launches.check(given, dict([next(orders)]))
 
+    def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
+        """See :class:`warpdrive.backends.interface.Backend`."""
+        return 1
+
 
 def check_environment_kernels(
     env: Environment,

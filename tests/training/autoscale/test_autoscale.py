@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -64,6 +65,7 @@ def test_memory_is_known_beforehand(prober):
     trainer = Trainer(make_env(config), config)
     taken = sum(trainer.env.ctx.memory_report().values()) + trainer.rollout.nbytes
     assert prober.survey.arrays(Size(33, 10)) == pytest.approx(taken, rel=0.01)
+    assert prober.survey.at_once == len(os.sched_getaffinity(0))
 
 
 def test_what_cannot_fit_is_not_tried(prober, monkeypatch):
@@ -119,7 +121,7 @@ def test_an_environment_that_cannot_be_made_is_told_at_once(tmp_path):
 class MadeUpProber:
     """Speed grows with the batch; there is room for 20,000 steps. Training to the end needs twice as much."""
 
-    survey = Survey("cpu", "cpu", 5, 100, 20, 30, 1000, 1e9, "free memory", 5e8)
+    survey = Survey("cpu", "cpu", 5, 2, 100, 20, 30, 1000, 1e9, "free memory", 5e8)
     room = 20_000
 
     def __init__(self, config, seconds, time_limit, memory, devices) -> None:

@@ -107,6 +107,14 @@ def test_what_fits_only_sometimes_does_not_win():
     assert winner.fits and winner.size.num_envs < 256
 
 
+def test_a_device_that_runs_many_at_once_is_filled_first_and_in_whole_rounds():
+    machine = Machine()
+    winner = Search(machine, Bounds(1 << 30, least_rollout=8), wave=50_688).run(Size(50_688, 32))
+    assert all(size.num_envs % 50_688 == 0 for size in machine.tried if size.num_envs > 50_688)
+    assert any(size.num_envs > 2 * 50_688 for size in machine.tried)
+    assert winner.speed >= 0.9 * machine.best(most_batch=1 << 30)
+
+
 def test_bounds_hold():
     machine = Machine()
     winner = search(machine, most_batch=5000)

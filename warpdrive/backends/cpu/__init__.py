@@ -22,3 +22,9 @@ class CpuBackend:
         from warpdrive.backends.cpu.launch import bind
 
         return bind(fusion.kernel(), arguments, blocks, threads)
+
+    def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
+        """See :class:`warpdrive.backends.interface.Backend`."""
+        from warpdrive.backends.cpu.workers import get_num_threads
+
+        return get_num_threads()

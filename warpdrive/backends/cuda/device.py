@@ -12,6 +12,7 @@ from functools import cache
 
 from warpdrive.backends.cuda import pytorch
 from warpdrive.backends.cuda.driver import Driver, Gpu, the_driver
+from warpdrive.backends.cuda.packing import Packing
 
 MOST_THREADS, SHARED_BYTES, LOCAL_BYTES, REGISTERS, MOST_DYNAMIC_SHARED_BYTES = 0, 1, 3, 4, 8
 """Attributes of a function: ``CUfunction_attribute`` of ``cuda.h``."""
@@ -123,6 +124,10 @@ class Device:
         with self.in_context():
             self.driver.call(what, name, blocks, function.handle, threads, c_size_t(dynamic_shared_bytes))
         return blocks.value
+
+    def replicas_at_once(self, function: Function, packing: Packing) -> int:
+        """Return how many replicas all multiprocessors together run at a time, with no dynamic shared memory."""
+        return self.gpu.multiprocessors * self.resident_blocks(function, packing.threads) * packing.replicas_per_block
 
     def _in_words(self) -> str:
         major, minor = self.gpu.capability

@@ -39,6 +39,12 @@ class NumbaCudaBackend:
 
         return bind(fusion.kernel(), arguments, blocks, threads, self.gpu, self._copy_of)
 
+    def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
+        """See :class:`warpdrive.backends.interface.Backend`."""
+        from warpdrive.backends.numba_cuda.launch import replicas_at_once
+
+        return replicas_at_once(fusion.kernel(), arguments, blocks, threads, self.gpu)
+
     def _copy_of(self, array: npt.NDArray[Any]) -> torch.Tensor:
         """Return a constant's copy on the GPU, made once. The array is kept, so that no other gets its ``id``."""
         if id(array) not in self._constants:

@@ -51,6 +51,14 @@ def bind(
     ).run
 
 
+def replicas_at_once(kernel: Kernel, arguments: Mapping[str, Any], replicas: int, agents: int, device: Device) -> int:
+    """Return how many replicas a GPU runs at a time. Arguments and errors are those of :func:`bind`."""
+    fused = prepare(kernel, arguments, replicas)
+    packing = Packing.of(agents, fused.shared_bytes)
+    code = compile_kernel(fused.kernel, fused.parameters, packing, device.gpu.capability)
+    return device.replicas_at_once(device.load(kernel.source.name, code.name, code.image), packing)
+
+
 def _value(word: Word, argument: Any) -> Any:
     if word.what == "number":
         return argument

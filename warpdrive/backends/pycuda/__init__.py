@@ -47,3 +47,13 @@ class PyCudaBackend:
         from warpdrive.backends.pycuda.launch import bind_on_gpu
 
         return bind_on_gpu(fusion, arguments, blocks, threads, self.device)
+
+    def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
+        """See :class:`warpdrive.backends.interface.Backend`."""
+        if self.on_host:
+            from warpdrive.backends.cpu.workers import get_num_threads
+
+            return get_num_threads()
+        from warpdrive.backends.pycuda.launch import replicas_at_once
+
+        return replicas_at_once(fusion, arguments, blocks, threads, self.device)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from warpdrive.backends.cuda import pytorch
+from warpdrive.backends.cuda.device import device_at
 from warpdrive.backends.cuda.selection import check_usable
 from warpdrive.backends.machine import this_machine
 from warpdrive.backends.pycuda.arguments import argument_bytes
@@ -57,6 +58,15 @@ def bind_on_gpu(
     launch = _Launch(function, (packing.blocks(replicas), 1), (packing.threads, 1, 1), words, device)
     launch.kept = on_device
     return launch.run
+
+
+def replicas_at_once(
+    fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int, device: torch.device
+) -> int:
+    """Return how many replicas a GPU runs at a time. Arguments and errors are those of :func:`bind_on_gpu`."""
+    code, packing = compile_fused(fusion, arguments, replicas, agents, torch.cuda.get_device_capability(device))
+    gpu = device_at(device.index)  # in the same context; PyCUDA does not ask the driver for this
+    return gpu.replicas_at_once(gpu.load(fusion.name, code.name, code.image), packing)
 
 
 def _on_device(value: Any, device: torch.device) -> Any:

@@ -154,6 +154,21 @@ def test_other_numbers_of_replicas_and_steps_need_no_other_code(backend, compile
     assert [code.image for code in compiled[:2]] == [code.image for code in compiled[2:]]
 
 
+@pytest.mark.parametrize(
+    ("config", "at_once"),
+    [
+        ({"num_taggers": 4}, 132 * (2048 // 64) * 12),  # 12 replicas in each block of 64 threads
+        ({"num_taggers": 39}, 132 * (2048 // 40)),  # a replica in each block of 40
+    ],
+)
+def test_how_many_replicas_fill_the_gpu(config, at_once, backend):
+    """The stand-in has 132 multiprocessors, of 2048 threads each."""
+    env = wd.EnvWrapper(env_name="tag_gridworld", env_config=config, num_envs=50, env_backend=backend)
+    arrays = set(env.ctx)
+    assert env.replicas_at_once() == at_once
+    assert set(env.ctx) == arrays
+
+
 def test_constants_are_copied_once(backend, monkeypatch):
     table = np.arange(4, dtype=np.float32)
     table.flags.writeable = False

@@ -158,8 +158,9 @@ def bound(gpu, tmp_path):
     x = torch.zeros(100, 5, dtype=torch.int32)
     arguments = {"x": x, "table": table, "whole": np.int32(-7)}
     fusion = Fusion("step", kernel.parameters, [Call(kernel, kernel.parameters)])
-    run = PyCudaBackend(1).bind(fusion, arguments, 100, 5)
-    return SimpleNamespace(run=run, x=x, log=gpu.log, gpu=gpu)
+    backend = PyCudaBackend(1)
+    run = backend.bind(fusion, arguments, 100, 5)
+    return SimpleNamespace(run=run, x=x, log=gpu.log, gpu=gpu, at_once=(backend, fusion, arguments))
 
 
 def test_pytorch_comes_first_and_its_context_is_shared(bound):
@@ -174,6 +175,12 @@ def test_a_launch_hands_over_one_struct(bound):
     replicas, x, table, whole = struct.unpack("<i4xQQi4x", words)
     assert (replicas, x, whole) == (100, bound.x.data_ptr(), -7)
     assert table != 0
+
+
+def test_how_many_replicas_fill_the_gpu(bound, fake_gpu):
+    fake_gpu.set(count=2)
+    backend, fusion, arguments = bound.at_once
+    assert backend.replicas_at_once(fusion, arguments, 100, 5) == 132 * (2048 // 64) * 12
 
 
 def test_another_stream_of_pytorchs_is_joined_by_events(bound):

@@ -1,0 +1,187 @@
+"""Whether ``warpdrive autoscale`` finds what brute force does, on a machine with little memory.
+
+    python benchmarks/autoscale.py                      # five run configurations, about twelve minutes on two cores
+    python benchmarks/autoscale.py --only cartpole --memory 800MiB --address_space 3GiB
+
+Everything runs under a limit of the address space (``ulimit -v``): a process that trains takes some 1.5 GiB of it
+before it has any replicas. After a search every power of two of replicas and of rollout lengths is tried, each in a
+process of its own; the fastest and the winner of the search are then measured in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measure import machine
+
+CONFIGURATIONS: dict[str, tuple[str, ...]] = {
+    "tag_gridworld": ("trainer.total_steps=1000000",),
+    "cartpole": ("trainer.total_steps=1000000",),
+    "tag_continuous_small": (),
+    "pendulum_sac": (),
+    "tag_gridworld_published": ("trainer.num_envs=200", "trainer.train_batch_size=8000"),
+}
+"""The last one is A2C, from a size for the CPU."""
+FINALISTS = 2
+"""Sizes of the brute force that are measured in turns with the winner: the fastest may be so by chance."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of a run configuration.
+
+    Attributes:
+        name: its name.
+        winner: of the search, as ``{"num_envs": ..., "rollout_length": ...}``, and its speed in steps per second.
+        best: of the brute force, likewise.
+        probes: processes of the search.
+        seconds: that it took.
+        tried: sizes of the brute force.
+        fitting: of these, how many fit.
+    """
+
+    name: str
+    winner: tuple[dict[str, int], float]
+    best: tuple[dict[str, int], float]
+    probes: int
+    seconds: float
+    tried: int
+    fitting: int
+
+    @property
+    def ratio(self) -> float:
+        """Speed of the winner: the best is 1."""
+        return self.winner[1] / self.best[1]
+
+
+def compare(name: str, options: argparse.Namespace, until: float) -> Comparison:
+    """Search, try everything, and measure the winners in turns; all within the limits of this process."""
+    from warpdrive.training.autoscale.memory import parse_bytes
+    from warpdrive.training.autoscale.prober import Prober
+    from warpdrive.training.autoscale.size import Size
+    from warpdrive.training.config import load_config
+
+    fixed = list(CONFIGURATIONS[name])
+    began = time.monotonic()
+    found = search(name, fixed, options)
+    seconds = time.monotonic() - began
+    winner = Size(**found["winner"])
+    config = load_config(name, fixed)
+    memory = parse_bytes(options.memory) if options.memory else None
+    speeds: dict[Size, float] = {}
+    with closing(Prober(config, options.brute_seconds, 120.0, memory)) as prober:
+        for size in grid(config.trainer.total_steps, options):
+            if time.monotonic() > until:
+                print("no time for the rest of the sizes", flush=True)
+                break
+            outcome = prober(size)
+            speeds[size] = outcome.speed
+            print(f"  {size}: {outcome.speed:,.0f} {outcome.failure or ''}", flush=True)
+    fastest = sorted(speeds, key=lambda size: -speeds[size])[:FINALISTS]
+    rounds: dict[Size, list[float]] = {size: [] for size in (winner, *fastest)}
+    with closing(Prober(config, options.seconds, 120.0, memory)) as prober:
+        for number in range(options.rounds):
+            for size in list(rounds)[:: 1 if number % 2 == 0 else -1]:
+                rounds[size].append(prober(size).speed)
+    for size, found_speeds in rounds.items():
+        print(f"  in turns: {size}: {', '.join(f'{speed:,.0f}' for speed in found_speeds)}", flush=True)
+    final = {size: statistics.median(found) for size, found in rounds.items()}
+    best = max(final, key=lambda size: final[size])
+    return Comparison(
+        name,
+        (winner._asdict(), final[winner]),
+        (best._asdict(), final[best]),
+        found["probes"],
+        seconds,
+        len(speeds),
+        sum(speed > 0 for speed in speeds.values()),
+    )
+
+
+def search(name: str, fixed: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
+    """Run ``warpdrive autoscale`` as a user does. Returns what it wrote."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "found.yaml")
+        command = [sys.executable, "-m", "warpdrive", "autoscale", name, *fixed, "-o", str(output)]
+        command += ["--seconds", str(options.seconds), *(["--memory", options.memory] if options.memory else [])]
+        probes = 0
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            for line in process.stdout:
+                print(f"  {line}", end="", flush=True)
+                probes += " replicas x " in line and ": not tried" not in line
+        if process.returncode:
+            raise SystemExit(process.returncode)
+        return json.loads(output.with_suffix(".json").read_text()) | {"probes": probes}
+
+
+def grid(most: int, options: argparse.Namespace) -> list[Any]:
+    """All powers of two of replicas and steps of a rollout, small batches first: what larger ones cost is known."""
+    from warpdrive.training.autoscale.size import Size
+
+    sizes = [Size(2**envs, 2**steps) for envs in range(20) for steps in range(3, 10)]
+    least, most = options.least_batch, min(most, options.most_batch)
+    return sorted((size for size in sizes if least <= size.batch <= most), key=lambda size: (size.batch, size))
+
+
+def table(comparisons: Sequence[Comparison]) -> str:
+    """Return what was measured in Markdown."""
+    lines = [
+        "| | winner of the search | steps/s | best of brute force and search | steps/s | winner / best | search, s "
+        "| probes | brute force: sizes, fitting |",
+        "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for found in comparisons:
+        (winner, speed), (best, fastest) = found.winner, found.best
+        lines.append(
+            f"| {found.name} | {winner['num_envs']} x {winner['rollout_length']} | {speed:,.0f} "
+            f"| {best['num_envs']} x {best['rollout_length']} | {fastest:,.0f} | {found.ratio:.2f} "
+            f"| {found.seconds:.0f} | {found.probes} | {found.tried}, {found.fitting} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Compare each configuration, and print the table after each."""
+    from warpdrive.training.autoscale.memory import parse_bytes
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=CONFIGURATIONS, default=list(CONFIGURATIONS))
+    parser.add_argument("--address_space", default="2100MiB", help="ulimit -v of everything (default: 2100MiB)")
+    parser.add_argument("--memory", help="passed on to autoscale (default: none)")
+    parser.add_argument("--seconds", type=int, default=1, help="of a probe of the search, and in turns (default: 1)")
+    parser.add_argument("--brute_seconds", type=float, default=0.5, help="of a size of the brute force (default: 0.5)")
+    parser.add_argument("--rounds", type=int, default=3, help="in turns (default: 3)")
+    parser.add_argument("--least_batch", type=int, default=2**11, help="of the brute force (default: 2048)")
+    parser.add_argument("--most_batch", type=int, default=2**18, help="of the brute force (default: 262144)")
+    parser.add_argument("--minutes", type=float, default=12.0, help="when they are over no more is tried (default: 12)")
+    options = parser.parse_args()
+    if Path("/proc/self/autogroup").exists() and os.geteuid() == 0 and os.getsid(0) == os.getpid():
+        Path("/proc/self/autogroup").write_text("-15")  # ``setsid``: more of a machine that is busy with other things
+    limit = parse_bytes(options.address_space)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    found: list[Comparison] = []
+    began = time.monotonic()
+    for number, name in enumerate(options.only):
+        print(f"\n{name}", flush=True)
+        until = began + 60 * options.minutes * (number + 1) / len(options.only)
+        found.append(compare(name, options, until))
+    print(f"\n`{' '.join(['python', *sys.argv])}`: {(time.monotonic() - began) / 60:.1f} minutes")
+    print(f"\n{machine()}; {options.address_space} of address space\n\n{table(found)}")
+
+
+if __name__ == "__main__":
+    main()
