@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Autoscaled:
         winner: what came of the size that won, on one device.
         outcomes: of all sizes that were looked at, in the order of the search.
         speed: of all devices together, as measured while the configuration was tried.
+        stopped: whether Ctrl-C ended the search: what was best by then has not been trained with to the end.
         survey: what was known before.
         memory: bytes that a process could take, and who says so.
     """
@@ -39,6 +41,7 @@ class Autoscaled:
     winner: Outcome
     outcomes: list[Outcome]
     speed: float
+    stopped: bool
     survey: Survey
     memory: tuple[float, str]
 
@@ -64,7 +67,7 @@ def autoscale(
 
     Args:
         config: what is to be trained. Nothing but ``trainer.num_envs`` and ``trainer.train_batch_size`` is changed.
-        write_to: the YAML file for the configuration found; it is tried by training with it before this returns.
+        write_to: the YAML file for the configuration found, which has been trained with by then.
         memory: bytes that training may take; None: as much as there is.
         time_limit: seconds for a probe, its start included.
         seconds: for how long a probe measures.
@@ -72,6 +75,8 @@ def autoscale(
         devices: that are to train together: the search is on one of them, and each gets what was best there.
         on_survey: called with what is known beforehand, and the memory that there is.
         on_outcome: called before each probe with all that is known and the size that is tried now, and after the last.
+
+    Ctrl-C ends the search with what is best so far, if anything is.
 
     Raises:
         TrainingError: nothing fits: why not.
@@ -98,20 +103,23 @@ def autoscale(
             return prober(size)
 
         search = Search(attempt, bounds, prober.survey.at_once)
-        winner = search.run(before._replace(num_envs=max(before.num_envs // devices, prober.survey.at_once)))
-        speed = 0.0
-        while winner is not None:
-            found = _with_size(config, _on_all(winner.size, devices))
-            save_config(found, write_to)
-            if on_outcome:
-                on_outcome(search.outcomes, winner.size)
-            tried = prober.train(write_to, winner.size, winner.grows)
-            if tried.fits:
-                speed = tried.speed
-                break
-            write_to.unlink()
-            search.outcomes[winner.size] = tried
-            winner = search.smaller(winner)
+        winner, speed, stopped = None, 0.0, False
+        try:
+            winner = search.run(before._replace(num_envs=max(before.num_envs // devices, prober.survey.at_once)))
+            while winner is not None:
+                if on_outcome:
+                    on_outcome(search.outcomes, winner.size)
+                with _written(_with_size(config, _on_all(winner.size, devices))) as file:
+                    tried = prober.train(file, winner.size, winner.grows)
+                if tried.fits:
+                    speed = tried.speed
+                    break
+                search.outcomes[winner.size] = tried
+                winner = search.smaller(winner)
+        except KeyboardInterrupt:
+            if not any(outcome.fits for outcome in search.outcomes.values()):
+                raise
+            winner, stopped = winner or search.best(), True
     if on_outcome:
         on_outcome(search.outcomes, None)
     outcomes = list(search.outcomes.values())
@@ -121,7 +129,17 @@ def autoscale(
             f"nothing fits, not even {smallest.size}: {smallest.reason} "
             f"({len(outcomes)} sizes were looked at; there are {gib(limit[0])} of memory: {limit[1]})"
         )
-    return Autoscaled(found, before, devices, winner, outcomes, speed, prober.survey, limit)
+    found = _with_size(config, _on_all(winner.size, devices))
+    save_config(found, write_to)
+    return Autoscaled(found, before, devices, winner, outcomes, speed, stopped, prober.survey, limit)
+
+
+@contextmanager
+def _written(config: RunConfig) -> Iterator[Path]:
+    """Within the block the configuration is in a file."""
+    with tempfile.TemporaryDirectory(prefix="warpdrive-") as folder:
+        save_config(config, Path(folder, "run.yaml"))
+        yield Path(folder, "run.yaml")
 
 
 def _on_all(size: Size, devices: int) -> Size:

@@ -62,6 +62,11 @@ class Survey:
     limited_by: str
     baseline: float
 
+    @property
+    def of_address_space(self) -> bool:
+        """Whether what limits memory is a limit of each process's address space."""
+        return "ulimit" in self.limited_by
+
     def arrays(self, size: Size) -> float:
         """Bytes of all arrays of a size: less than training takes, which has models and batches, too."""
         of_replica = self.state_bytes + self.rollout_bytes + self.step_bytes * size.rollout_length
@@ -127,9 +132,12 @@ class Prober:
 
     @property
     def most(self) -> float:
-        """Bytes that a process may take in all: of the host's memory on the CPU, else of the device's."""
+        """Bytes that a process may take in all: of the host's memory on the CPU, else of the device's.
+
+        They are unlimited where it is the address space that is limited, which is another thing.
+        """
         survey, sharing = self.survey, self.devices if self._on_cpu else 1
-        there = survey.baseline + _SAFE * survey.available
+        there = math.inf if survey.of_address_space else survey.baseline + _SAFE * survey.available
         return min(there, math.inf if self._asked is None else self._asked) / sharing
 
     def limit(self) -> tuple[float, str]:
@@ -139,7 +147,9 @@ class Prober:
             by = f"--memory {gib(self._asked)}"
         if self._on_cpu and self.devices > 1:
             by += f", shared by {self.devices} processes"
-        return self.most - baseline, f"{by}; a process takes {gib(baseline)} without any" if baseline else by
+        return min(
+            self.most - baseline, self.survey.available
+        ), f"{by}; a process takes {gib(baseline)} without any" if baseline else by
 
     def train(self, config_file: Path, size: Size, grows: float = 0.0) -> Outcome:
         """Run ``warpdrive train`` with a configuration for three updates, to the end of it: evaluation, animation.

@@ -38,7 +38,7 @@ class Starter:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | dict(variables or {}),
+            env={"OMP_WAIT_POLICY": "PASSIVE"} | os.environ | dict(variables or {}),  # as every command has it
         )
         if cores:
             with suppress(OSError, AttributeError):

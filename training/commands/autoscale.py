@@ -19,7 +19,7 @@ from warpdrive.training.autoscale.memory import gib, parse_bytes
 from warpdrive.training.autoscale.prober import Survey
 from warpdrive.training.autoscale.report import in_words, outcome_table, save_picture, what_changes
 from warpdrive.training.autoscale.size import Outcome, Size
-from warpdrive.training.commands.printing import as_typed, console_for_people
+from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_for_people
 from warpdrive.training.config import RunConfig, load_config
 from warpdrive.training.progress import short
 
@@ -30,8 +30,8 @@ _UPDATES_OF_A_RUN = 50
 def run(options: argparse.Namespace) -> int:
     """Search, and say what was found and where it is."""
     config = load_config(options.source, options.overrides)
-    find(config, options, console_for_people(), then_train=False, devices=devices_for(config))
-    return 0
+    found = find(config, options, console_for_people(), then_train=False, devices=devices_for(config))
+    return INTERRUPTED if found.stopped else 0
 
 
 def devices_for(config: RunConfig) -> int:
@@ -46,14 +46,15 @@ def file_for(config: RunConfig, options: argparse.Namespace) -> Path:
 
 def find(
     config: RunConfig, options: argparse.Namespace, console: Console, then_train: bool, devices: int = 1
-) -> RunConfig:
-    """Search as the options say and write the configuration, the table and the picture. Returns the configuration.
+) -> Autoscaled:
+    """Search as the options say and write the configuration, the table and the picture.
 
     The search is on one device; the configuration is for all ``devices`` together.
 
     Raises:
         ConfigError: an option is wrong.
         TrainingError: nothing fits.
+        KeyboardInterrupt: Ctrl-C ended the search, and training is what was to follow.
     """
     output = file_for(config, options)
     if output.suffix not in (".yaml", ".yml"):
@@ -73,7 +74,9 @@ def find(
         )
     _save(found, output, console)
     _tell(found, output, console, then_train)
-    return found.config
+    if found.stopped and then_train:
+        raise KeyboardInterrupt
+    return found
 
 
 def _save(found: Autoscaled, output: Path, console: Console) -> None:
@@ -102,11 +105,20 @@ def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -
     console.print()
     for line in what_changes(found):
         console.print(line, highlight=False)
+    if found.devices > 1 and found.speed:
+        console.print(
+            f"all {found.devices} processes together: {short(found.speed)} environment steps/s", highlight=False
+        )
     console.print(f"\n[bold]{output}[/bold]   the configuration of this size", highlight=False)
     for suffix, meaning in ((".png", "throughput and memory against size"), (".json", "the table as JSON")):
         console.print(f"{output.with_suffix(suffix)}   [dim]{meaning}[/dim]", highlight=False)
-    if not then_train:
-        several = f" --num_gpus {found.devices}" if found.devices > 1 else ""
+    if found.stopped:
+        console.print(
+            "\nstopped by Ctrl-C: the best so far, which has not been trained with to the end", highlight=False
+        )
+    if not then_train or found.stopped:
+        option = "--num_processes" if found.survey.device == "cpu" else "--num_gpus"
+        several = f" {option} {found.devices}" if found.devices > 1 else ""
         command = f"{as_typed('warpdrive')} train {output}{several}"
         console.print(f"\nnext:\n  {command}", highlight=False, soft_wrap=True)
 

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     team = join(config.trainer.process_timeout) if config else join()
     resumed: str | None = options.resume or team.recall(RUN)
     if config is not None and options.auto_scale:
-        config = find_size(config, options, console, then_train=True)
+        config = find_size(config, options, console, then_train=True).config
     with console.status("compiling kernels (kept for the next time)"):
         if config is not None and resumed is None:
             trainer = Trainer(make_env(config), config)
@@ -85,7 +85,8 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
     processes = check_devices(options.num_gpus, options.num_processes, fraction, on_cpu)
     source = ["--resume", options.resume] if options.resume else [options.source, *options.overrides]
     if config is not None and options.auto_scale:
-        config = find_size(config, options, console_for_people(), then_train=True, devices=processes)
+        found = find_size(config, options, console_for_people(), then_train=True, devices=processes)
+        config = found.config
         source = [str(file_for(config, options))]
     elif options.resume:
         source += options.overrides
