@@ -1,11 +1,11 @@
-"""Ctrl-C as a request to stop at the next safe point."""
+"""Ctrl-C, or SIGTERM, as a request to stop at the next safe point."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -18,23 +18,41 @@ class StopRequest:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[StopRequest]:
-    """Within the block the first Ctrl-C sets ``requested`` and says so; a second one raises KeyboardInterrupt as usual.
+    """Within the block the first Ctrl-C or SIGTERM sets ``requested`` and says so; a second one acts as usual.
 
-    Signals can be handled in the main thread only; elsewhere the block changes nothing.
+    Ctrl-C then raises KeyboardInterrupt. Signals can be handled in the main thread only; elsewhere the block changes
+    nothing.
     """
     stop = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    former = signal.getsignal(signal.SIGINT)
 
-    def on_signal(signum: int, frame: FrameType | None) -> None:
+    def ask() -> None:
         stop.requested = True
-        signal.signal(signal.SIGINT, former)
         print("stopping after this update; Ctrl-C again stops at once", file=sys.stderr, flush=True)
 
-    signal.signal(signal.SIGINT, on_signal)
-    try:
+    with on_interrupt(ask, once=True):
         yield stop
+
+
+@contextmanager
+def on_interrupt(ask: Callable[[], None], once: bool = False) -> Iterator[None]:
+    """Within the block Ctrl-C and SIGTERM call ``ask``; if ``once``, only the first of them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+    def on_signal(signum: int, frame: FrameType | None) -> None:
+        if once:
+            restore()
+        ask()
+
+    for number in former:
+        signal.signal(number, on_signal)
+    try:
+        yield
     finally:
-        signal.signal(signal.SIGINT, former)
+        restore()

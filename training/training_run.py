@@ -98,6 +98,7 @@ class _TrainingRun:
         trainer, saving, total = self.trainer, self.trainer.config.saving, self.trainer.config.trainer.total_steps
         while trainer.env_steps < total:
             losses = self.log.timed(self._collect, self._update)
+            self.stop.requested |= trainer.team.asked_to_stop
             over = trainer.env_steps >= total
             save = over or trainer.updates % saving.checkpoint_every == 0
             if self.evaluation.is_due(trainer.updates):

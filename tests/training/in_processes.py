@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from warpdrive.errors import TeamError
+from warpdrive.errors import ConfigError, TeamError
 from warpdrive.training.callbacks import Callback
 from warpdrive.training.config import load_config
 from warpdrive.training.distributed.agreement import check_weights
@@ -103,14 +104,41 @@ def check_script(team: Team, trainer: Trainer, folder: Path) -> None:
         Trainer(loaded.env, config).train(callbacks=[Fails()])
 
 
+def check_differences(rank: int, values: dict[str, Any], folder: Path) -> None:
+    """What is not the same in the last process is told in all of them, before anything begins."""
+
+    def trainer(**settings: Any) -> Trainer:
+        config = load_config({**values, **settings})
+        return Trainer(make_env(config), config)
+
+    other = rank == join().size - 1
+    with pytest.raises(TeamError, match=r"trainer\.seed: rank 0 has 0, but rank \d has 7; the processes of a run must"):
+        trainer(trainer=values["trainer"] | {"seed": 7 * other})
+    with pytest.raises(ConfigError, match=r"replicas of rank \d begin with .*trainer\.num_envs is not the same in all"):
+        trainer(trainer=values["trainer"] | {"num_envs": 20 + 20 * other, "train_batch_size": 400})
+    source, name = values["env"]["name"].rsplit(":", 1)
+    copy = folder / f"of_rank_{rank}" / Path(source).name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_text(Path(source).read_text() + "# changed\n" * other)
+    with pytest.raises(TeamError, match=rf"the code of {name}: rank 0 has \w+\.\.\., but rank \d has \w+\.\.\.;"):
+        trainer(env={"name": f"{copy}:{name}"})
+    with pytest.MonkeyPatch.context() as patch:
+        if other:
+            patch.setattr(torch, "__version__", "0.1")
+        with pytest.raises(TeamError, match=r"the version of torch: rank 0 has \d.*, but rank \d has 0\.1;"):
+            trainer()
+
+
 def main() -> None:
     """Check the messages, if there are several processes, and train."""
     torch.set_num_threads(1)
     runs, folder, *names = sys.argv[1:]
+    runs_by_name = json.loads(Path(runs).read_text())
     team = join(60)
     if team.size > 1:
         check_messages(team)
-    for name, values in json.loads(Path(runs).read_text()).items():
+        check_differences(team.rank, next(iter(runs_by_name.values())), Path(folder))
+    for name, values in runs_by_name.items():
         if names and name not in names:
             continue
         there = next((path.parent for path in Path(folder, name).glob("*/*/config.yaml")), None)

@@ -142,18 +142,40 @@ def test_a_killed_process_is_named_and_the_run_restarts(sections: Sections, tmp_
     assert re.search(r"warpdrive train: rank 1 \(process \d+\) was ended by SIGKILL at .*, after 1 restart", told)
 
 
-def test_processes_that_differ_are_told(sections: Sections, tmp_path: Path) -> None:
-    file = tmp_path / "runs.json"
-    file.write_text(json.dumps({"run": sections(seed=0)}))
-    other = tmp_path / "other.json"
-    other.write_text(json.dumps({"run": sections(seed=1)}))
+def test_ctrl_c_saves_and_ends_all_processes(sections: Sections, tmp_path: Path) -> None:
+    """A terminal sends it to the command alone, or to all of its group, which the processes do not belong to."""
+    values = sections(total_steps=10**9)
+    file, log = tmp_path / "run.yaml", tmp_path / "log"
+    file.write_text(json.dumps(values | {"saving": values["saving"] | {"checkpoint_every": 1}}))
+    train = [sys.executable, "-m", "warpdrive", "train", str(file), "--num_processes", "2", "--max_restarts", "1"]
+    with log.open("w") as output:
+        job = subprocess.Popen(train, stdout=output, stderr=output, start_new_session=True)
+    try:
+        wait_for(r"rank 1 is process (\d+)", log, job, tmp_path)
+        os.killpg(job.pid, signal.SIGINT)
+        assert job.wait(60) == 130
+    finally:
+        job.kill()
+    assert "Traceback" not in log.read_text()
+    (summary,) = tmp_path.glob("runs/*/*/summary.json")
+    told = json.loads(summary.read_text())
+    assert told["status"] == "interrupted"
+    assert Path(told["checkpoint"]).name == f"step_{told['env_steps']}"
+
+
+def test_processes_that_differ_are_told(sections: Sections, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """``in_processes.py`` has more that may differ."""
+    file = tmp_path / "run.yaml"
+    file.write_text(json.dumps(sections()))
+    seed = "'trainer.seed=' + os.environ['RANK']"
     program = (
-        f"import os, sys; sys.path.insert(0, {str(SCRIPT.parent)!r}); import in_processes; "
-        f"sys.argv = ['', {str(file)!r} if os.environ['RANK'] == '0' else {str(other)!r}, {str(tmp_path)!r}]; "
-        "in_processes.main()"
+        f"import os; from warpdrive.training.command_line import main; exit(main(['train', {str(file)!r}, {seed}]))"
     )
-    with pytest.raises(TeamError, match=r"rank \d \(process \d+\) ended with exit code 1"):
+    with pytest.raises(TeamError, match=r"rank \d \(process \d+\) ended with exit code 2"):
         launch(["-c", program], 2)
+    told = capfd.readouterr().err
+    assert "warpdrive train: trainer.seed: rank 0 has 0, but rank 1 has 1; the processes of a run must do" in told
+    assert "Traceback" not in told
 
 
 def test_more_devices_than_there_are(sections: Sections, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

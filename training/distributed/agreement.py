@@ -64,7 +64,7 @@ def _check_same(team: Team, own: Mapping[str, Any], why: str) -> None:
         others = [rank for rank, theirs in enumerate(everybody) if theirs.get(name, _ABSENT) != value]
         if others:
             found = _words(everybody[others[0]].get(name, _ABSENT))
-            who = f"rank{'s' * (len(others) > 1)} {', '.join(map(str, others))}"
+            who = f"rank {others[0]} has" if len(others) == 1 else f"ranks {', '.join(map(str, others))} have"
             raise TeamError(f"{name}: rank 0 has {_words(value)}, but {who} {found}; {why}")
     if any(theirs.keys() != own.keys() for theirs in everybody):
         raise TeamError(f"the processes have other policies or other settings; {why}")

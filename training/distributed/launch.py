@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from types import FrameType
 
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+from torch.distributed.elastic.agent.server.api import WorkerGroup, WorkerSpec
+from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+from torch.distributed.elastic.rendezvous import RendezvousParameters
+from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
 from warpdrive.backends.machine import this_machine
 from warpdrive.errors import TeamError
 
-_SECONDS_TO_END = 10
+_INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 def check_devices(gpus: int | None, processes: int | None, fraction: float | None, on_cpu: bool = False) -> int:
@@ -43,35 +52,67 @@ def launch(arguments: Sequence[str], processes: int, max_restarts: int = 0) -> N
     """Run ``python <arguments>`` in several processes and wait for them; ports are free ones.
 
     Each finds the others by the variables of ``torchrun``. Where one fails, all end; they are started anew at most
-    ``max_restarts`` times.
+    ``max_restarts`` times. Ctrl-C and SIGTERM are passed on to them; a third one ends them.
 
     Raises:
         TeamError: a process has failed: which, and how.
+        KeyboardInterrupt: they ended because they were asked to.
     """
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=processes,
-        run_id=uuid.uuid4().hex,
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=max_restarts,
-        monitor_interval=0.2,
-        signals_to_handle="SIGTERM,SIGHUP,SIGQUIT",  # Ctrl-C reaches the processes, which end as they should
-        shutdown_timeout=_SECONDS_TO_END,
+    meeting = RendezvousParameters("c10d", "localhost:0", run_id=uuid.uuid4().hex, min_nodes=1, max_nodes=1)
+    agent = _Agent(
+        WorkerSpec(
+            role="default",
+            local_world_size=processes,
+            rdzv_handler=get_rendezvous_handler(meeting),
+            entrypoint=sys.executable,
+            args=tuple(arguments),
+            max_restarts=max_restarts,
+            monitor_interval=0.2,
+        ),
+        DefaultLogsSpecs(),
     )
-    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    former = {number: signal.getsignal(number) for number in _STOPS}
     try:
-        elastic_launch(config, sys.executable)(*arguments)
-    except ChildFailedError as error:
-        raise TeamError(_in_words(error, max_restarts)) from error
+        result = agent.run()
+    except SignalException as error:
+        raise KeyboardInterrupt from error
     finally:
-        signal.signal(signal.SIGINT, former)
+        for number, handler in former.items():
+            signal.signal(number, handler)
+    if result.is_failed():
+        if agent.asked_to_stop or any(failure.exitcode == _INTERRUPTED for failure in result.failures.values()):
+            raise KeyboardInterrupt
+        raise TeamError(_in_words(result.failures, max_restarts))
 
 
-def _in_words(error: ChildFailedError, max_restarts: int) -> str:
+class _Agent(LocalElasticAgent):
+    """Torch's, but who is asked to stop are its processes, which save first: they are not in the terminal's group."""
+
+    asked_to_stop = 0
+    _started: Mapping[int, int] = {}
+
+    def _start_workers(self, worker_group: WorkerGroup) -> dict[int, int]:
+        started: dict[int, int] = super()._start_workers(worker_group)
+        self._started = started
+        for number in _STOPS:
+            signal.signal(number, self._pass_on)
+        return started
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        self.asked_to_stop += 1
+        if self.asked_to_stop > 2:
+            raise KeyboardInterrupt
+        self._remaining_restarts = 0
+        logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # that they end is no failure
+        for process in self._started.values():
+            with suppress(ProcessLookupError):
+                if os.getpgid(process) != os.getpgid(0):
+                    os.kill(process, number)
+
+
+def _in_words(failed: Mapping[int, ProcessFailure], max_restarts: int) -> str:
     # a process that the launcher ended itself, because another had failed, is not to blame
-    failures = sorted(error.failures.items(), key=lambda item: (item[1].exitcode == -signal.SIGTERM, item[1].timestamp))
+    failures = sorted(failed.items(), key=lambda item: (item[1].exitcode == -signal.SIGTERM, item[1].timestamp))
     rank, failure = failures[0]
     if failure.exitcode < 0:
         how = f"was ended by {signal.Signals(-failure.exitcode).name}"

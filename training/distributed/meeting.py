@@ -75,7 +75,8 @@ def share_of(team: Team, env: EnvWrapper, dedicated_learner: bool = False) -> Sh
         if theirs != first:
             raise ConfigError(
                 f"the replicas of rank {rank} begin with number {theirs}, expected {first}: give EnvWrapper "
-                "process_id=<rank>, or first_env=<replicas of all ranks before>, so that no two draw the same"
+                "process_id=<rank>, or first_env=<replicas of all ranks before>, so that no two draw the same "
+                "(of run configurations, trainer.num_envs is not the same in all)"
                 + ("; with trainer.dedicated_learner rank 0 has none" if dedicated_learner else "")
             )
         first += count

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +23,8 @@ from warpdrive.training.distributed.packing import (
     unpacked,
 )
 from warpdrive.training.distributed.team import Team
-from warpdrive.training.distributed.watch import Watch
+from warpdrive.training.distributed.watch import INTERRUPTED, Watch
+from warpdrive.training.interrupts import on_interrupt
 
 _END = "end"
 T = TypeVar("T")
@@ -176,7 +175,10 @@ class Processes(Team):
             yield
         except BaseException as error:
             self._torn = True  # nobody knows where the others are
-            self.watch.fail(_in_words(error))
+            if isinstance(error, KeyboardInterrupt):
+                self.watch.stop(INTERRUPTED)
+            else:
+                self.watch.fail(_in_words(error))
             raise
         finally:
             self._leading = announces
@@ -184,7 +186,7 @@ class Processes(Team):
     def led(self, run: Callable[[], T], follow: Callable[[str], object]) -> T:
         """See ``Team``."""
         if not self.leads:
-            with _no_interrupts():
+            with on_interrupt(self.watch.ask_to_stop):  # Ctrl-C is for process 0 to decide about
                 while (name := self._order("")) != _END:
                     follow(name)
                 result, failure = self.broadcast_object(None)
@@ -204,6 +206,11 @@ class Processes(Team):
             if not self._torn:
                 self._order(_END)
                 self.broadcast_object(outcome)
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """See ``Team``."""
+        return self.watch.asked_to_stop
 
     def set_timeout(self, seconds: float) -> None:
         """See ``Team``."""
@@ -252,19 +259,6 @@ class Processes(Team):
             if wrong:
                 raise TeamError(f"gather: what rank 0 and rank {rank} bring does not go together: {wrong}")
         return layouts
-
-
-@contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Within the block Ctrl-C, which all processes get, is for process 0 to decide about."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, former)
 
 
 def _arrival() -> Callable[[], bool]:

@@ -165,6 +165,11 @@ class Team:
         """
         return run()
 
+    @property
+    def asked_to_stop(self) -> bool:
+        """Whether one of the others was interrupted, by Ctrl-C or SIGTERM, and process 0 is to end the run."""
+        return False
+
     def set_timeout(self, seconds: float) -> None:
         """Change how long processes wait for one that is alive."""
 

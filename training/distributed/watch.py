@@ -22,7 +22,10 @@ _SILENCE = 60.0  # seconds; processes are heard of every one or two, unless some
 _GONE = 3.0  # seconds without a sign of life, where it is known already that somebody is missing
 _TO_SAY = 2.0  # seconds that a word of farewell may take
 _TO_BE_SEEN = 2.0  # seconds in which a launcher notices who was at fault, before this process ends, too
-_LEFT, _FAILED = "left", "failed"
+_ALIVE, _ASKS, _LEFT, _FAILED = "alive", "asks", "left", "failed"
+_HERE = (_ALIVE, _ASKS)
+INTERRUPTED = "interrupted"
+"""How a process ends that was to end at once."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class Watch:
         self._heard: dict[int, float] = {}
         self._answered = 0.0
         self._broken = False
+        self._state = _ALIVE
         self.identities: dict[int, Identity] = {}
         self._over = threading.Event()
         self._threads = [
@@ -105,7 +109,7 @@ class Watch:
 
     def start(self) -> None:
         """Begin to watch; all processes must have met."""
-        self._say("alive")
+        self._say(self._state)
         self._set(f"identity/{self.rank}", json.dumps(asdict(Identity.own())))
         for rank in range(self.size):
             with self._lock:
@@ -127,6 +131,15 @@ class Watch:
         """Tell the others that this process fails, and why."""
         self.stop(f"{_FAILED} {why}")
 
+    def ask_to_stop(self) -> None:
+        """Let process 0 know that this one is to end."""
+        self._state = _ASKS
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Whether another process was asked to end."""
+        return any(words[2] == _ASKS for words in list(self._last.values()))
+
     @contextmanager
     def meeting(self, arrival: Callable[[], Arrival] | None = None) -> Iterator[None]:
         """Within the block this process waits for the others.
@@ -137,6 +150,7 @@ class Watch:
 
         Raises:
             TeamError: instead of what a broken connection raises: who is missing.
+            KeyboardInterrupt: another process was interrupted.
         """
         self.met += 1
         since = time.monotonic()
@@ -158,7 +172,7 @@ class Watch:
     def _talk(self) -> None:
         while not self._over.wait(self._pause):
             try:
-                self._say("alive")
+                self._say(self._state)
                 with self._lock:
                     signs = self._store.multi_get([f"sign/{rank}" for rank in range(self.size)])
             except RuntimeError:
@@ -186,13 +200,13 @@ class Watch:
         if self._broken or unanswered > 2 * self._pause + _TO_SAY:
             return None  # what the others do cannot be known
         others = [(rank, words) for rank, words in list(self._last.items()) if rank != self.rank]
-        silent = [rank for rank, words in others if words[2] == "alive" and now - self._heard[rank] > self.silence]
+        silent = [rank for rank, words in others if words[2] in _HERE and now - self._heard[rank] > self.silence]
         if silent:
             have = "has" if len(silent) == 1 else "have"
             return f"{self._names(silent)} {have} shown no sign of life for {self.silence:.0f} seconds", silent
         if waiting > 2 * _GONE:
             for rank, words in others:
-                if words[2] != "alive":
+                if words[2] not in _HERE:
                     return self._ended(rank, words), []
         if waiting > self.timeout:
             behind = [rank for rank, words in others if int(words[1]) < self.met]
@@ -223,7 +237,7 @@ class Watch:
         time.sleep(_TO_BE_SEEN)
         os._exit(1)
 
-    def _explained(self, error: RuntimeError) -> TeamError:
+    def _explained(self, error: RuntimeError) -> TeamError | KeyboardInterrupt:
         """Return who is missing: it may take some seconds to be sure."""
         until = time.monotonic() + 2 * _GONE
         while time.monotonic() < until:
@@ -233,7 +247,9 @@ class Watch:
             for rank, words in list(self._last.items()):
                 if rank == self.rank:
                     continue
-                if words[2] != "alive":
+                if words[2] == INTERRUPTED:
+                    return KeyboardInterrupt()
+                if words[2] not in _HERE:
                     return TeamError(self._ended(rank, words))
                 if time.monotonic() - self._heard[rank] > _GONE:
                     return TeamError(f"{self.told(rank)} is gone: it was killed, or cannot be reached")
@@ -246,6 +262,8 @@ class Watch:
         return f"{self.told(0)} is gone, or cannot be reached: there was no answer from {self.place}"
 
     def _ended(self, rank: int, words: list[str]) -> str:
+        if words[2] == INTERRUPTED:
+            return f"{self.told(rank)} was interrupted"
         if words[2] == _LEFT:
             return f"{self.told(rank)} has come to its end while the others go on"
         return f"{self.told(rank)} failed: {words[3] if words[3:] else 'nobody knows why'}"
