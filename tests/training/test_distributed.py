@@ -208,7 +208,7 @@ def assert_close(one: list[dict[str, float]], other: list[dict[str, float]], nam
 
 def wait_for(pattern: str, log: Path, job: subprocess.Popen[bytes], folder: Path, nth: int = 0) -> int:
     """The number in the n-th line that matches, once there is a checkpoint to go on from."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     while time.monotonic() < until and job.poll() is None:
         found = re.findall(pattern, log.read_text())
         if len(found) > nth and any(folder.glob("runs/*/*/checkpoints/step_*")):
