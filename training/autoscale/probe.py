@@ -28,7 +28,7 @@ from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.report import UpdateReport
 from warpdrive.training.trainer import Trainer, make_env
 
-_LEAST_UPDATES = 3
+_LEAST_UPDATES = 2
 _LEAST_ADDRESS_SPACE = 2**28
 """Bytes: with less, OpenBLAS (0.3.30) asks for its buffers again and again, for ever."""
 _SURVEYED = 97

@@ -147,9 +147,8 @@ class Prober:
             by = f"--memory {gib(self._asked)}"
         if self._on_cpu and self.devices > 1:
             by += f", shared by {self.devices} processes"
-        return min(
-            self.most - baseline, self.survey.available
-        ), f"{by}; a process takes {gib(baseline)} without any" if baseline else by
+        by += f"; a process takes {gib(baseline)} without any" if baseline else ""
+        return min(self.most - baseline, self.survey.available), by
 
     def train(self, config_file: Path, size: Size, grows: float = 0.0) -> Outcome:
         """Run ``warpdrive train`` with a configuration for three updates, to the end of it: evaluation, animation.

@@ -106,9 +106,9 @@ def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -
     for line in what_changes(found):
         console.print(line, highlight=False)
     if found.devices > 1 and found.speed:
-        console.print(
-            f"all {found.devices} processes together: {short(found.speed)} environment steps/s", highlight=False
-        )
+        alone = f"one with its share of the machine: {short(found.winner.speed)}"
+        together = f"{found.devices} processes together: {short(found.speed)} environment steps/s ({alone})"
+        console.print(together, highlight=False)
     console.print(f"\n[bold]{output}[/bold]   the configuration of this size", highlight=False)
     for suffix, meaning in ((".png", "throughput and memory against size"), (".json", "the table as JSON")):
         console.print(f"{output.with_suffix(suffix)}   [dim]{meaning}[/dim]", highlight=False)

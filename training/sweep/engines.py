@@ -73,7 +73,7 @@ class Optuna:
         self._optuna, self._space, self.trials = optuna, space, trials
         self._study = optuna.create_study(
             direction="minimize" if minimise else "maximize",
-            sampler=optuna.samplers.TPESampler(seed=seed),
+            sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True),  # trials run side by side
             pruner=optuna.pruners.MedianPruner(n_startup_trials=4),
         )
         self._asked: dict[int, Any] = {}

@@ -68,7 +68,7 @@ def save_picture(trials: Sequence[Trial], space: Space, tag: str, best: Trial | 
     from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     columns = min(3, 1 + len(space))
     rows = math.ceil((1 + len(space)) / columns)
@@ -98,6 +98,8 @@ def save_picture(trials: Sequence[Trial], space: Space, tag: str, best: Trial | 
         else:
             places = [trial.values[key] for trial in scored]
             axes.set_xscale("log" if part.kind == "loguniform" else "linear")
+            if part.kind == "integer":
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         colours = ["C3" if trial is best else "C0" for trial in scored]
         axes.scatter(places, [trial.score for trial in scored], c=colours)
         axes.set_xlabel(key)

@@ -168,8 +168,10 @@ class Runner:
                 self._finish(trial, process.returncode)
 
     def _prune(self, trial: Trial, process: subprocess.Popen[bytes]) -> None:
-        score = trial.progress["returns"].get(self.plan.tag)
-        if score is not None and self.engine.should_stop(trial.number, trial.progress["env_steps"], score):
+        score, steps = trial.progress["returns"].get(self.plan.tag), trial.progress["env_steps"]
+        if steps >= trial.progress["total_steps"]:  # what is left is the evaluation
+            return
+        if score is not None and self.engine.should_stop(trial.number, steps, score):
             trial.reason = "worse than the median of the trials before"
             process.send_signal(signal.SIGINT)
 
