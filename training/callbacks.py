@@ -20,6 +20,9 @@ class Callback:
     ``trainer.evaluate`` or ``trainer.fetch_episode``; results stay the same bit for bit. One that raises ends the run
     after the present update, with a checkpoint and a summary as at its end, and then its error is raised;
     KeyboardInterrupt ends the run in the same way as Ctrl-C.
+
+    Of several processes process 0 calls them, whose replicas ``trainer.env`` and ``trainer.rollout`` are of; there
+    ``trainer.save`` saves what all have, too.
     """
 
     def on_rollout(self, trainer: Trainer) -> None:
