@@ -167,6 +167,17 @@ def test_the_newest_take_the_place_of_the_oldest() -> None:
         assert sorted({int(row) for row in drawn.actions}) == there
 
 
+def test_a_buffer_is_filled_with_what_is_there() -> None:
+    buffer = ReplayBuffer("agent", 10, torch.device("cpu"))
+    assert buffer.fill() == 0 == buffer.size
+    buffer.add(numbered(0, 4))
+    row = 4 + 8 + 4 + 4 + 4 + 8 + 1 + 4  # bytes of the columns of `numbered`
+    assert buffer.fill() == 6 * row and buffer.size == 10
+    rows = [int(number) for number in buffer.state_dict()["columns"]["actions"]]
+    assert rows == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
+    assert buffer.fill() == 0
+
+
 def test_rows_are_drawn_uniformly() -> None:
     buffer = ReplayBuffer("agent", 50, torch.device("cpu"))
     buffer.add(numbered(0, 20))

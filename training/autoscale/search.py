@@ -19,6 +19,8 @@ _NEAR = 0.10
 """Of sizes that seem slower than the best by no more than this part, the smallest may be as fast in truth."""
 _TURNS = 4
 """How often replicas, steps, and one against the other are looked at, while that helps."""
+_WORTH_A_TURN = 0.05
+"""A turn that has made it faster by no more than this part is the last one."""
 _FINALISTS = 3
 _ROUNDS = 3
 _FINEST = 1.2
@@ -75,7 +77,7 @@ class Search:
             for change, limited in (replicas, steps, (self._traded, self._halved)):
                 self._climb(change)
                 self._look_closer(limited)
-            if self.best().speed <= before * (1 + _GAIN):
+            if self.best().speed <= before * (1 + _WORTH_A_TURN):
                 break
         return self._settle()
 

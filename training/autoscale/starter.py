@@ -66,8 +66,8 @@ class Starter:
 
     def close(self) -> None:
         """End the process."""
-        self._process.kill()
-        self._process.communicate()
+        with self._process:
+            self._process.kill()
 
     def __enter__(self) -> Starter:
         return self

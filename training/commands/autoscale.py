@@ -23,6 +23,7 @@ from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_
 from warpdrive.training.config import RunConfig, load_config
 from warpdrive.training.progress import short
 
+_FOUND_BY = "# found by `warpdrive autoscale`"
 _UPDATES_OF_A_RUN = 50
 """A run that follows at once is to learn something, so it is left so many updates."""
 
@@ -59,6 +60,8 @@ def find(
     output = file_for(config, options)
     if output.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"--output: found '{output}', expected the name of a YAML file")
+    if output.exists() and not output.read_text(errors="replace").startswith(_FOUND_BY):
+        raise ConfigError(f"--output: '{output}' is there, and autoscale has not written it: expected another name")
     memory = parse_bytes(options.memory) if options.memory else None
     with _Display(console) as display:
         found = autoscale(
@@ -91,11 +94,11 @@ def _save(found: Autoscaled, output: Path, console: Console) -> None:
     save_picture(found, output.with_suffix(".png"))
     where = f"each of {found.devices} devices as {found.survey.device}" if found.devices > 1 else found.survey.device
     comment = [
-        f"found by `warpdrive autoscale`: {short(found.winner.speed)} environment steps trained per second on "
+        f": {short(found.winner.speed)} environment steps trained per second on "
         f"{where} ({found.survey.backend} backend), with {gib(found.winner.memory)} of memory.",
         *what_changes(found),
     ]
-    text = "".join(f"# {line}\n" for line in comment)
+    text = _FOUND_BY + "\n# ".join(comment) + "\n"
     output.write_text(text + output.read_text())
 
 

@@ -8,9 +8,11 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -19,6 +21,7 @@ from warpdrive.errors import TrainingError
 from warpdrive.training.autoscale import find
 from warpdrive.training.autoscale.prober import Prober, Survey
 from warpdrive.training.autoscale.size import Outcome, Size
+from warpdrive.training.autoscale.starter import Starter
 from warpdrive.training.autoscale.watch import Ended, watch
 from warpdrive.training.command_line import main
 from warpdrive.training.config import load_config
@@ -98,6 +101,18 @@ def test_a_process_that_takes_too_long_or_is_killed_is_an_outcome(tmp_path):
     assert watched("x = bytearray(b'1') * 400_000_000; import time; time.sleep(60)", memory=3e8).failure == "memory"
 
 
+def test_a_probe_ends_with_whoever_asked_for_it(tmp_path):
+    os.mkfifo(tmp_path / "request.json")  # which the probe waits for
+    with Starter() as starter:
+        probe = starter.start(tmp_path)
+        assert probe.poll() is None and Path(f"/proc/{probe.pid}").exists()
+        starter._process.stdin.close()
+        until = time.monotonic() + 30
+        while Path(f"/proc/{probe.pid}").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not Path(f"/proc/{probe.pid}").exists()
+
+
 def test_an_environment_that_cannot_be_made_is_told_at_once(tmp_path):
     (tmp_path / "broken.py").write_text(
         "from warpdrive.envs.cartpole import CartPole\n"
@@ -167,6 +182,34 @@ def test_the_configuration_that_is_written_differs_in_size_only(made_up, capsys)
     assert json.loads((made_up / "tag_gridworld_autoscaled.json").read_text())["before"]["num_envs"] == 50
     with Image.open(made_up / "tag_gridworld_autoscaled.png") as picture:
         assert picture.width > 500
+
+
+def test_ctrl_c_keeps_what_is_best_so_far(made_up, monkeypatch, capsys):
+    calls = []
+
+    def interrupted(prober, size, call=MadeUpProber.__call__):
+        calls.append(call(prober, size))
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return calls[-1]
+
+    monkeypatch.setattr(MadeUpProber, "__call__", interrupted)
+    assert main(["autoscale", "tag_gridworld", *SMALL]) == 130
+    best = max(calls[:3], key=lambda outcome: outcome.speed)
+    assert load_config(made_up / "tag_gridworld_autoscaled.yaml").trainer.train_batch_size == best.size.batch
+    assert "stopped by Ctrl-C" in capsys.readouterr().out
+    calls.clear()
+    assert main(["train", "tag_gridworld", *SMALL, "-a"]) == 130, "nobody wants to train now"
+    assert not (made_up / "runs").exists()
+
+
+def test_only_its_own_files_are_written_over(made_up, capsys):
+    for _ in range(2):
+        assert main(["autoscale", "tag_gridworld", *SMALL, "-o", "mine.yaml"]) == 0
+    (made_up / "mine.yaml").write_text("# my own\n")
+    assert main(["autoscale", "tag_gridworld", *SMALL, "-o", "mine.yaml"]) == 2
+    assert "'mine.yaml' is there" in capsys.readouterr().err
+    assert (made_up / "mine.yaml").read_text() == "# my own\n"
 
 
 def test_a_run_that_follows_is_left_some_updates(made_up, capsys):
