@@ -5,14 +5,14 @@
 
 Everything runs under a limit of the address space (``ulimit -v``): a process that trains takes some 1.5 GiB of it
 before it has any replicas. After a search every power of two of replicas and of rollout lengths is tried, each in a
-process of its own; the fastest and the winner of the search are then measured in turns.
+process of its own; the fastest and the winner of the search are then measured in turns. The table of all five
+configurations is written to benchmarks/results/<date>_autoscale.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import statistics
 import subprocess
@@ -22,6 +22,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ CONFIGURATIONS: dict[str, tuple[str, ...]] = {
     "tag_gridworld_published": ("trainer.num_envs=200", "trainer.train_batch_size=8000"),
 }
 """The last one is A2C, from a size for the CPU."""
+RESULTS = Path(__file__).parent / "results"
 FINALISTS = 1
 """So many of the brute force are measured in turns with the winner."""
 
@@ -169,8 +171,6 @@ def main() -> None:
     parser.add_argument("--most_batch", type=int, default=2**17, help="of the brute force (default: 131072)")
     parser.add_argument("--minutes", type=float, default=13.0, help="when they are over no more is tried (default: 13)")
     options = parser.parse_args()
-    if Path("/proc/self/autogroup").exists() and os.geteuid() == 0 and os.getsid(0) == os.getpid():
-        Path("/proc/self/autogroup").write_text("-15")  # ``setsid``: more of a machine that is busy with other things
     limit = parse_bytes(options.address_space)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     found: list[Comparison] = []
@@ -179,8 +179,15 @@ def main() -> None:
         print(f"\n{name}", flush=True)
         until = began + 60 * options.minutes * (number + 1) / len(options.only)
         found.append(compare(name, options, until))
-    print(f"\n`{' '.join(['python', *sys.argv])}`: {(time.monotonic() - began) / 60:.1f} minutes")
-    print(f"\n{machine()}; {options.address_space} of address space\n\n{table(found)}")
+    command = " ".join(["python", "benchmarks/autoscale.py", *sys.argv[1:]])
+    minutes = (time.monotonic() - began) / 60
+    text = (
+        f"{date.today()}, `{command}`: {minutes:.1f} minutes\n\n{machine()}; {options.address_space} of address space\n"
+    )
+    text += f"\n{table(found)}\n"
+    print(f"\n{text}")
+    if options.only == list(CONFIGURATIONS):
+        (RESULTS / f"{date.today()}_autoscale.md").write_text(text)
 
 
 if __name__ == "__main__":
