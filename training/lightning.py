@@ -25,6 +25,7 @@ from warpdrive.errors import ConfigError, TrainingError
 from warpdrive.training.algorithms.base import BeforeStep, take_step
 from warpdrive.training.checkpoint import Checkpoint
 from warpdrive.training.config import RunConfig, load_config
+from warpdrive.training.distributed.meeting import stay_alone
 from warpdrive.training.sections import CustomConfig
 from warpdrive.training.trainer import Trainer
 
@@ -47,8 +48,9 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
     normalised, and minibatches drawn, within each process.
 
     Args:
-        source: a run configuration, as ``load_config`` takes it. ``trainer.num_envs`` and ``trainer.train_batch_size``
-            are totals over all processes. What is in ``saving`` is Lightning's business here.
+        source: a run configuration, as ``load_config`` takes it. ``trainer.num_envs``, ``trainer.train_batch_size``
+            and ``trainer.total_steps`` are totals over all processes; schedules go by the steps of one. What is in
+            ``saving`` is Lightning's business here.
         overrides: as of ``load_config``.
 
     Attributes:
@@ -124,9 +126,14 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
                     f"policy.{tag}.algorithm: found 'custom', but Lightning averages gradients over its {processes} "
                     "processes, and knows of none here; use `warpdrive train` with trainer.sync=rollouts"
                 )
+        stay_alone()
         num_envs = config.trainer.num_envs // processes
         raw = config.model_dump(mode="json")
-        raw["trainer"] |= {"num_envs": num_envs, "train_batch_size": num_envs * config.trainer.rollout_length}
+        raw["trainer"] |= {
+            "num_envs": num_envs,
+            "train_batch_size": num_envs * config.trainer.rollout_length,
+            "total_steps": math.ceil(config.trainer.total_steps / processes),
+        }
         env = EnvWrapper(
             env_name=config.env.name,
             env_config=config.env.parameters,

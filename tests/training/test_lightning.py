@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -130,6 +132,30 @@ def test_bfloat16_is_lightnings_business():
     there, wanted = weights(module.engine), weights(expected)
     differences = [(there[name] - wanted[name]).abs().max() for name in wanted]
     assert 0 < max(differences) < 0.05
+
+
+WHOLE_BATCHES = (*PENDULUM[:5], "policy.agent.normalize_advantage=false", "policy.agent.minibatches=1")
+IN_TWO = """
+import sys, torch
+sys.path.insert(0, {folder!r})
+from test_lightning import WHOLE_BATCHES, WarpDriveModule, fit, weights
+torch.set_num_threads(1)
+module = WarpDriveModule("cartpole", WHOLE_BATCHES)
+fit(module, devices=2, strategy="ddp")
+torch.save(weights(module.engine), {path!r} + str(module.trainer.global_rank))
+"""
+
+
+def test_two_processes_train_as_one(tmp_path):
+    """Where nothing is normalised or drawn within a process, the mean of their gradients is that of all rows."""
+    program = IN_TWO.format(folder=str(Path(__file__).parent), path=f"{tmp_path}/rank_")
+    (tmp_path / "program.py").write_text(program)
+    subprocess.run([sys.executable, str(tmp_path / "program.py")], check=True, capture_output=True, timeout=120)
+    ours = weights(own_training("cartpole", WHOLE_BATCHES)[0])
+    for rank in range(2):
+        theirs = torch.load(tmp_path / f"rank_{rank}")
+        assert theirs.keys() == ours.keys()
+        assert all(torch.allclose(theirs[name], ours[name], atol=1e-5) for name in ours)
 
 
 def test_mistakes():

@@ -38,6 +38,12 @@ def join(timeout: float = 1800.0) -> Team:
     return _team or ALONE
 
 
+def stay_alone() -> None:
+    """Join nobody, whatever the environment variables say: somebody else lets this process learn with others."""
+    global _team
+    _team = ALONE
+
+
 def local_rank() -> int:
     """The number of this process among those of its team on this machine."""
     return int(os.environ.get("LOCAL_RANK") or 0) if join().size > 1 else 0
