@@ -60,6 +60,8 @@ def find(
     output = file_for(config, options)
     if output.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"--output: found '{output}', expected the name of a YAML file")
+    if not output.parent.is_dir():
+        raise ConfigError(f"--output: found '{output}', but there is no folder '{output.parent}'")
     if output.exists() and not output.read_text(errors="replace").startswith(_FOUND_BY):
         raise ConfigError(f"--output: '{output}' is there, and autoscale has not written it: expected another name")
     memory = parse_bytes(options.memory) if options.memory else None
