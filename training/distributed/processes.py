@@ -218,7 +218,7 @@ class Processes(Team):
 
     def leave(self) -> None:
         """See ``Team``."""
-        self.watch.stop()
+        self.watch.end()
         if dist.is_initialized():
             dist.destroy_process_group()
 

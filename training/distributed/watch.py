@@ -127,6 +127,12 @@ class Watch:
             with suppress(RuntimeError):
                 self._say(why)
 
+    def end(self) -> None:
+        """Stop, and wait for the threads: Python, when it ends, aborts one that is within PyTorch, and the process."""
+        self.stop()
+        for thread in self._threads:
+            thread.join(_TO_SAY)
+
     def fail(self, why: str) -> None:
         """Tell the others that this process fails, and why."""
         self.stop(f"{_FAILED} {why}")
