@@ -76,7 +76,8 @@ class _TrainingRun:
         try:
             if self.trainer.evaluation_under_way:  # when the checkpoint was written that the run goes on from
                 self.evaluation.begin()
-            status = self._train()
+            with self.trainer.team.before_giving_up(lambda why: self._write_summary("failed", why)):
+                status = self._train()
         except KeyboardInterrupt:  # the second Ctrl-C: the update under way is lost
             status = "interrupted"
         except Exception as error:
@@ -181,6 +182,11 @@ class _TrainingRun:
             self.callbacks.tell("on_checkpoint", self.log.saved)
 
     def _summarise(self, status: str, message: str = "") -> TrainingSummary:
+        summary = self._write_summary(status, message)
+        self.callbacks.tell("on_end", summary)
+        return summary
+
+    def _write_summary(self, status: str, message: str) -> TrainingSummary:
         summary = TrainingSummary(
             status=status,
             run_folder=self.folder.path,
@@ -193,5 +199,4 @@ class _TrainingRun:
             best=self.best.folder,
         )
         self.folder.write_summary(summary)
-        self.callbacks.tell("on_end", summary)
         return summary

@@ -138,6 +138,8 @@ def test_a_killed_process_is_named_and_the_run_restarts(sections: Sections, tmp_
     finally:
         job.kill()
     told = log.read_text()
+    (summary,) = tmp_path.glob("runs/*/*/summary.json")
+    assert json.loads(summary.read_text())["status"] == "failed"
     assert "has shown no sign of life for 4 seconds: rank 0 ends" in told
     assert re.search(r"warpdrive train: rank 1 \(process \d+\) was ended by SIGKILL at .*, after 1 restart", told)
 

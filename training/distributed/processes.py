@@ -212,6 +212,15 @@ class Processes(Team):
         """See ``Team``."""
         return self.watch.asked_to_stop
 
+    @contextmanager
+    def before_giving_up(self, tell: Callable[[str], object]) -> Iterator[None]:
+        """See ``Team``."""
+        former, self.watch.tell = self.watch.tell, tell
+        try:
+            yield
+        finally:
+            self.watch.tell = former
+
     def set_timeout(self, seconds: float) -> None:
         """See ``Team``."""
         self.watch.timeout = seconds

@@ -170,6 +170,11 @@ class Team:
         """Whether one of the others was interrupted, by Ctrl-C or SIGTERM, and process 0 is to end the run."""
         return False
 
+    @contextmanager
+    def before_giving_up(self, tell: Callable[[str], object]) -> Iterator[None]:
+        """Within the block ``tell`` is called, in another thread, with the reason why this process is to be ended."""
+        yield
+
     def set_timeout(self, seconds: float) -> None:
         """Change how long processes wait for one that is alive."""
 

@@ -76,6 +76,7 @@ class Watch:
 
     Attributes:
         met: how often this process has come to do something together with the others.
+        tell: is told why this process gives up, just before it does.
     """
 
     def __init__(
@@ -89,8 +90,10 @@ class Watch:
         self._last: dict[int, list[str]] = {}
         self._heard: dict[int, float] = {}
         self._answered = 0.0
+        self._clock = 1.0  # seconds in which others could be heard: a machine that was suspended heard nobody
         self._broken = False
         self._state = _ALIVE
+        self.tell: Callable[[str], object] = lambda why: None
         self.identities: dict[int, Identity] = {}
         self._over = threading.Event()
         self._threads = [
@@ -115,7 +118,7 @@ class Watch:
             with self._lock:
                 self.identities[rank] = Identity(**json.loads(self._store.get(f"identity/{rank}")))
                 self._store.get(f"sign/{rank}")
-        self._answered = time.monotonic()
+        self._answered = self._clock
         self._heard = dict.fromkeys(range(self.size), self._answered)
         for thread in self._threads:
             thread.start()
@@ -159,7 +162,7 @@ class Watch:
             KeyboardInterrupt: another process was interrupted.
         """
         self.met += 1
-        since = time.monotonic()
+        since = self._clock
         self._awaited = since, _not_yet
         try:
             yield
@@ -184,21 +187,24 @@ class Watch:
             except RuntimeError:
                 self._broken = True
                 return
-            self._answered = now = time.monotonic()
+            self._answered = now = self._clock
             for rank, sign in enumerate(signs):
                 words = sign.decode().split(" ", 3)
                 if words != self._last.get(rank):
                     self._last[rank], self._heard[rank] = words, now
 
     def _judge(self) -> None:
+        looked = time.monotonic()
         while not self._over.wait(self._pause):
+            before, looked = looked, time.monotonic()
+            self._clock += min(looked - before, 2 * self._pause)
             verdict = self._verdict()
             if verdict and not self._over.is_set():
                 self._give_up(*verdict)
 
     def _verdict(self) -> tuple[str, list[int]] | None:
         """Return what is wrong, and with whom, if anything is."""
-        now = time.monotonic()
+        now = self._clock
         waiting = self._waiting(now)
         unanswered = now - self._answered
         if waiting and unanswered > (_GONE if self._broken else self.silence):
@@ -210,7 +216,7 @@ class Watch:
         if silent:
             have = "has" if len(silent) == 1 else "have"
             return f"{self._names(silent)} {have} shown no sign of life for {self.silence:.0f} seconds", silent
-        if waiting > 2 * _GONE:
+        if waiting > min(2 * _GONE, self.timeout):
             for rank, words in others:
                 if words[2] not in _HERE:
                     return self._ended(rank, words), []
@@ -233,6 +239,8 @@ class Watch:
 
     def _give_up(self, why: str, culprits: list[int]) -> None:
         print(f"warpdrive: {why}: rank {self.rank} ends", file=sys.stderr, flush=True)
+        with suppress(OSError):
+            self.tell(why)
         if not self._broken:
             self.fail(why)
         own = self.identities[self.rank]
@@ -257,15 +265,16 @@ class Watch:
                     return KeyboardInterrupt()
                 if words[2] not in _HERE:
                     return TeamError(self._ended(rank, words))
-                if time.monotonic() - self._heard[rank] > _GONE:
+                if self._clock - self._heard[rank] > _GONE:
                     return TeamError(f"{self.told(rank)} is gone: it was killed, or cannot be reached")
-        if self._broken or time.monotonic() - self._answered > _GONE:
+        if self._broken or self._clock - self._answered > _GONE:
             return TeamError(self._lost())
         reason = str(error).strip().splitlines()[0]
         return TeamError(f"rank {self.rank} lost the connection to another process: {reason}")
 
     def _lost(self) -> str:
-        return f"{self.told(0)} is gone, or cannot be reached: there was no answer from {self.place}"
+        who = self.told(0) if self.rank else "the launcher"
+        return f"{who} is gone, or cannot be reached: there was no answer from {self.place}"
 
     def _ended(self, rank: int, words: list[str]) -> str:
         if words[2] == INTERRUPTED:
