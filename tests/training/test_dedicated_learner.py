@@ -147,9 +147,9 @@ def test_rollouts_are_one_update_behind_but_after_checkpoints(runs: dict[str, An
         expected, found = with_older_weights(run["config"], NOBODY_AHEAD[name]), metrics_of(tmp_path / "apart" / name)
         logged = [{metric: row[metric] for metric in expected[0]} for row in found]
         assert_close(expected, logged, name)
-        never = with_older_weights(run["config"], range(UPDATES))
-        with pytest.raises(AssertionError):
-            assert_close(never, logged, name)
+        if name == "ends":  # the comparison can fail: with weights that are never older it does
+            with pytest.raises(AssertionError):
+                assert_close(with_older_weights(run["config"], range(UPDATES)), logged, name)
     (run,) = (tmp_path / "apart" / "ends").glob("*/*")
     alone = Trainer.resume(run, [f"trainer.total_steps={7 * BATCH}"])
     assert alone.share == Share(0, REPLICAS, REPLICAS)
