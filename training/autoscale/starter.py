@@ -3,6 +3,9 @@
 PyTorch takes three seconds to be imported, which each of the thirty probes of a search would spend again. The process
 that is forked reads the folder of a probe from its standard input, and writes the probe's number and, when that has
 ended, its exit code. It touches no device: GPUs cannot be used by a process that was forked after they were.
+
+Not ``multiprocessing``'s fork server: it imports the program's own main module again in each process, which must then
+be written for that.
 """
 
 from __future__ import annotations
