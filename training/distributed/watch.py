@@ -131,10 +131,14 @@ class Watch:
                 self._say(why)
 
     def end(self) -> None:
-        """Stop, and wait for the threads: Python, when it ends, aborts one that is within PyTorch, and the process."""
+        """Stop, and wait for the threads: Python, when it ends, aborts one that comes back from PyTorch just then.
+
+        On a busy machine an answer of the store takes its time; where it is gone there will be none.
+        """
         self.stop()
+        is_gone = self._broken or self._clock - self._answered > 2 * self._pause + _TO_SAY
         for thread in self._threads:
-            thread.join(_TO_SAY)
+            thread.join(_TO_SAY if is_gone else _SILENCE)
 
     def fail(self, why: str) -> None:
         """Tell the others that this process fails, and why."""
