@@ -14,7 +14,6 @@ a rounding has flipped a sampled action, which fewer updates tell apart.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
 import sys
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from logged import rows_of
 
 from warpdrive.training.callbacks import Callback
 from warpdrive.training.config import RunConfig, load_config, shipped_configs
@@ -92,8 +92,7 @@ def small(name: str, num_envs: int, steps: int, updates: int, overrides: Sequenc
 def metrics_of(folder: Path) -> list[dict[str, str]]:
     run = run_in(folder)
     assert run is not None
-    with (run / "metrics.csv").open() as file:
-        return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in csv.DictReader(file)]
+    return rows_of(run)
 
 
 def differences(one: list[dict[str, str]], other: list[dict[str, str]]) -> dict[str, tuple[float, int]]:

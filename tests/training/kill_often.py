@@ -13,7 +13,6 @@ best checkpoint differ from those of a run that was never interrupted.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import random
 import signal
@@ -26,6 +25,7 @@ from typing import Any
 
 import torch
 import torch._dynamo  # what a process would load later is loaded before it is forked, which is quicker
+from logged import rows_of
 
 import warpdrive.backends.cpu.launch  # noqa: F401 - likewise
 from warpdrive.training.checkpoint import last_whole
@@ -99,11 +99,6 @@ def _die_at(run: Path, number: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(count)
-
-
-def rows_of(run: Path) -> list[dict[str, str]]:
-    with (run / "metrics.csv").open() as file:
-        return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in csv.DictReader(file)]
 
 
 def main(kills: int, seed: int, beside: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_distributed import assert_close, metrics_of
+from logged import assert_close, metrics_of
 
 from warpdrive.errors import ConfigError
 from warpdrive.training.config import load_config

@@ -5,14 +5,13 @@ A machine without GPUs has one device: that weights and rollouts are copied is f
 
 from __future__ import annotations
 
-import csv
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from logged import rows_of
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError
@@ -39,11 +38,6 @@ GAMES = {
     "Leave": {"outer": GRU, "inner": NORMALISED},  # masks, agents that leave, state, running statistics
     "Aim": {"aimer": NOISY, "chooser": DQN},  # observations and actions by tag; noise that goes on
 }
-
-
-def rows_of(run: Path) -> list[dict[str, str]]:
-    with (run / "metrics.csv").open() as file:
-        return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in csv.DictReader(file)]
 
 
 def run_of(sections: Sections, trainer_of: TrainerOf, game: str, *overrides: str) -> Trainer:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import math
 import os
 import re
 import signal
@@ -17,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from logged import assert_close, metrics_of
 
 from warpdrive.errors import ConfigError, TeamError
 from warpdrive.training.command_line import main
@@ -188,24 +187,6 @@ def test_more_devices_than_there_are(sections: Sections, tmp_path: Path, capsys:
     if not torch.cuda.is_available():
         assert main(["train", str(file), "-n", "2", "trainer.env_backend=auto"]) == 2
         assert "--num_gpus: found 2, but this machine has 0 GPUs" in capsys.readouterr().err
-
-
-def metrics_of(folder: Path) -> list[dict[str, float]]:
-    (file,) = folder.glob("*/*/metrics.csv")
-    with file.open() as rows:
-        return [
-            {name: float(value) if value else math.nan for name, value in row.items() if not name.startswith("perf/")}
-            for row in csv.DictReader(rows)
-        ]
-
-
-def assert_close(one: list[dict[str, float]], other: list[dict[str, float]], name: str) -> None:
-    """Float tolerance: sums are made in another order. What is near 0 is a difference of larger numbers."""
-    assert len(one) == len(other)
-    for ours, theirs in zip(one, other, strict=True):
-        assert ours.keys() == theirs.keys()
-        for metric, value in ours.items():
-            assert theirs[metric] == pytest.approx(value, rel=1e-3, abs=1e-4, nan_ok=True), f"{name}: {metric}"
 
 
 def wait_for(pattern: str, log: Path, job: subprocess.Popen[bytes], folder: Path, nth: int = 0) -> int:

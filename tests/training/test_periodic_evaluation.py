@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 import signal
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from games import TAGS
+from logged import rows_of
 
 import warpdrive as wd
 from warpdrive.errors import CheckpointError, ConfigError
@@ -26,12 +26,6 @@ Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
 
 EVERY_SECOND = ("trainer.evaluation.every=2", "trainer.evaluation.num_episodes=30", "saving.checkpoint_every=3")
-
-
-def rows_of(run: Path) -> list[dict[str, str]]:
-    """The rows of metrics.csv but for what depends on the clock and the machine."""
-    with (run / "metrics.csv").open() as file:
-        return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in csv.DictReader(file)]
 
 
 def without_evaluation(rows: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import machines
 import pytest
-from two_machines import ENDLESS, Job, differences, metrics_of, report
+from logged import metrics_of
+from two_machines import ENDLESS, Job, differences, report
 
 from warpdrive.training.config import load_config
 from warpdrive.training.trainer import Trainer, make_env
@@ -22,8 +23,8 @@ def test_two_machines_equal_one_process_until_the_cable_is_pulled(tmp_path: Path
         job.until_saved()
         both[1].set_link(False)
         report(job, job.wait(60), {0: "rank 1 .*no sign of life", 1: "rank 0 .*cannot be reached"})
-    two = metrics_of(job.folder)[:5]
+    two = metrics_of(job.folder / "runs")[:5]
     overrides = [f"trainer.total_steps={200 * len(two)}", f"saving.folder={tmp_path}/runs"]
     config = load_config(job.folder / "run.yaml", overrides)
     Trainer(make_env(config), config).train()
-    assert differences(metrics_of(tmp_path), two) == []
+    assert differences(metrics_of(tmp_path / "runs"), two) == []

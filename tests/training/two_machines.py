@@ -16,7 +16,6 @@ Prints what each machine said at last and after how many seconds it ended; fails
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
 import os
@@ -30,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from logged import metrics_of
 from machines import Machine, two_machines, why_not
 
 GAMES = Path(__file__).with_name("games.py")
@@ -146,17 +146,7 @@ def one_process(folder: Path, rows: int) -> list[dict[str, float]]:
     steps = f"trainer.total_steps={200 * rows}"
     command = [sys.executable, "-m", "warpdrive", "train", str(folder / "run.yaml"), "--no-replay", steps]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    return metrics_of(folder)
-
-
-def metrics_of(folder: Path) -> list[dict[str, float]]:
-    """The rows of the run's metrics, but for how fast it was."""
-    (file,) = folder.glob("runs/*/*/metrics.csv")
-    with file.open() as rows:
-        return [
-            {name: float(value) if value else math.nan for name, value in row.items() if not name.startswith("perf/")}
-            for row in csv.DictReader(rows)
-        ]
+    return metrics_of(folder / "runs")
 
 
 def differences(one: Sequence[dict[str, float]], other: Sequence[dict[str, float]]) -> list[str]:
@@ -188,7 +178,7 @@ def equal(machines: tuple[Machine, Machine], folder: Path, each: int) -> None:
         for sync in ("gradients", "rollouts"):
             job = Job(machines, folder / f"{launcher}-{sync}", launcher, each, [f"trainer.sync={sync}"])
             ends = job.wait(120)
-            found = differences(wanted, metrics_of(job.folder))
+            found = differences(wanted, metrics_of(job.folder / "runs"))
             if found or any(code for code, _ in ends.values()):
                 raise SystemExit("\n".join([*found, job.told(0), job.told(1)]))
             print(f"    {launcher}, sync: {sync}: 3 updates with the metrics of one process", flush=True)
@@ -231,7 +221,7 @@ def restart(machines: tuple[Machine, Machine], folder: Path, each: int) -> None:
         os.kill(machines[1].process(2 * each - 1), signal.SIGKILL)
         ends = job.wait(180)
         (after,) = re.findall(r"going on after (\d+) of 20000", job.told(0))
-        found = differences(one_process(folder / f"{launcher}-alone", 100), metrics_of(job.folder))
+        found = differences(one_process(folder / f"{launcher}-alone", 100), metrics_of(job.folder / "runs"))
         if found or any(code for code, _ in ends.values()):
             raise SystemExit("\n".join([*found[:9], job.told(0), job.told(1)]))
         print(f"    {launcher}: went on after {after} environment steps, with the metrics of one process", flush=True)
