@@ -63,13 +63,16 @@ def check_environment_behaviour(
     recorded = []
     for step in play:
         _check_spaces(env, step, report)
-        _check_resets(env, step, play.first, report)
+        _check_first_observations(env, step, play.first, report)
         reference.check(step)
         recorded.append(step)
         on_step()
+    _check_resets(play, recorded, report)
+    play.wrapper.close()
     for count in (replicas, 2 * replicas + 1):
         again = _Play(env, backend, steps, count, seed)
         _check_same(play.first, recorded, again, 0.0 if again.is_exact else tolerance, report)
+        again.wrapper.close()
     return report
 
 
@@ -110,13 +113,13 @@ class _Play:
         self.env, self.steps, self.seed = env, steps, seed
         self.wrapper = EnvWrapper(env, replicas, backend, seed)
         self.is_exact = self.wrapper.device.type == "cpu"
-        self.first = self._arrays()
+        self.first = self.arrays()
         # however long episodes are, one ends in every replica: a few steps later in each than in the one before
         ends = 7 * np.arange(replicas) % min(steps, env.episode_length)
         self.wrapper.ctx["timestep"].copy_(torch.from_numpy((env.episode_length - 1 - ends).astype(np.int32)))
 
     def __iter__(self) -> Iterator[_Step]:
-        before = self._arrays()
+        before = self.arrays()
         for number in range(1, self.steps + 1):
             actions = {
                 array.name: self._random(array, before, np.random.default_rng([self.seed, number, place]))
@@ -124,14 +127,14 @@ class _Play:
             }
             by_tag = {name.partition("_")[2]: given for name, given in actions.items()}
             self.wrapper.step(actions.get("actions", by_tag))
-            after = self._arrays()
+            after = self.arrays()
             names = [array.name for array in observation_arrays(self.env)]
             final = {name: _host(self.wrapper.ctx[f"final_{name}"]) for name in names}
             yield _Step(number, before, actions, after, final)
             before = after
-        self.wrapper.close()
 
-    def _arrays(self) -> State:
+    def arrays(self) -> State:
+        """Return a copy of the arrays that kernels may name."""
         context = self.wrapper.ctx
         own = (name for name in context.state_names if "." not in name and not name.startswith("final_"))
         return {name: _host(context[name]) for name in own}
@@ -181,25 +184,45 @@ def _bounds(space: spaces.Space[Any]) -> tuple[Array, Array]:
     return np.zeros_like(choices), np.asarray(choices) - 1
 
 
-def _check_resets(env: Environment, step: _Step, first: State, report: Report) -> None:
-    """Compare observations after an episode's end with the first ones, or, where starts differ, with the last ones."""
+def _check_first_observations(env: Environment, step: _Step, first: State, report: Report) -> None:
+    """Compare observations after an episode's end with the first ones, where every episode begins alike."""
+    if env.reset is not None or "rng" in first:
+        return
+    for array in observation_arrays(env):
+        begun, expected = step.after[array.name], first[array.name]
+        wrong = ~_close(begun, expected, 0.0) & step.ended.reshape(-1, *[1] * (begun.ndim - 1))
+        _find_stale(env, array.name, wrong, f"after the episode that ended in step {step.number}", report)
+
+
+def _check_resets(play: _Play, recorded: Sequence[_Step], report: Report) -> None:
+    """Reset the replicas after other observations and actions: what is observed then may not depend on those.
+
+    Elements that no step has changed do not count: nothing need ever write them.
+    """
+    env, context = play.env, play.wrapper.ctx
+    state = context.save_state()
+    begun = []
+    for bound in (0, 1):
+        context.load_state(state)
+        for array in (*observation_arrays(env), *action_arrays(env)):
+            value = np.nan_to_num(_bounds(array.space)[bound], posinf=1.0, neginf=-1.0)
+            context[array.name].copy_(torch.from_numpy(np.broadcast_to(value, array.shape).astype(array.dtype)))
+        play.wrapper.reset()
+        begun.append(play.arrays())
     for array in observation_arrays(env):
         name = array.name
-        begun, final = step.after[name][step.ended], step.final[name][step.ended]
-        if not len(begun):
-            continue
-        replica = int(np.flatnonzero(step.ended)[0])
-        is_stale = np.array_equal(begun, final)
-        if env.reset is None and "rng" not in first:
-            is_stale = not np.array_equal(begun, first[name][step.ended])
-        elif is_stale:  # they may be right where the start looks like the end
-            states = [
-                n for n in step.before if n not in ("timestep", "rewards", "terminated", "truncated", "rng", name)
-            ]
-            is_stale = not all(np.array_equal(step.before[n][step.ended], step.after[n][step.ended]) for n in states)
-        if is_stale:
-            message = f"after the episode that ended in step {step.number}, {name} are not those of the new start"
-            report.add(_finding("resets", env.observe or env.step, name, replica, (), message, advice.STALE))
+        seen = [play.first[name], *(step.seen(name) for step in recorded)]
+        is_used = (np.stack(seen) != seen[0]).any(axis=(0, 1))
+        _find_stale(env, name, ~_close(begun[0][name], begun[1][name], 0.0) & is_used, "after a reset", report)
+
+
+def _find_stale(env: Environment, name: str, wrong: Array, when: str, report: Report) -> None:
+    if wrong.any():
+        replica, *element = _first(wrong)
+        place = f"{name}[{', '.join(map(str, element))}]"
+        message = f"{when}, {name} are not those of the new start: {place} depends on what was there before"
+        kernel = env.observe or env.step
+        report.add(_finding("resets", kernel, name, replica, tuple(element), message, advice.STALE))
 
 
 class _Reference:

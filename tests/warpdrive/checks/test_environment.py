@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from numba import cuda
+from sound_environments import SOUND
 
 import warpdrive as wd
-from warpdrive.checks import check_environment_kernels
+from warpdrive.checks import check_environment_behaviour, check_environment_kernels
 from warpdrive.fused_step import FusedKernel
 from warpdrive.training.command_line import main
 
@@ -87,6 +88,26 @@ class Careful(Careless):
         self.action_space = spaces.Box(-1, 1, (1,), np.float32)
 
 
+@wd.kernel
+def half_observe(position, rng, observations):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = position[env, agent]
+    if position[env, agent] != np.float32(1):
+        observations[env, agent, 1] = wd.random.uniform(rng, env, agent)
+
+
+class Forgetful(Careless):
+    """Agents that do not see all of a new start."""
+
+    name = "forgetful"
+    step, observe = own_step, half_observe
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+
 def line_of(kernel, text):
     lines, first = inspect.getsourcelines(kernel.function)
     return f"{__file__}:{first + next(n for n, line in enumerate(lines) if text in line)}"
@@ -109,6 +130,18 @@ def test_registered_environments_are_clean(name, config):
     report = check_environment_kernels(env, steps=6, nan=True)
     assert report.clean, str(report)
     assert not report.notes
+
+
+@pytest.mark.parametrize("environment", SOUND, ids=lambda environment: environment.name)
+def test_nothing_is_said_against_sound_environments(environment):
+    wd.testing.check_environment(environment(), nan=True)
+
+
+def test_observations_that_only_some_starts_write_are_found():
+    report = check_environment_behaviour(Forgetful(), steps=10, backend="cpu")
+    (finding,) = report.resets
+    assert finding.array == "observations" and finding.index[-1] == 1
+    assert "observations[0, 1] depends on what was there before" in finding.message
 
 
 def test_the_library_s_own_kernels_are_checked_as_well(monkeypatch):
