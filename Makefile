@@ -1,6 +1,7 @@
 # WarpDrive's commands. Needs nothing but make and Python 3.10 to 3.13; everything else goes into .venv.
 #
 #   make PYTHON=python3.12 ...          another interpreter
+#   make CONSTRAINTS=/dev/null ...      the newest versions that pyproject.toml allows, instead of those tested together
 #   make train ARGS="tag_gridworld trainer.num_envs=500"
 #
 # The targets gpu-test and gpu-benchmark are for a machine with a GPU, which need not have a network: they use its own
@@ -13,15 +14,34 @@ OPTIONS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+CONSTRAINTS ?= constraints.txt
+# uv, where it is installed, takes seconds instead of minutes. It ignores pip's settings: hand on where wheels are found.
+UV := $(shell command -v uv 2>/dev/null)
+ifdef PIP_FIND_LINKS
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+endif
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+INSTALLER := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check)
+INSTALL_LOG := $(VENV)/install.log
 TYPECHECK := build/typecheck
 OFFLINE := .offline
 NOTEBOOKS := tests/test_tutorials.py tests/warpdrive/kernels/test_notebooks.py
 WITH_OFFLINE = PYTHONSAFEPATH=1 PYTHONPATH="$(CURDIR)/$(OFFLINE):$(CURDIR)/benchmarks" $(PYTHON)
 SOURCES_OF_THE_INSTALLATION := pyproject.toml setup.py constraints.txt
 
+# $(call install,arguments): with progress on a terminal, with the log alone elsewhere. A failure shows why, and what to do.
+define install
+@set -- $(INSTALLER) --constraint "$(CONSTRAINTS)" $(1); \
+if [ -t 1 ]; then "$$@"; else "$$@" >$(INSTALL_LOG) 2>&1 || { cat $(INSTALL_LOG); false; }; fi || { \
+	echo "make: the installation into $(VENV) failed, for the reason above. No network: try again with one. Versions that cannot" \
+		"be had: try another Python (make PYTHON=python3.12) or other versions (make CONSTRAINTS=/dev/null)."; \
+	exit 1; }
+endef
+
 .DEFAULT_GOAL := help
-.PHONY: help train test lint lint-style lint-types format install install-test install-lint clean distclean
+.PHONY: help train test lint lint-style lint-types format install install-test install-lint same-python clean distclean
 .PHONY: gpu-wheels gpu-install gpu-test gpu-benchmark
 
 help:  ## show this list
@@ -55,31 +75,38 @@ lint-style: install-lint
 # Type checkers do not follow package_dir in an editable installation.
 lint-types: install-lint
 	@rm -rf build
-	@$(PIP_INSTALL) --no-deps --target $(TYPECHECK) .
+	$(call install,--no-deps --target $(TYPECHECK) .)
 	MYPYPATH=$(TYPECHECK) $(BIN)/mypy --package warpdrive
 
 format: install-lint  ## let ruff rewrite the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-install: $(VENV)/.installed
-install-test: $(VENV)/.installed-test
-install-lint: $(VENV)/.installed-lint
+install: same-python $(VENV)/.installed
+install-test: same-python $(VENV)/.installed-test
+install-lint: same-python $(VENV)/.installed-lint
+
+# PYTHON=... says which interpreter the environment is made with: one that is there already may be another's.
+same-python: $(VENV)/.created
+ifneq ($(origin PYTHON),file)
+	@version='import sys; print("%d.%d" % sys.version_info[:2])'; wanted=$$($(PYTHON) -c "$$version") && found=$$($(BIN)/python -c "$$version") && \
+	{ [ "$$wanted" = "$$found" ] || { echo "make: $(VENV) was made with Python $$found, and $(PYTHON) is $$wanted: make distclean first"; exit 1; }; }
+endif
 
 # An editable installation: the commands and the tests run the code of this checkout.
 $(VENV)/.installed: $(VENV)/.created $(SOURCES_OF_THE_INSTALLATION)
 	@echo "Installing WarpDrive and what it needs into $(VENV) (once; PyTorch is large, this takes a few minutes)"
-	@$(PIP_INSTALL) --editable .
+	$(call install,--editable .)
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
 	@echo "Installing what the tests need"
-	@$(PIP_INSTALL) --editable ".[test]"
+	$(call install,--editable ".[test]")
 	@touch $@
 
 $(VENV)/.installed-lint: $(VENV)/.installed
 	@echo "Installing ruff and mypy"
-	@$(PIP_INSTALL) --editable ".[lint]"
+	$(call install,--editable ".[lint]")
 	@touch $@
 
 $(VENV)/.created:
