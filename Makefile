@@ -89,8 +89,9 @@ install-lint: same-python $(VENV)/.installed-lint
 # PYTHON=... says which interpreter the environment is made with: one that is there already may be another's.
 same-python: $(VENV)/.created
 ifneq ($(origin PYTHON),file)
-	@version='import sys; print("%d.%d" % sys.version_info[:2])'; wanted=$$($(PYTHON) -c "$$version") && found=$$($(BIN)/python -c "$$version") && \
-	{ [ "$$wanted" = "$$found" ] || { echo "make: $(VENV) was made with Python $$found, and $(PYTHON) is $$wanted: make distclean first"; exit 1; }; }
+	@version='import sys; print("%d.%d" % sys.version_info[:2])'; found=$$($(BIN)/python -c "$$version"); \
+	wanted=$$($(PYTHON) -c "$$version") || { echo "make: '$(PYTHON)' does not run"; exit 1; }; \
+	[ "$$wanted" = "$$found" ] || { echo "make: $(VENV) was made with Python $$found, and $(PYTHON) is $$wanted: make distclean first"; exit 1; }
 endif
 
 # An editable installation: the commands and the tests run the code of this checkout.
