@@ -1,4 +1,4 @@
-# WarpDrive's commands. Needs nothing but make and Python 3.10 to 3.13; everything else goes into .venv.
+# WarpDrive's commands. Needs nothing but make and Python 3.10 to 3.14; everything else goes into .venv.
 #
 #   make PYTHON=python3.12 ...          another interpreter
 #   make CONSTRAINTS=/dev/null ...      the newest versions that pyproject.toml allows, instead of those tested together
@@ -111,8 +111,8 @@ $(VENV)/.installed-lint: $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.created:
-	@command -v $(PYTHON) >/dev/null || { echo "make: no '$(PYTHON)' here. Install Python 3.10 to 3.13, or name one: make PYTHON=/path/to/python3"; exit 1; }
-	@$(PYTHON) -c 'import sys; found = sys.version_info[:2]; sys.exit(0 if (3, 10) <= found <= (3, 13) else "make: WarpDrive runs on Python 3.10 to 3.13, and $(PYTHON) is %d.%d. Name another one: make PYTHON=python3.12" % found)'
+	@command -v $(PYTHON) >/dev/null || { echo "make: no '$(PYTHON)' here. Install Python 3.10 to 3.14, or name one: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; found = sys.version_info[:2]; sys.exit(0 if (3, 10) <= found <= (3, 14) else "make: WarpDrive runs on Python 3.10 to 3.14, and $(PYTHON) is %d.%d. Name another one: make PYTHON=python3.12" % found)'
 	@$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt install python3-venv)"; rm -rf $(VENV); exit 1; }
 	@touch $@
 
