@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -235,7 +236,7 @@ def test_wrong_parameters_are_refused(config, message):
 
 def test_every_constant_is_a_documented_parameter():
     for name in inspect.signature(Battle).parameters:
-        assert f"\n        {name}:" in (Battle.__doc__ or ""), name
+        assert re.search(rf"^ +{name}:", Battle.__doc__, re.MULTILINE), name
 
 
 def test_pictures_show_both_teams_and_who_has_fallen():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 
 import gymnasium
 import numpy as np
@@ -246,7 +247,7 @@ def test_every_parameter_is_checked_and_documented(name):
         for value in (wrong, "much", None):
             with pytest.raises(DefinitionError, match=rf"^({named}|{parameter}) is .*, but it must be "):
                 environment(**{parameter: value})
-        assert f"        {parameter}: " in environment.__doc__
+        assert re.search(rf"^ +{parameter}: ", environment.__doc__, re.MULTILINE)
 
 
 PICTURED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+import re
 
 import numpy as np
 import pytest
@@ -301,7 +302,7 @@ def test_every_parameter_is_checked_and_documented(name):
         for value in (wrong, "much", None):
             with pytest.raises(DefinitionError, match=f"^{parameter} is .*, but it must be "):
                 environment(**{parameter: value})
-        assert f"        {parameter}: " in environment.__doc__
+        assert re.search(rf"^ +{parameter}: ", environment.__doc__, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ORIGINALS)
