@@ -1,0 +1,116 @@
+"""Environments of the table of known answers: a chain, one-shot games, and agents that leave their team."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+
+
+@wd.kernel
+def chain_step(place, rewards, terminated, terminates):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] = 1 << place[env, agent]
+    place[env, agent] = (place[env, agent] + 1) % 3
+    if agent == 0 and terminates and place[env, 0] == 0:
+        terminated[env] = True
+
+
+@wd.kernel
+def chain_observe(place, observations):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for k in range(3):
+        observations[env, agent, k] = k == place[env, agent]
+
+
+class Chain(wd.Environment):
+    """Places 0, 1 and 2 follow each other and earn 1, 2 and 4, whatever agents do.
+
+    Either the third step terminates the episode, or the places go round and a time limit cuts the episode after four
+    steps, of which the observations tell nothing: what is earned after the limit counts.
+    """
+
+    name = "chain"
+    step, observe = chain_step, chain_observe
+
+    def __init__(self, terminates: bool = False, box: bool = False) -> None:
+        self.num_agents, self.episode_length, self.terminates = 2, 4, terminates
+        self.policy_tags = {"walkers": [0, 1]}
+        self.observation_space = spaces.Box(0, 1, (3,), np.float32)
+        self.action_space = spaces.Box(-1, 1, (1,), np.float32) if box else spaces.Discrete(2)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {"place": np.zeros(2, np.int32)}
+
+    def values(self, gamma: float) -> npt.NDArray[np.float64]:
+        """The discounted sums of rewards from each place on, which solve v = r + gamma P v."""
+        moves = np.roll(np.eye(3), 1, axis=1)
+        if self.terminates:
+            moves[2] = 0.0
+        return np.linalg.solve(np.eye(3) - gamma * moves, [1.0, 2.0, 4.0])
+
+
+@wd.kernel
+def matrix_step(actions, payoffs, rewards, terminated):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] = payoffs[agent, actions[env, 0], actions[env, 1]]
+    if agent == 0:
+        terminated[env] = True
+
+
+@wd.kernel
+def constant_observe(observations):  # type: ignore[no-untyped-def]
+    observations[cuda.blockIdx.x, cuda.threadIdx.x, 0] = 1
+
+
+class MatrixGame(wd.Environment):
+    """A game of one step: ``payoffs[agent, row, column]`` is what an agent earns.
+
+    Args:
+        payoffs: of both agents, as nested lists.
+    """
+
+    name = "matrix_game"
+    step, observe = matrix_step, constant_observe
+
+    def __init__(self, payoffs: list[list[list[float]]]) -> None:
+        self.num_agents, self.episode_length = 2, 2
+        self.policy_tags = {"row": [0], "column": [1]}
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.payoffs = np.array(payoffs, np.float32)
+        self.action_space = spaces.Discrete(self.payoffs.shape[1])
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+
+@wd.kernel
+def meeting_step(actions, wanted, rewards, terminated):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    row = actions[env, 0, 0] - wanted[0]
+    column = actions[env, 1, 0] - wanted[1]
+    rewards[env, agent] = -row * row - column * column - row * column
+    if agent == 0:
+        terminated[env] = True
+
+
+class Meeting(wd.Environment):
+    """A cooperative game of one step: both agents earn most where each does what is ``wanted`` of it."""
+
+    name = "meeting"
+    step, observe = meeting_step, constant_observe
+
+    def __init__(self) -> None:
+        self.num_agents, self.episode_length = 2, 2
+        self.policy_tags = {"row": [0], "column": [1]}
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = spaces.Box(-1, 1, (1,), np.float32)
+        self.wanted = np.array([0.3, -0.6], np.float32)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {}

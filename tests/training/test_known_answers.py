@@ -1,0 +1,246 @@
+"""A table of small problems whose answers are known, by every algorithm that fits their actions.
+
+Each row trains for a second or two. ``python tests/training/test_known_answers.py`` prints the errors of the seeds 0 to 19;
+what is allowed is at least twice the largest of them. The tests run seed 0 alone, with the same numbers every time on one
+machine: they fail by chance only where another machine's rounding acts as another seed would.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from problems import Chain, MatrixGame, Meeting
+
+import warpdrive as wd
+from warpdrive.training.algorithms.ddpg import DDPG
+from warpdrive.training.algorithms.dqn import DQN
+from warpdrive.training.algorithms.mappo import MAPPO
+from warpdrive.training.algorithms.sac import SAC
+from warpdrive.training.algorithms.td3 import TD3
+
+Section = Mapping[str, Any]
+
+LINEAR = {"model": {"hidden": []}}
+"""On unit vectors a table."""
+_REPLAY = {"learning_starts": 256, "buffer_size": 8192, "gradient_steps": 4, **LINEAR}
+ALGORITHMS: dict[str, Section] = {
+    "ppo": {"algorithm": "ppo", **LINEAR},
+    "mappo": {"algorithm": "ppo", "centralized_critic": True, **LINEAR},
+    "a2c": {"algorithm": "a2c", "normalize_advantage": False, **LINEAR},
+    "vtrace": {"algorithm": "a2c", "normalize_advantage": False, **LINEAR},
+    "reinforce": {"algorithm": "reinforce", **LINEAR},
+    "dqn": {"algorithm": "dqn", "target_update_every": 10, **_REPLAY},
+    "ddpg": {"algorithm": "ddpg", "tau": 0.05, **_REPLAY},
+    "td3": {"algorithm": "td3", "tau": 0.05, **_REPLAY},
+    "sac": {"algorithm": "sac", "tau": 0.05, **_REPLAY},
+}
+_STEPS = 8  # of a rollout
+_REPLICAS = 32
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An environment, and how far from the known answer trained policies are.
+
+    Attributes:
+        make: makes the environment.
+        error: of a trainer that has trained in it.
+        allowed: the largest error that passes: at least twice the largest of the seeds 0 to 19.
+    """
+
+    make: Callable[[], wd.Environment]
+    error: Callable[[wd.Trainer], float]
+    allowed: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """A problem, what learns it, and for how many updates; ``settings`` are of the policies of all tags."""
+
+    problem: Problem
+    algorithm: str
+    updates: int
+    settings: Section
+
+    def error(self, seed: int) -> float:
+        """Train, and return how far from the answer the policies are."""
+        env = wd.EnvWrapper(self.problem.make(), _REPLICAS, "cpu", seed)
+        policy = {**ALGORITHMS[self.algorithm], **self.settings}
+        steps = _STEPS
+        if self.algorithm == "vtrace":
+            policy["steps_per_update"], steps = _STEPS, _STEPS // 4
+        size = _REPLICAS * steps
+        sizes = {"train_batch_size": size, "total_steps": size * self.updates, "seed": seed}
+        trainer = wd.Trainer(env, {"trainer": sizes, "policy": dict.fromkeys(env.policy_tags, policy)})
+        for _ in range(self.updates):
+            trainer.collect()
+            trainer.update()
+        return self.problem.error(trainer)
+
+
+def chain_error(trainer: wd.Trainer) -> float:
+    """The largest difference of an estimated value from the closed form, over places.
+
+    That of a critic is of the action that the policy takes there.
+    """
+    algorithm: Any = trainer.policies["walkers"].algorithm
+    chain: Any = trainer.env.env
+    places = torch.eye(3)
+    with torch.no_grad():
+        if isinstance(algorithm, MAPPO):  # the walkers go side by side: each row is what both see, and who looks
+            joint = [torch.cat([places, places, torch.eye(2)[i].expand(3, 2)], dim=1) for i in range(2)]
+            found = torch.stack([algorithm.values(rows) for rows in joint])
+        elif isinstance(algorithm, SAC):
+            found = algorithm.critics(places, algorithm.model.logits(places)[:, :1].tanh())
+        elif isinstance(algorithm, DDPG | TD3):
+            found = algorithm.critic(places, algorithm.model(places))
+        elif isinstance(algorithm, DQN):
+            found = algorithm.model(places).T
+        else:
+            found = algorithm.values(places)
+    return float(np.abs(found.numpy() - chain.values(algorithm.config.gamma)).max())
+
+
+def outputs(trainer: wd.Trainer, tag: str) -> torch.Tensor:
+    """What a policy makes of the one observation of a game of one step."""
+    with torch.no_grad():
+        return trainer.policies[tag].model.logits(torch.ones(1))
+
+
+COOPERATION = [[[0.0, 0.0, 0.25], [0.0, 0.5, 0.0], [1.0, 0.0, 0.0]]] * 2
+"""Both earn most by the choices 2 and 0. No error exceeds 1, from where on Huber's loss would estimate medians."""
+
+
+def cooperation_error(trainer: wd.Trainer) -> float:
+    """How much less than the most is earned by the most probable choices."""
+    row, column = (int(outputs(trainer, tag).argmax()) for tag in ("row", "column"))
+    return 1.0 - COOPERATION[0][row][column]
+
+
+ZERO_SUM = [[2.0, -1.0], [-0.5, 0.5]]
+CONFLICT = [ZERO_SUM, [[-earned for earned in row] for row in ZERO_SUM]]
+"""What one earns the other loses. Nobody has a best choice whatever the other does."""
+TEMPERATURE = 1.0
+
+
+def logit_equilibrium() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The choices of both where each is the softmax of what it earns on average, by the temperature.
+
+    There the gradient of the payoff and ``TEMPERATURE`` times the entropy is 0 for both (McKelvey & Palfrey 1995,
+    doi:10.1006/game.1995.1023).
+    """
+    row = column = np.full(2, 0.5)
+    game = np.array(ZERO_SUM)
+    for _ in range(2000):
+        best_row, best_column = np.exp(game @ column / TEMPERATURE), np.exp(-row @ game / TEMPERATURE)
+        row = row + 0.05 * (best_row / best_row.sum() - row)
+        column = column + 0.05 * (best_column / best_column.sum() - column)
+    return row, column
+
+
+def conflict_error(trainer: wd.Trainer) -> float:
+    """The largest difference of a probability from the equilibrium with entropy."""
+    found = [outputs(trainer, tag).softmax(-1).numpy() for tag in ("row", "column")]
+    return max(float(np.abs(p - q).max()) for p, q in zip(found, logit_equilibrium(), strict=True))
+
+
+def meeting_error(trainer: wd.Trainer) -> float:
+    """The largest difference of an action without noise from what is wanted."""
+    meeting: Any = trainer.env.env
+    found = [outputs(trainer, tag)[0] for tag in ("row", "column")]
+    if isinstance(trainer.policies["row"].algorithm, SAC):
+        found = [mean.tanh() for mean in found]
+    return max(abs(float(action) - wanted) for action, wanted in zip(found, meeting.wanted, strict=True))
+
+
+def _falling(lr: float) -> Section:
+    return {"schedule": "linear", "start": lr, "end": 0.0}
+
+
+PROBLEMS = {
+    "terminated chain": Problem(partial(Chain, terminates=True), chain_error, 0.1),
+    "truncated chain": Problem(partial(Chain, terminates=False), chain_error, 0.1),
+    "terminated chain with a Box": Problem(partial(Chain, terminates=True, box=True), chain_error, 0.1),
+    "truncated chain with a Box": Problem(partial(Chain, terminates=False, box=True), chain_error, 0.1),
+    "cooperation": Problem(partial(MatrixGame, COOPERATION), cooperation_error, 0.0),
+    "conflict": Problem(partial(MatrixGame, CONFLICT), conflict_error, 0.1),
+    "meeting": Problem(Meeting, meeting_error, 0.25),
+}
+
+_CHAIN = {"gamma": 0.5, "lr": _falling(0.1)}
+_CHAIN_SLOW = {"gamma": 0.5, "lr": _falling(0.3)}  # of algorithms that take one gradient step per update
+_COLD = {"initial_temperature": 1e-4, "target_entropy": -10.0}  # entropy is worth nothing
+_LOGIT = {"lr": _falling(0.02), "entropy_coef": TEMPERATURE}
+_RELU = {"lr": 0.01, "model": {"hidden": [32], "activation": "relu"}, "learning_starts": 1024}
+_NOISY = {**_RELU, "noise": {"type": "gaussian", "std": 0.3}}
+
+_BY_PROBLEM: dict[str, dict[str, tuple[str, int, Section]]] = {
+    "terminated chain": {
+        "ppo": ("ppo", 30, _CHAIN),
+        "ppo, lambda 0": ("ppo", 30, {**_CHAIN, "gae_lambda": 0.0}),
+        "mappo": ("mappo", 30, _CHAIN),
+        "a2c": ("a2c", 200, _CHAIN_SLOW),
+        "vtrace": ("vtrace", 300, {**_CHAIN_SLOW, "gae_lambda": 0.5}),
+        "dqn": ("dqn", 100, _CHAIN),
+        "dqn, 3 steps": ("dqn", 100, {**_CHAIN, "n_step": 3}),
+    },
+    "terminated chain with a Box": {
+        "ddpg": ("ddpg", 100, _CHAIN),
+        "td3": ("td3", 100, _CHAIN),
+        "sac": ("sac", 100, {**_CHAIN, **_COLD}),
+    },
+    "cooperation": {
+        "ppo": ("ppo", 20, {"lr": 0.03}),
+        "mappo": ("mappo", 20, {"lr": 0.03}),
+        "a2c": ("a2c", 60, {"lr": 0.03}),
+        "vtrace": ("vtrace", 100, {"lr": 0.03}),
+        "reinforce": ("reinforce", 60, {"lr": 0.03}),
+        "dqn": ("dqn", 60, {"lr": 0.02, "epsilon": [[0, 1.0], [12000, 0.0]]}),
+    },
+    "conflict": {
+        "ppo": ("ppo", 60, {**_LOGIT, "normalize_advantage": False}),
+        "a2c": ("a2c", 250, _LOGIT),
+        "vtrace": ("vtrace", 300, _LOGIT),
+        "reinforce": ("reinforce", 250, {**_LOGIT, "normalize_returns": False}),
+    },
+    "meeting": {"ddpg": ("ddpg", 100, _NOISY), "td3": ("td3", 100, _NOISY), "sac": ("sac", 100, _RELU)},
+}
+for _end in ("", " with a Box"):
+    _BY_PROBLEM[f"truncated chain{_end}"] = _BY_PROBLEM[f"terminated chain{_end}"]
+
+ROWS = {
+    f"{problem}: {name}": Row(PROBLEMS[problem], *row)
+    for problem, rows in _BY_PROBLEM.items()
+    for name, row in rows.items()
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_learned_is_the_known_answer(name: str) -> None:
+    row = ROWS[name]
+    assert row.error(seed=0) <= row.problem.allowed
+
+
+def main() -> None:
+    """Print the errors of the seeds 0 to 19 of each row, or of the rows whose names contain the argument."""
+    torch.set_num_threads(1)
+    for name, row in ROWS.items():
+        if all(part in name for part in sys.argv[1:]):
+            begun = time.process_time()
+            errors = sorted(row.error(seed) for seed in range(20))
+            took = (time.process_time() - begun) / 20
+            told = f"median {errors[10]:.3g} worst {errors[-1]:.3g} allowed {row.problem.allowed:g}, {took:.2f} s each"
+            print(f"{name}: {told}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
