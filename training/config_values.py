@@ -75,11 +75,11 @@ def _check_pairs(given: object) -> list[float]:
 
 def _check_curve(given: dict[str, Any]) -> None:
     keys = ("schedule", "start", "end", "steps")
-    if set(given) != set(keys):
+    if not {*keys[:3]} <= set(given) <= {*keys}:
         raise ValueError(f"the keys {', '.join(keys)}, of which only steps may be left out (then trainer.total_steps)")
     if given["schedule"] not in ("linear", "cosine"):
         raise ValueError("schedule: linear or schedule: cosine")
-    if not all(_is_number(given[key]) for key in keys[1:]) or given["steps"] <= 0:
+    if not all(_is_number(given[key]) for key in keys[1:] if key in given) or given.get("steps", 1) <= 0:
         raise ValueError("numbers for start, end and steps, and steps greater than 0")
 
 

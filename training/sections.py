@@ -14,7 +14,6 @@ from pydantic import (
     Tag,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 from warpdrive.step_graph import UseCudaGraph
@@ -101,8 +100,10 @@ class TrainerConfig(Section):
     them.
     """
     torch_threads: Count | None = None
-    """Threads that PyTorch uses on the CPU in training and evaluation; None leaves PyTorch's own choice.
+    """Threads that PyTorch uses on the CPU in training and evaluation.
 
+    None: one on a machine with up to four cores, else what PyTorch chooses. PyTorch's threads spin while they wait for
+    each other, so two of them on two cores take several times the processor time as soon as another program runs.
     PyTorch's sums round differently with another number of threads: a training run is the same bit for bit on machines
     with different numbers of cores only where this is set. (The simulation is the same whatever the cores.)
     """
@@ -587,16 +588,13 @@ class RunConfig(Section):
         trained = [tag for tag, policy in self.policy.items() if getattr(policy, "to_train", False)]
         return self.saving.best_metric or f"eval/episodic_return/{next(iter(trained or self.policy))}"
 
-    @model_validator(mode="before")
-    @classmethod
-    def _curves_last_as_long_as_the_run(cls, raw: Any) -> Any:
-        """Give ``steps`` to schedules that do not say how long they last."""
-        if not isinstance(raw, dict) or not isinstance(raw.get("trainer"), dict):
-            return raw
-        steps, policies = raw["trainer"].get("total_steps"), raw.get("policy")
-        if steps is None or not isinstance(policies, dict):
-            return raw
-        return {**raw, "policy": {tag: _with_steps(policy, steps) for tag, policy in policies.items()}}
+    def policy_over_the_run(self, tag: str) -> PolicyConfig:
+        """Return a policy's section in which each schedule that does not say how long it lasts lasts the whole run.
+
+        ``policy`` leaves their ``steps`` out, so that they follow ``trainer.total_steps`` when a resumed run lasts longer.
+        """
+        section = self.policy[tag]
+        return type(section).model_validate(_with_steps(section.model_dump(), self.trainer.total_steps))
 
 
 def _with_steps(section: Any, steps: Any) -> Any:

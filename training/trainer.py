@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -127,11 +128,11 @@ class Trainer:
                 env.action_spaces[tag],
                 self.share.count,
                 self.learner,
-                seed=self.config.trainer.seed + index,
+                seed=_seed_of_policy(self.config.trainer.seed, index),
                 spread=spread,
             )
             for index, tag in enumerate(env.policy_tags)
-            if isinstance(settings := self.config.policy[tag], LearningConfig)
+            if isinstance(settings := self.config.policy_over_the_run(tag), LearningConfig)
         }
         self.opponents = build_opponents(self.config, env, self.policies, self.share)
         self.updates = 0
@@ -482,6 +483,14 @@ class Trainer:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from where the trainer was whose checkpoint this is."""
         restore(self, checkpoint)
+
+
+def _seed_of_policy(seed: int, index: int) -> int:
+    """Return the seed of policy number ``index``, which no policy of another run or number has; the first has ``seed``.
+
+    Neighbouring seeds would give policy 1 of one run the parameters of policy 0 of the next.
+    """
+    return int(np.random.SeedSequence((seed, index)).generate_state(1, np.uint64)[0] >> 1) if index else seed
 
 
 def make_env(config: RunConfig) -> EnvWrapper:

@@ -124,12 +124,13 @@ def test_curves_last_as_long_as_the_run_and_are_written_back(tmp_path: Path) -> 
         "policy.tagger.clip=[[0, 0.3], [5e4, 0.1]]",
     ]
     config = load_config(sections(), overrides)
-    lr = {"schedule": "cosine", "start": 1e-3, "end": 0, "steps": config.trainer.total_steps}
-    tagger = config.policy["tagger"]
-    assert isinstance(tagger, PPOConfig)
-    assert tagger.lr == lr and tagger.clip == [[0, 0.3], [5e4, 0.1]]
-    save_config(config, tmp_path / "config.yaml")
-    assert load_config(tmp_path / "config.yaml") == config
+    for total_steps in (10_000, 20_000):  # as when a run is resumed for longer
+        config = load_config(config.model_dump(mode="json"), [f"trainer.total_steps={total_steps}"])
+        tagger = config.policy_over_the_run("tagger")
+        assert isinstance(tagger, PPOConfig) and tagger.clip == [[0, 0.3], [5e4, 0.1]]
+        assert tagger.lr == {"schedule": "cosine", "start": 1e-3, "end": 0, "steps": total_steps}
+        save_config(config, tmp_path / "config.yaml")
+        assert load_config(tmp_path / "config.yaml") == config
 
 
 def test_the_given_dictionary_is_not_changed() -> None:

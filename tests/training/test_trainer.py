@@ -6,16 +6,19 @@ import csv
 import json
 import signal
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.nn.utils import parameters_to_vector
 
 import warpdrive as wd
 from warpdrive.errors import CheckpointError, ConfigError, TrainingError
 from warpdrive.training.config import load_config
 from warpdrive.training.report import UpdateReport
+from warpdrive.training.torch_threads import torch_threads
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
@@ -309,6 +312,42 @@ def test_torch_threads_are_set_for_the_run_only(sections: Sections, trainer_of: 
     trainer = trainer_of(sections(), "trainer.torch_threads=2")
     trainer.train(on_update=lambda report: found.append(torch.get_num_threads()))
     assert found == [2, 2, 2] and torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("cores", "variable", "threads"), [(1, None, 1), (2, None, 1), (4, None, 1), (5, None, 3), (2, "3", 3)]
+)
+def test_one_torch_thread_on_few_cores(
+    cores: int, variable: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpdrive.training.torch_threads.usable_cores", lambda: cores)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if variable:
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    torch.set_num_threads(3)
+    try:
+        with torch_threads(None):
+            assert torch.get_num_threads() == threads
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_no_policy_begins_as_one_of_the_next_seed(sections: Sections, trainer_of: TrainerOf) -> None:
+    """Tag i of seed s must not begin as tag i + 1 of seed s - 1: all parameters of two tags, four seeds differ."""
+    found = []
+    for seed in range(4):
+        models = trainer_of(sections(), f"trainer.seed={seed}").models
+        found += [parameters_to_vector(model.parameters()) for model in models.values()]
+    assert not any(torch.equal(one, other) for one, other in combinations(found, 2))
+
+
+def test_a_schedule_over_the_run_goes_on_when_the_run_does(sections: Sections, trainer_of: TrainerOf) -> None:
+    """From 0.03 to 0 in 600 steps, then resumed to 1200 steps: 0.015 where it goes on, not 0."""
+    run = trainer_of(sections(), "policy.even.lr={schedule: linear, start: 0.03, end: 0}").train().run_folder
+    Trainer.resume(run, ["trainer.total_steps=1200"]).train()
+    rates = [float(row["charts/learning_rate/even"]) for row in metrics_of(run)]
+    assert rates == pytest.approx([0.03, 0.02, 0.01, 0.015, 0.01, 0.005])
 
 
 def test_impossible_evaluations_are_refused(sections: Sections, trainer_of: TrainerOf) -> None:

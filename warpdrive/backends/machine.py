@@ -85,7 +85,7 @@ def this_machine() -> Machine:
     return Machine(
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
-        cores=_cores(),
+        cores=usable_cores(),
         packages={name: found for name in PACKAGES if (found := _version(name)) is not None},
         pytorch=_pytorch(),
         driver=_driver(),
@@ -95,7 +95,7 @@ def this_machine() -> Machine:
     )
 
 
-def _cores() -> int:
+def usable_cores() -> int:
     """Return how many cores this process may use."""
     try:
         return len(os.sched_getaffinity(0))
