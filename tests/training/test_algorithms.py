@@ -156,6 +156,22 @@ def test_clipped_values_by_hand() -> None:
     torch.testing.assert_close(model.value.grad, torch.tensor([-1.0, -2.0, 0.0]) / 3)
 
 
+def test_values_are_clipped_in_the_units_in_which_they_were_estimated() -> None:
+    """The first returns move the statistics far: estimates from before must not be converted with the new ones."""
+    model = three_states()  # estimates 0, 0, 1, which were made with mean 0 and standard deviation 1
+    settings: dict[str, Any] = {"value_clip": 0.2, "normalize_returns": True, "epochs": 1, "minibatches": 1}
+    trained = algorithm(model, **settings, lr=0.5, value_coef=1.0, max_grad_norm=1e6)
+    batch = batch_of_three(values=torch.tensor([0.0, 0.0, 1.0]), returns=torch.tensor([100.0, 200.0, 400.0]))
+    metrics = trained.update(batch, torch.Generator())
+    # mean 700 / 3, variance (1 + 4 + 16) / 3 * 1e4 - mean^2 = 140000 / 9: returns of -1.069045, -0.267261, 1.336306
+    targets = torch.tensor([-1.069045, -0.267261, 1.336306])
+    before = torch.tensor([0.0, 0.0, 1.0])
+    torch.testing.assert_close(model.value.data, before - 0.5 * (before - targets) / 3, rtol=1e-4, atol=1e-5)
+    assert metrics["value_loss"].item() == pytest.approx(float((before - targets).square().sum()) / 6, rel=1e-4)
+    # errors of 100, 200, 399 and returns of 100, 200, 400: in units of rewards, before the statistics moved
+    assert metrics["explained_variance"].item() == pytest.approx(1 - 15444.667 / 15555.556, abs=1e-4)
+
+
 def test_an_update_ends_where_the_policy_has_moved_far_enough() -> None:
     """The same steps as without a limit, up to the first that finds the policy 1.5 times ``target_kl`` away."""
     batch = batch_of_three(log_probabilities=torch.tensor([0.75, 0.75, 0.5]).log())

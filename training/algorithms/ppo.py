@@ -23,6 +23,9 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
 
         Returns scalars on the device: means over all minibatches.
         """
+        explained = explained_variance(batch)
+        # estimates in the units in which they were made: the statistics are about to move
+        batch = replace(batch, values=self.in_model_units(batch.values))
         self.observe_returns(batch)
         if self.config.normalize_advantage:
             batch = replace(batch, advantages=normalised(batch.advantages, batch))
@@ -33,7 +36,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
                 loss, terms = self.loss(part, part.advantages)
                 limit = self.config.max_grad_norm
                 history.append(self.descend(loss, terms, self.optimizer, self.trained, limit, stop.after))
-        return {**means(history), "explained_variance": explained_variance(batch)}
+        return {**means(history), "explained_variance": explained}
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""
@@ -62,11 +65,14 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
 
         Clipped estimates are those from before the update, moved by at most ``value_clip`` (in the authors' code, not
         in the paper).
+
+        Args:
+            values: ``[rows]``, the model's present outputs.
+            batch: ``values`` are the model's outputs from before the update, ``returns`` are in units of rewards.
         """
         returns = self.in_model_units(batch.returns)
         errors = (values - returns).square()
         if self.config.value_clip is not None:
-            former = self.in_model_units(batch.values)
-            clipped = former + (values - former).clamp(-self.config.value_clip, self.config.value_clip)
+            clipped = batch.values + (values - batch.values).clamp(-self.config.value_clip, self.config.value_clip)
             errors = torch.maximum(errors, (clipped - returns).square())
         return 0.5 * batch.part_of_mean(errors)
