@@ -8,41 +8,56 @@ struct wd_choice {
     float log_probability;
 };
 
+#define WD_HIGHEST 3.4e38f  // what infinite logits count as, so that differences are numbers
+
 // An action under the softmax of logits[env, row, first : first + count]. `random` is uniform in [0, 1); with `greedy`
-// the most probable action (of equals the first) is taken.
+// the most probable action (of equals the first) is taken. Where some logits are +inf, these actions are equally probable;
+// where all are -inf, all actions are. Where a logit is NaN, the action with the highest other one is taken, and the
+// log-probability is NaN.
 template <class Logits>
 WD_FUNCTION wd_choice wd_choose(Logits logits, int env, int row, int first, int count, float random, bool greedy) {
     int best = 0;
-    float highest = logits(env, row, first);
-    for (int action = 1; action < count; ++action) {
+    float highest = -wd_infinity;
+    for (int action = 0; action < count; ++action) {
         const float logit = logits(env, row, first + action);
         if (logit > highest) {
             highest = logit;
             best = action;
         }
     }
+    highest = fminf(fmaxf(highest, -WD_HIGHEST), WD_HIGHEST);
     float total = 0.0f;
-    for (int action = 0; action < count; ++action) total += expf(logits(env, row, first + action) - highest);
+    for (int action = 0; action < count; ++action) {
+        const float below_highest = logits(env, row, first + action) - highest;
+        total += expf(below_highest > 0.0f ? 0.0f : below_highest);
+    }
     const float threshold = random * total;
     float cumulative = 0.0f, of_chosen = 0.0f;
     int chosen = best;
     for (int action = 0; action < count; ++action) {
-        const float below_highest = logits(env, row, first + action) - highest;
+        float below_highest = logits(env, row, first + action) - highest;
+        below_highest = below_highest > 0.0f ? 0.0f : below_highest;
         const float weight = expf(below_highest);
         if (weight > 0.0f && cumulative <= threshold) chosen = action, of_chosen = below_highest;
         cumulative += weight;
+    }
+    if (total == 0.0f) {
+        total = static_cast<float>(count);
+        chosen = min(static_cast<int>(random * total), count - 1);
     }
     if (greedy) chosen = best, of_chosen = 0.0f;
     return {chosen, of_chosen - logf(total)};
 }
 
-// Copy an agent's logits, with actions that it may not take as improbable as a float can say.
+// Copy an agent's logits, with -inf for actions that it may not take and finite numbers for those that it may.
 template <class Logits, class MaskedLogits, class ActionMask, class Rows>
 WD_FUNCTION void wd_mask_logits(Logits logits, MaskedLogits masked_logits, ActionMask action_mask, Rows rows) {
     const int env = wd_env(), agent = wd_agent(), row = rows(agent);
     if (row < 0) return;
     for (int action = 0; action < logits.extent(2); ++action) {
-        masked_logits(env, row, action) = action_mask(env, agent, action) ? logits(env, row, action) : -3.4e38f;
+        const float logit = logits(env, row, action);
+        const float possible = logit > -WD_HIGHEST ? logit : -WD_HIGHEST;  // of -inf and NaN, too
+        masked_logits(env, row, action) = action_mask(env, agent, action) ? possible : -wd_infinity;
     }
 }
 

@@ -10,6 +10,7 @@ from warpdrive.observations import Observations
 from warpdrive.training.models.action_values import ActionValues
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.continuous import DeterministicActor
+from warpdrive.training.models.distributions import masked
 from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import GaussianNoiseConfig, OrnsteinUhlenbeckConfig
 
@@ -49,11 +50,14 @@ class EpsilonGreedy(Actor):
         if mask is None:
             anything = torch.full_like(values, 1.0 / values.shape[-1])
         else:
-            values = values.masked_fill(~mask, -torch.inf)
+            values = masked(values, mask)
             anything = mask / mask.sum(-1, keepdim=True).clamp(min=1)  # agents out of the episode may do nothing
         if self.repeats:
-            again = torch.zeros_like(values).scatter_(-1, env.actions(tag).long().unsqueeze(-1), 1.0)
+            last = env.actions(tag).long().unsqueeze(-1)
+            again = torch.zeros_like(values).scatter_(-1, last, 1.0)
             repeat = self.repeat * (env.ctx["timestep"] > 0).view(-1, 1, 1)
+            if mask is not None:
+                repeat = repeat * mask.gather(-1, last)  # what is forbidden now is not repeated
             anything = anything + repeat * (again - anything)
         env.logits(tag).copy_(_mixed(self.epsilon, anything, values))
 

@@ -98,11 +98,17 @@ class TrainedPolicy:
             ``observations`` are tensors, else an array (one choice for one observation: a NumPy number).
 
         Raises:
-            ActionError: ``observations`` or ``action_mask`` are of another shape than the policy was trained with; or
-                they are another number of rows than a recurrent policy remembers.
+            ActionError: ``observations`` or ``action_mask`` are of another shape than the policy was trained with; they
+                are another number of rows than a recurrent policy remembers; or the model made NaN of them.
         """
         leading, seen = self._rows(observations)
-        logits, self._memory = self.model.step(seen, self._remembered(leading, episode_start))
+        logits, memory = self.model.step(seen, self._remembered(leading, episode_start))
+        if bool(logits.isnan().any()):
+            raise ActionError(
+                f"policy '{self.tag}': found NaN in what the model made of the observations, expected numbers: look at "
+                "the observations, and at the model's parameters"
+            )
+        self._memory = memory
         mask = None if action_mask is None else self._checked_mask(action_mask, (*leading, logits.shape[-1]))
         if deterministic:
             actions = self.distribution.mode(logits, mask)

@@ -10,7 +10,7 @@ from numba import cuda
 import warpdrive.random as wd_random
 from warpdrive.kernels.kernel import device_function
 
-_LOWEST = np.float32(-3.4e38)
+_HIGHEST = np.float32(3.4e38)  # what infinite logits count as, so that differences are numbers
 _ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
 _LOG_TWO = np.float32(math.log(2.0))
 _INFINITY = np.float32(np.inf)
@@ -21,27 +21,35 @@ _HALF_LOG_TWO_PI = np.float32(0.5 * math.log(2.0 * math.pi))
 def choose(logits, env, row, first, count, random, greedy):  # type: ignore[no-untyped-def]
     """Return an action and its log-probability under the softmax of ``logits[env, row, first:first + count]``.
 
-    ``random`` is uniform in [0, 1); with ``greedy`` the most probable action (of equals the first) is taken.
+    ``random`` is uniform in [0, 1); with ``greedy`` the most probable action (of equals the first) is taken. Where some
+    logits are +inf, these actions are equally probable; where all are -inf, all actions are. Where a logit is NaN, the
+    action with the highest other one is taken, and the log-probability is NaN.
     """
     best = 0
-    highest = logits[env, row, first]
-    for action in range(1, count):
+    highest = -_INFINITY
+    for action in range(count):
         logit = logits[env, row, first + action]
         if logit > highest:
             highest = logit
             best = action
+    highest = min(max(highest, -_HIGHEST), _HIGHEST)
     total = _ZERO
     for action in range(count):
-        total += math.exp(logits[env, row, first + action] - highest)
+        below_highest = logits[env, row, first + action] - highest
+        total += math.exp(_ZERO if below_highest > _ZERO else below_highest)
     # no break: where the number of choices is baked in, the exponentials above are used again
     threshold = random * total
     cumulative, chosen, of_chosen = _ZERO, best, _ZERO
     for action in range(count):
         below_highest = logits[env, row, first + action] - highest
+        below_highest = _ZERO if below_highest > _ZERO else below_highest
         weight = math.exp(below_highest)
         if weight > _ZERO and cumulative <= threshold:
             chosen, of_chosen = action, below_highest
         cumulative += weight
+    if total == _ZERO:
+        total = np.float32(count)
+        chosen = min(int(random * total), count - 1)
     if greedy:
         chosen, of_chosen = best, _ZERO
     return chosen, of_chosen - math.log(total)
@@ -49,13 +57,14 @@ def choose(logits, env, row, first, count, random, greedy):  # type: ignore[no-u
 
 @device_function
 def mask_logits(logits, masked_logits, action_mask, rows):  # type: ignore[no-untyped-def]
-    """Copy an agent's logits, with actions that it may not take as improbable as float32 can say."""
+    """Copy an agent's logits, with -inf for actions that it may not take and finite numbers for those that it may."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
     if row >= 0:
         for action in range(logits.shape[2]):
-            allowed = action_mask[env, agent, action]
-            masked_logits[env, row, action] = logits[env, row, action] if allowed else _LOWEST
+            logit = logits[env, row, action]
+            possible = logit if logit > -_HIGHEST else -_HIGHEST  # of -inf and NaN, too
+            masked_logits[env, row, action] = possible if action_mask[env, agent, action] else -_INFINITY
 
 
 @device_function

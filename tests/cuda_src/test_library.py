@@ -111,20 +111,33 @@ def test_sampling_one_of_several(run_both: RunBoth, greedy: bool) -> None:
     }
     arrays["action_mask"][..., 3] = True
     arrays["action_mask"][:9] = np.arange(7) == 3  # one choice is left
+    for row, extreme in enumerate((-np.inf, np.inf, np.nan, -3.402e38, 3.402e38, -65504.0)):
+        some = generator.random((40, 4, 7)) < 0.5
+        arrays["logits"][60 + 50 * row : 100 + 50 * row][some] = extreme
+        arrays["logits"][100 + 50 * row : 110 + 50 * row] = extreme
+    arrays["action_mask"][::7] = False  # nothing is left
     calls = [called(sampler.mask_logits), called(sampler.sample_discrete, logits="masked_logits")]
     expected, found = run_both(calls, arrays, times=3)
     assert_same(expected, found, {"actions", "log_probability", "masked_logits"})
     actions = found["actions"]
     assert (actions[:, [0, 3]] == -1).all()  # nobody else's
-    env, agent = np.indices((ENVS, AGENTS))
-    assert arrays["action_mask"][env, agent, actions][:, [1, 2, 4, 5]].all()
-    masked = np.where(arrays["action_mask"][:, [2, 4, 1, 5]], arrays["logits"], -np.inf).astype(np.float64)
+    actions = actions[:, [2, 4, 1, 5], None]
+    likely = probabilities(arrays["logits"], arrays["action_mask"][:, [2, 4, 1, 5]])
+    chosen = np.take_along_axis(likely, actions, axis=2)
+    assert (chosen > 0).all()
     if greedy:
-        np.testing.assert_array_equal(actions[:, [2, 4, 1, 5]], masked.argmax(axis=2))  # of equals the first
-    chosen = np.take_along_axis(masked, actions[:, [2, 4, 1, 5], None], axis=2)[..., 0]
-    np.testing.assert_allclose(
-        found["log_probability"][:, [2, 4, 1, 5]], chosen - np.log(np.exp(masked).sum(axis=2)), atol=1e-5
-    )
+        np.testing.assert_array_equal(actions[..., 0], likely.argmax(axis=2))  # of equals the first
+    np.testing.assert_allclose(found["log_probability"][:, [2, 4, 1, 5]], np.log(chosen[..., 0]), atol=1e-5)
+
+
+def probabilities(logits: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the softmax of what is allowed, as a limit in float64; NaN counts as -inf, and nothing allowed as all."""
+    logits = np.where(mask, np.where(np.isnan(logits), -np.inf, logits), -np.inf).astype(np.float64)
+    top = logits.max(axis=-1, keepdims=True)
+    allowed = mask | ~mask.any(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        weights = np.where(np.isfinite(top), np.exp(logits - top), (logits == top) & allowed)
+    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 @pytest.mark.parametrize("greedy", [False, True], ids=["sampled", "greedy"])

@@ -66,6 +66,42 @@ def test_a_row_that_allows_nothing_stays_finite() -> None:
     assert logits.grad is not None and torch.isfinite(logits.grad).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_forbidden_choices_have_probability_0_whatever_the_logits_are(dtype: torch.dtype) -> None:
+    """Models that mask by themselves write -inf, which must not make what is forbidden the most probable."""
+    limits = torch.finfo(dtype)
+    extremes = [-math.inf, math.inf, math.nan, limits.min, limits.max, 0.0]
+    rows = [[forbidden, allowed, allowed] for forbidden in extremes for allowed in extremes]
+    logits = torch.tensor(rows, dtype=dtype).requires_grad_()
+    mask = torch.tensor([False, True, True]).expand(len(rows), 3)
+    choices, generator = Categorical([3]), torch.Generator().manual_seed(0)
+    told = ~logits[:, 1].isnan()  # what a model made of NaN must not look like a number to a loss
+    for action, expected in ((0, -math.inf), (1, math.log(0.5)), (2, math.log(0.5))):
+        log_prob, entropy = choices.log_prob_and_entropy(logits, torch.full((len(rows),), action), mask)
+        assert log_prob[told].tolist() == pytest.approx([expected] * 30)
+        assert entropy[told].tolist() == pytest.approx([math.log(2.0)] * 30)
+        assert log_prob[~told].isnan().all() and entropy[~told].isnan().all()
+    gradient = torch.autograd.grad(entropy[told].sum() + log_prob[told].sum(), logits)[0]
+    assert gradient.isfinite().all() and (gradient[:, 0] == 0).all()
+    assert (choices.mode(logits, mask) == 1).all()
+    drawn = torch.stack([choices.sample(logits, generator, mask) for _ in range(20)])
+    assert set(drawn.unique().tolist()) == {1, 2}  # one is missed with probability 2**-719
+
+
+def test_the_limits_of_infinite_logits() -> None:
+    """Beside +inf a number has no probability; where every logit is -inf, or nothing is allowed, all are equal."""
+    inf = math.inf
+    logits = torch.tensor([[inf, 5.0, inf], [-inf, -inf, -inf], [9.0, -inf, 1.0], [7.0, inf, -inf]])
+    mask = torch.tensor([[True] * 3, [True] * 3, [True] * 3, [False] * 3])
+    wanted = torch.tensor([[0.5, 0, 0.5], [1 / 3] * 3, [1 / (1 + math.exp(-8)), 0, 1 / (1 + math.exp(8))], [1 / 3] * 3])
+    choices = Categorical([3])
+    for action in range(3):
+        log_prob, entropy = choices.log_prob_and_entropy(logits, torch.full((4,), action), mask)
+        torch.testing.assert_close(log_prob.exp(), wanted[:, action])
+    torch.testing.assert_close(entropy, torch.special.entr(wanted).sum(-1))
+    assert choices.mode(logits, mask).flatten().tolist() == [0, 0, 0, 0]
+
+
 def test_a_normal_component_by_hand() -> None:
     # mean 1, standard deviation 2, at 3: -1/2 - ln 2 - ln(2 pi) / 2; entropy 1/2 + ln 2 + ln(2 pi) / 2
     log_prob, entropy = Gaussian(1).log_prob_and_entropy(torch.tensor([[1.0, math.log(2.0)]]), torch.tensor([[3.0]]))

@@ -200,6 +200,7 @@ class Asked:
         (0.0, 0, 3, [0.15, 0.0, 0.85]),  # 0.3 / 2 for each that is allowed, and 0.7 for the better of the two
         (0.5, 0, 3, [0.3 * 0.75, 0.0, 0.7 + 0.3 * 0.25]),
         (0.5, 0, 0, [0.15, 0.0, 0.85]),  # the episode begins: nothing is to be repeated
+        (1.0, 1, 3, [0.15, 0.0, 0.85]),  # what was done before is forbidden now
     ],
 )
 def test_the_probabilities_of_choices_by_hand(

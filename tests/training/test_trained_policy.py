@@ -164,6 +164,8 @@ def test_what_does_not_fit_is_told(sections: Sections, trainer_of: TrainerOf, tm
         policy.act(np.zeros(4))
     with pytest.raises(ActionError, match=r"found an action_mask of shape \(2,\), expected \(3,\)"):
         policy.act(np.zeros(3), action_mask=[True, True])
+    with pytest.raises(ActionError, match="policy 'even': found NaN in what the model made of the observations"):
+        policy.act(np.full(3, np.nan))
     with pytest.raises(CheckpointError, match="the agents of 'odd' act at random"):
         wd.load_policy(tmp_path / "one", "odd")
     with pytest.raises(CheckpointError, match=r"no policy tag 'evn'; trained were 'even'\. Did you mean 'even'"):

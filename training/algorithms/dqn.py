@@ -13,6 +13,7 @@ from warpdrive.training.algorithms.common import follow, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.exploration import EpsilonGreedy
 from warpdrive.training.models.action_values import ActionValues
+from warpdrive.training.models.distributions import masked
 from warpdrive.training.sections import DQNConfig
 from warpdrive.training.transitions import Transitions
 
@@ -69,6 +70,6 @@ class DQN(OffPolicy[DQNConfig]):
         later = self.target(batch.next_observations)
         judged = self.model(batch.next_observations) if self.config.double else later
         if batch.next_action_mask is not None:
-            judged = judged.masked_fill(~batch.next_action_mask[..., : judged.shape[-1]], -torch.inf)
+            judged = masked(judged, batch.next_action_mask[..., : judged.shape[-1]])
         best: Tensor = later.gather(-1, judged.argmax(-1, keepdim=True)).squeeze(-1)
         return batch.target(self.config.gamma, best)

@@ -36,7 +36,7 @@ class Distribution(ABC):
             logits: ``[..., num_outputs + num_log_stds]`` float.
             actions: ``[..., *shape of an action]``.
             mask: ``[..., choices]`` bool, False for choices that are not allowed (probability 0), or None. It may be
-                longer, where other agents of the environment have more choices.
+                longer, where other agents of the environment have more choices. See :class:`Categorical`.
         """
 
     @abstractmethod
@@ -52,7 +52,12 @@ class Distribution(ABC):
 
 
 class Categorical(Distribution):
-    """Independent choices, one or several; ``sizes`` says between how many. The logits of all stand side by side."""
+    """Independent choices, one or several; ``sizes`` says between how many. The logits of all stand side by side.
+
+    As in the fused step, a forbidden choice has probability 0 whatever the logits are, and the log-probability -inf.
+    Where everything is forbidden, all choices are equally probable; so are the allowed ones where all their logits are
+    -inf, and those that are +inf. Half-precision logits are computed with in float32.
+    """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = tuple(sizes)
@@ -61,28 +66,57 @@ class Categorical(Distribution):
     def log_prob_and_entropy(
         self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """See ``Distribution``. ``actions`` are of any integer dtype, ``[...]`` where there is one choice."""
-        logits = _masked(logits, mask).movedim(-1, 0).contiguous()  # choice after choice: rows are done side by side
-        actions = actions.long().view(*logits.shape[1:], len(self.sizes))
+        """See ``Distribution``. ``actions`` are of any integer dtype, ``[...]`` where there is one choice.
+
+        An allowed logit that is NaN makes both NaN.
+        """
+        # choice after choice: rows are done side by side
+        parts = self._parts(logits.movedim(-1, 0).contiguous(), None if mask is None else mask.movedim(-1, 0), dim=0)
+        actions = actions.long().view(*logits.shape[:-1], len(self.sizes))
         log_probs, entropies = [], []
-        for part, part_logits in enumerate(logits.split(self.sizes)):
+        for part, part_logits in enumerate(parts):
             log_p = torch.log_softmax(part_logits, dim=0)
             log_probs.append(log_p.gather(0, actions[..., part].unsqueeze(0)).squeeze(0))
-            entropies.append(-(log_p.exp() * log_p).sum(0))
+            finite = log_p.clamp(min=torch.finfo(log_p.dtype).min)  # 0 * log 0 is 0, and so is its gradient
+            entropies.append(-(log_p.exp() * finite).sum(0))
         return _sum(log_probs), _sum(entropies)
 
     def mode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See ``Distribution``."""
-        parts = _masked(logits, mask).split(self.sizes, dim=-1)
+        """See ``Distribution``. A logit that is NaN counts as -inf."""
+        parts = self._parts(_without_nan(logits), mask, dim=-1)
         return torch.stack([part.argmax(dim=-1) for part in parts], dim=-1)
 
     def sample(self, logits: Tensor, generator: torch.Generator | None = None, mask: Tensor | None = None) -> Tensor:
-        """See ``Distribution``."""
+        """See ``Distribution``. A logit that is NaN counts as -inf."""
         drawn = []
-        for part in _masked(logits, mask).split(self.sizes, dim=-1):
+        for part in self._parts(_without_nan(logits), mask, dim=-1):
             rows = torch.softmax(part, dim=-1).reshape(-1, part.shape[-1])
             drawn.append(torch.multinomial(rows, 1, generator=generator).view(part.shape[:-1]))
         return torch.stack(drawn, dim=-1)
+
+    def _parts(self, logits: Tensor, mask: Tensor | None, dim: int) -> list[Tensor]:
+        """Return the logits of each part, of which those are -inf that have no probability."""
+        parts = list(logits.split(self.sizes, dim=dim))
+        if mask is None:
+            return [masked(part, None) for part in parts]
+        masks = mask.narrow(dim, 0, self.num_outputs).split(self.sizes, dim=dim)
+        return [masked(part, allowed, dim) for part, allowed in zip(parts, masks, strict=True)]
+
+
+def masked(logits: Tensor, mask: Tensor | None, dim: int = -1) -> Tensor:
+    """Logits of one choice, finite where it is allowed and -inf where not; 0 where nothing is allowed.
+
+    Args:
+        logits: the choices along ``dim``; in at least float32 when they are returned. NaN stays NaN.
+        mask: bool, of the same shape, False for choices that are not allowed; None: all are.
+        dim: the axis of the choices.
+    """
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    limits = torch.finfo(logits.dtype)
+    finite = logits.clamp(limits.min, limits.max)
+    if mask is None:
+        return finite
+    return finite.masked_fill(~mask, -torch.inf).masked_fill(~mask.any(dim, keepdim=True), 0.0)
 
 
 class Gaussian(Distribution):
@@ -163,11 +197,8 @@ def _sum(terms: list[Tensor]) -> Tensor:
     return terms[0] if len(terms) == 1 else torch.stack(terms).sum(0)
 
 
-def _masked(logits: Tensor, mask: Tensor | None) -> Tensor:
-    if mask is None:
-        return logits
-    # the most negative finite number: minus infinity would make 0 * log 0 a NaN in the entropy and its gradient
-    return logits.masked_fill(~mask[..., : logits.shape[-1]], torch.finfo(logits.dtype).min)
+def _without_nan(logits: Tensor) -> Tensor:
+    return logits.masked_fill(logits.isnan(), -torch.inf)
 
 
 def distribution_of(space: Space[object]) -> Distribution:
