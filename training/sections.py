@@ -591,7 +591,7 @@ class RunConfig(Section):
     def policy_over_the_run(self, tag: str) -> PolicyConfig:
         """Return a policy's section in which each schedule that does not say how long it lasts lasts the whole run.
 
-        ``policy`` leaves their ``steps`` out, so that they follow ``trainer.total_steps`` when a resumed run lasts longer.
+        ``policy`` leaves their ``steps`` out: they follow ``trainer.total_steps`` in a run that goes on for longer.
         """
         section = self.policy[tag]
         return type(section).model_validate(_with_steps(section.model_dump(), self.trainer.total_steps))
