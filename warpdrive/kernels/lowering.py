@@ -7,19 +7,18 @@ read source -> resolve names -> straighten control flow and inline -> name local
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.inline import inline
-from warpdrive.kernels.language import ATOMIC_DTYPES
 from warpdrive.kernels.local_arrays import name_local_arrays
 from warpdrive.kernels.regions import Part, split
 from warpdrive.kernels.resolve import Function, Table, resolve
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.stretches import stretches
-from warpdrive.kernels.syntax import IntrinsicName, at, copy_tree, is_barrier, walk
+from warpdrive.kernels.syntax import at, copy_tree, is_barrier
 from warpdrive.kernels.uniform import find_uniform
 from warpdrive.kernels.variables import Variables, place_variables
 
@@ -93,17 +92,8 @@ def lower(kernel: ResolvedKernel, arrays: Collection[str]) -> LoweredKernel:
     parts = split(own, find_uniform(own, parameters, arrays, kernel.table))
     variables = place_variables(parts, parameters, arrays, kernel.table)
     device_functions = [f for f in kernel.function.callees() if not f.has_barrier]
-    # blocks may wait for one that is within a stretch, and has what they want: such ones run one after the other
-    functions = (kernel.function, *kernel.function.callees())
-    pieces = [body] if _may_wait(functions) else stretches(body, parameters, arrays, kernel.table)
+    pieces = stretches(body, parameters, arrays, kernel.table)
     return LoweredKernel(parameters, body, parts, variables, pieces, device_functions, kernel.table)
-
-
-def _may_wait(functions: Iterable[Function]) -> bool:
-    """Whether blocks may wait for others: in a ``while`` loop, for what an atomic operation tells."""
-    nodes = [node for function in functions for node in walk(function.body)]
-    has_atomics = any(isinstance(node, IntrinsicName) and node.path in ATOMIC_DTYPES for node in nodes)
-    return has_atomics and any(isinstance(node, ast.While) for node in nodes)
 
 
 def _content_of(value: Any) -> Any:

@@ -19,6 +19,7 @@ from warpdrive.backends.cpu.generate import (
     generate_kernel,
     generate_typing_twin,
 )
+from warpdrive.backends.cpu.generate_turns import generate_turns
 from warpdrive.backends.cpu.slot_types import infer_slots, known_slots
 from warpdrive.backends.module_writer import GeneratedModule
 from warpdrive.backends.origins import errors_at_their_origin
@@ -26,6 +27,7 @@ from warpdrive.backends.slots import Slot
 from warpdrive.kernels.classes import authors_class
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
+from warpdrive.kernels.turns import Turns, turns_of
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,15 @@ class CompiledKernel:
 
     ``address`` is that of a C function ``void(table, part, parts)``. The table holds the grid's and a block's
     three dimensions, an array ``[parts, threads, *shape]`` for each slot, and the kernel's arguments. ``faults`` are
-    what the exceptions mean that it raises, which say a number.
+    what the exceptions mean that it raises, which say a number. Where threads wait for each other, ``sites`` says where,
+    and the address is that of what :class:`warpdrive.backends.cpu.fibres.WaitingLaunch` takes.
     """
 
     address: int
     slots: tuple[Slot, ...]
     module: ModuleType  # keeps the machine code in memory
     faults: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
 
 
 _compiled: dict[str, CompiledKernel] = {}
@@ -52,26 +56,34 @@ def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], la
     Raises :class:`KernelError`, with the author's file and line, for what cannot be compiled.
     """
     key = cache.key_of(kernel.content(), repr(list(kinds.items())), repr(launch))
+    turns = turns_of(kernel)
     with cache.ONE_AT_A_TIME:
         if key not in _compiled:
             with cache.one_process_at_a_time(key):
-                _compiled[key] = _compile(key, kernel, kinds, launch)
-        return replace(_compiled[key], faults=tuple(kernel.table.faults))
+                _compiled[key] = _compile(key, kernel, turns, kinds, launch)
+        return replace(
+            _compiled[key], faults=tuple(kernel.table.faults), sites=() if turns is None else tuple(turns.sites)
+        )
 
 
-def _compile(key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], launch: LaunchKind) -> CompiledKernel:
+def _compile(
+    key: str, kernel: ResolvedKernel, turns: Turns | None, kinds: Mapping[str, ArgumentKind], launch: LaunchKind
+) -> CompiledKernel:
     origins: dict[str, GeneratedModule] = {}
     with errors_at_their_origin(kernel, origins):
         if not cache.is_stored(key):
             arrays = [name for name, kind in kinds.items() if kind.rank is not None]
-            _generate(key, lower(kernel, arrays), kinds, launch, origins)
+            if turns is not None:
+                _generate_turns(key, kernel, turns, kinds, launch, origins)
+            else:
+                _generate(key, lower(kernel, arrays), kinds, launch, origins)
         try:
             return _load(key)
         except Exception:
             cache.discard(key)
             if origins or cache.is_stored(key):
                 raise
-    return _compile(key, kernel, kinds, launch)  # what was stored is damaged
+    return _compile(key, kernel, turns, kinds, launch)  # what was stored is damaged
 
 
 def _load(key: str) -> CompiledKernel:
@@ -95,6 +107,21 @@ def _generate(
     slots = [] if launch.block == (1, 1, 1) else infer_kept(key, kernel, kinds, functions, origins)
     generated = generate_kernel(kernel, list(kinds.values()), slots, functions_module, launch)
     origins["kernel"] = generated
+    cache.store(key, {"functions.py": functions.text, "kernel.py": generated.text})
+
+
+def _generate_turns(
+    key: str,
+    kernel: ResolvedKernel,
+    turns: Turns,
+    kinds: Mapping[str, ArgumentKind],
+    launch: LaunchKind,
+    origins: dict[str, GeneratedModule],
+) -> None:
+    kernel.table.classes.update((named.alias, named) for kind in kinds.values() for named in kind.classes())
+    functions_module = cache.module_name(key, "functions")
+    functions, generated = generate_turns(kernel, turns, list(kinds.values()), launch, functions_module)
+    origins |= {"functions": functions, "kernel": generated}
     cache.store(key, {"functions.py": functions.text, "kernel.py": generated.text})
 
 

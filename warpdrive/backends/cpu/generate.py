@@ -72,11 +72,11 @@ use stays in the cache."""
 POSITION_PARAMETERS = [index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS[1:] for axis in AXES]
 
 
-def generate_functions(kernel: LoweredKernel) -> GeneratedModule:
-    """Generate the module of the device functions that a kernel calls."""
-    adapter = CpuAdapter(_minds_width(kernel))
+def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedModule:
+    """Generate the module of the device functions that a kernel calls; ``imports`` is what it needs besides."""
+    adapter = CpuAdapter(minds_width(kernel))
     writer = ModuleWriter(adapter)
-    copies = _copies(kernel)
+    copies = copies_of_functions(kernel)
     for function in kernel.device_functions:
         writer.function(
             INLINED_DECORATOR if copies[function.name] <= MOST_COPIES else FUNCTION_DECORATOR,
@@ -84,10 +84,10 @@ def generate_functions(kernel: LoweredKernel) -> GeneratedModule:
             [*function.parameters, *hidden_parameters(function)],
             writer.adapt(function.body),
         )
-    return writer.module(adapter.header(kernel.table, ""))
+    return writer.module(adapter.header(kernel.table, imports))
 
 
-def _copies(kernel: LoweredKernel) -> Counter[str]:
+def copies_of_functions(kernel: LoweredKernel) -> Counter[str]:
     """Return how often each device function would be in the machine code if all calls were inlined."""
     copies = Counter(_called_names(kernel.body))
     for function in reversed(kernel.device_functions):  # callers before callees
@@ -108,7 +108,7 @@ def generate_kernel(
     launch: LaunchKind,
 ) -> GeneratedModule:
     """Generate the module with ``wd__run_block`` and ``entry``."""
-    adapter = CpuAdapter(_minds_width(kernel))
+    adapter = CpuAdapter(minds_width(kernel))
     writer = ModuleWriter(adapter)
     if launch.block == (1, 1, 1):
         bodies = [_single_thread(stretch, writer) for stretch in kernel.stretches]
@@ -124,10 +124,10 @@ def generate_kernel(
         writer.function(INLINED_DECORATOR, name, parameters, [*beginning, *body])
     writer.text(_entry_text(names, kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
-    return writer.module(adapter.header(kernel.table, _import_text(kernel, functions_module)))
+    return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
 
 
-def _minds_width(kernel: LoweredKernel) -> bool:
+def minds_width(kernel: LoweredKernel) -> bool:
     """Whether a function is called for whose result it matters that indices have 32 bits on a GPU."""
     bodies = (kernel.body, *(function.body for function in kernel.device_functions))
     return any(isinstance(node, IntrinsicName) and node.path in MIND_WIDTH for body in bodies for node in walk(body))
@@ -135,12 +135,12 @@ def _minds_width(kernel: LoweredKernel) -> bool:
 
 def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:
     """Generate a function ``twin`` with the kernel's statements, barriers left out, to infer types from."""
-    adapter = CpuAdapter(_minds_width(kernel))
+    adapter = CpuAdapter(minds_width(kernel))
     writer = ModuleWriter(adapter)
     parameters = [*kernel.parameters, *map(index_name, INDICES)]
     body = [*_shared_arrays(kernel, adapter, 1), *writer.adapt(without_faults(without_barriers(kernel.body)))]
     writer.function("", "twin", parameters, body)
-    return writer.module(adapter.header(kernel.table, _import_text(kernel, functions_module)))
+    return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
 
 
 def _single_thread(stretch: list[ast.stmt], writer: ModuleWriter) -> list[ast.stmt]:
@@ -267,7 +267,7 @@ class _Block:
         return outermost
 
 
-def _import_text(kernel: LoweredKernel, functions_module: str) -> str:
+def import_text(kernel: LoweredKernel, functions_module: str) -> str:
     names = ", ".join(function.name for function in kernel.device_functions)
     return f"from {functions_module} import {names}" if names else ""
 
@@ -286,14 +286,7 @@ def _entry_text(
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
     part, parts, blocks, index, table = (GENERATED + name for name in ("part", "parts", "blocks", "index", "table"))
-    whole = ArgumentKind("int64", None)
-    room_kinds = [ArgumentKind(slot.dtype, 2 + len(slot.shape)) for slot in slots]
-    names = [*grid, *block, *(slot.array for slot in slots), *parameters]
-    loaders: list[str] = []
-    loads, place = [], 0
-    for name, kind in zip(names, [*[whole] * 6, *room_kinds, *kinds], strict=True):
-        loads.append(f"    {name} = {_load_text(kind, table, place, loaders)}")
-        place += kind.words
+    loaders, loads = argument_loads(table, parameters, kinds, slots)
     position = [f"not_negative({index})", "0", "0"]
     if launch.grid_rank > 1:
         decoded = (f"{index} % {grid[0]}", f"{index} // {grid[0]} % {grid[1]}", f"{index} // ({grid[0]} * {grid[1]})")
@@ -320,6 +313,22 @@ def _entry_text(
             "",
         ]
     )
+
+
+def argument_loads(
+    table: str, parameters: Sequence[str], kinds: Sequence[ArgumentKind], slots: Sequence[Slot]
+) -> tuple[list[str], list[str]]:
+    """Return the lines that define how arguments are loaded, and those that load them from a table."""
+    sizes = [index_name(f"{dimension}.{axis}") for dimension in ("gridDim", "blockDim") for axis in AXES]
+    whole = ArgumentKind("int64", None)
+    room_kinds = [ArgumentKind(slot.dtype, 2 + len(slot.shape)) for slot in slots]
+    names = [*sizes, *(slot.array for slot in slots), *parameters]
+    loaders: list[str] = []
+    loads, place = [], 0
+    for name, kind in zip(names, [*[whole] * 6, *room_kinds, *kinds], strict=True):
+        loads.append(f"    {name} = {_load_text(kind, table, place, loaders)}")
+        place += kind.words
+    return loaders, loads
 
 
 def _load_text(kind: ArgumentKind, table: str, place: int, loaders: list[str]) -> str:

@@ -34,22 +34,43 @@ def stack_array(shape: tuple[int, ...], dtype: str) -> Any:
             data_type = context.get_data_type(element)
             data = cgutils.alloca_once(builder, data_type, size=context.get_constant(types.intp, length))
             data.align = _STACK_ALIGNMENT
-            size = context.get_abi_sizeof(data_type)
-            strides = [size * reduce(operator.mul, shape[axis + 1 :], 1) for axis in range(len(shape))]
-            array = make_array(array_type)(context, builder)
-            populate_array(
-                array,
-                data=data,
-                shape=cgutils.pack_array(builder, [context.get_constant(types.intp, n) for n in shape]),
-                strides=cgutils.pack_array(builder, [context.get_constant(types.intp, n) for n in strides]),
-                itemsize=context.get_constant(types.intp, size),
-                meminfo=None,
-            )
-            return array._getvalue()
+            return _array_of(context, builder, array_type, shape, data)
 
         return array_type(), codegen
 
     return allocate
+
+
+def array_at(shape: tuple[int, ...], dtype: str, offset: int) -> Any:
+    """Return a function, for use in compiled code, that gives the C-ordered array so far behind an address."""
+    array_type = types.Array(numba.from_dtype(dtype_of(dtype)), len(shape), "C")
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def find(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            place = builder.add(args[0], context.get_constant(types.intp, offset))
+            data = builder.inttoptr(place, context.get_data_type(array_type.dtype).as_pointer())
+            return _array_of(context, builder, array_type, shape, data)
+
+        return array_type(types.intp), codegen
+
+    return find
+
+
+def _array_of(context: Any, builder: Any, array_type: types.Array, shape: tuple[int, ...], data: Any) -> Any:
+    """Return the C-ordered array of that shape whose elements begin at ``data``."""
+    size = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
+    strides = [size * reduce(operator.mul, shape[axis + 1 :], 1) for axis in range(len(shape))]
+    array = make_array(array_type)(context, builder)
+    populate_array(
+        array,
+        data=data,
+        shape=cgutils.pack_array(builder, [context.get_constant(types.intp, n) for n in shape]),
+        strides=cgutils.pack_array(builder, [context.get_constant(types.intp, n) for n in strides]),
+        itemsize=context.get_constant(types.intp, size),
+        meminfo=None,
+    )
+    return array._getvalue()
 
 
 def view(dtype: str) -> Any:

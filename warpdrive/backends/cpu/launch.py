@@ -19,6 +19,7 @@ from warpdrive.backends.arguments import ArgumentKind, baked_extents, baked_valu
 from warpdrive.backends.cpu.argument_table import C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE, ArgumentTable
 from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
+from warpdrive.backends.cpu.fibres import WaitingLaunch
 from warpdrive.backends.cpu.generate import LaunchKind
 from warpdrive.backends.cpu.nesting import flattened, nesting_of
 from warpdrive.backends.cpu.workers import get_num_threads, launch_on_all_cores, parts_of
@@ -69,14 +70,32 @@ class BoundKernel:
             compiled[key] = _compile(kernel, baked, kinds, launch_kind)
         self._compiled: CompiledKernel = compiled[key]  # keeps the machine code in memory
         self._threads = get_num_threads()
-        parts = parts_of(grid[0] * grid[1] * grid[2])
+        waits = bool(self._compiled.sites)
+        parts = 1 if waits else parts_of(grid[0] * grid[1] * grid[2])
         sizes = [_number(size) for size in (*grid, *block)]
         self.table = ArgumentTable([*sizes, *_rooms(self._compiled, parts, block)], leaves)
         nestings = [nesting_of(arguments[name]) for name in kernel.parameters]
         self._nestings = nestings if any(nestings) else None
-        run = launch_on_all_cores(self._compiled.address, self.table.address, parts)
+        run = (
+            self._waiting_launch(kernel, configuration).run
+            if waits
+            else launch_on_all_cores(self._compiled.address, self.table.address, parts)
+        )
         self._run = raising(run, self._compiled.faults) if self._compiled.faults else run
         self._in_use = threading.Lock()
+
+    def _waiting_launch(self, kernel: Kernel, configuration: Configuration) -> WaitingLaunch:
+        compiled = self._compiled
+        return WaitingLaunch(
+            kernel.source.name,
+            compiled.address,
+            self.table.address,
+            configuration.blocks,
+            configuration.threads,
+            compiled.module.STACK,
+            compiled.module.SHARED,
+            compiled.sites,
+        )
 
     def run(self) -> None:
         """Launch the kernel."""

@@ -1,0 +1,140 @@
+"""Generate the Python modules of a kernel whose threads wait for each other, each of which has a stack of its own."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+
+from warpdrive.backends.arguments import ArgumentKind
+from warpdrive.backends.cpu import fibres
+from warpdrive.backends.cpu.adapter import CpuAdapter
+from warpdrive.backends.cpu.generate import (
+    INLINED_DECORATOR,
+    POSITION_PARAMETERS,
+    LaunchKind,
+    argument_loads,
+    copies_of_functions,
+    generate_functions,
+    import_text,
+    minds_width,
+)
+from warpdrive.backends.module_writer import AXES, GeneratedModule, ModuleWriter, index_name
+from warpdrive.kernels.dtypes import dtype_of
+from warpdrive.kernels.language import DYNAMIC
+from warpdrive.kernels.local_arrays import is_local_array
+from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel
+from warpdrive.kernels.syntax import GENERATED, assign, walk
+from warpdrive.kernels.turns import MEET, WAIT, Turns
+from warpdrive.kernels.variables import Variables
+
+FIBRE_DECORATOR = "@cfunc('void(intp, intp)', _nrt=False, error_model='numpy', cache=True)"
+RUN_THREAD, TAKE, TABLE, HEADER, THREAD, ROOM, BLOCK = (
+    GENERATED + name for name in ("run_thread", "take", "table", "header", "thread", "room", "block")
+)
+
+
+def generate_turns(
+    kernel: ResolvedKernel, turns: Turns, kinds: Sequence[ArgumentKind], launch: LaunchKind, functions_module: str
+) -> tuple[GeneratedModule, GeneratedModule]:
+    """Generate the module of the device functions, and that of ``entry``: what runs upon a stack.
+
+    Threads are taken one after the other, and each is run to its end; it waits by calling the scheduler.
+    """
+    *device_functions, function = turns.functions
+    lowered = LoweredKernel(
+        function.parameters, function.body, [], Variables({}, []), [], device_functions, kernel.table
+    )
+    stack = fibres.stack_bytes(_local_bytes(lowered))
+    calls = "\n".join(
+        [
+            "from warpdrive.backends.cpu.fibres import fibre_call",
+            "from warpdrive.backends.cpu.intrinsics import array_at, load_word",
+            f"{TAKE} = fibre_call({fibres.HEADER_TAKE}, {stack})",
+            f"{WAIT} = fibre_call({fibres.HEADER_WAIT}, {stack})",
+            f"{MEET} = fibre_call({fibres.HEADER_MEET}, {stack})",
+        ]
+    )
+    functions = generate_functions(lowered, calls)
+    adapter = CpuAdapter(minds_width(lowered))
+    writer = ModuleWriter(adapter)
+    threads = [index_name(f"threadIdx.{axis}") for axis in AXES]
+    parameters = [*function.parameters, *threads, *POSITION_PARAMETERS, *kernel.table.shared]
+    baked = [assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)]
+    writer.function(INLINED_DECORATOR, RUN_THREAD, parameters, [*baked, *writer.adapt(function.body)])
+    arrays, shared_bytes = _shared_arrays(kernel, launch)
+    writer.text(_fibre_text(function.parameters, parameters, kinds, launch, arrays))
+    writer.line(f"SLOTS, STACK, SHARED = [], {stack}, {shared_bytes}")
+    imports = f"{import_text(lowered, functions_module)}\n{calls}"
+    return functions, writer.module(adapter.header(kernel.table, imports))
+
+
+def _fibre_text(
+    parameters: Sequence[str],
+    passed: Sequence[str],
+    kinds: Sequence[ArgumentKind],
+    launch: LaunchKind,
+    shared: Sequence[tuple[str, str, str]],
+) -> str:
+    """Return the function that runs thread after thread; ``passed`` is what a thread is called with."""
+    loaders, loads = argument_loads(TABLE, parameters, kinds, [])
+    x, y, z = (index_name(f"threadIdx.{axis}") for axis in AXES)
+    width, height, _ = launch.block
+    grid = [index_name(f"gridDim.{axis}") for axis in AXES]
+    block = [index_name(f"blockIdx.{axis}") for axis in AXES]
+    body = [
+        f"{THREAD} = {TAKE}(0, 0)",
+        f"{ROOM} = load_word({HEADER} + {fibres.HEADER_ROOM})",
+        f"{BLOCK} = load_word({ROOM} + {fibres.ROOM_BLOCK})",
+        f"{x} = not_negative({THREAD} % {width})",
+        f"{y} = not_negative({THREAD} // {width} % {height})",
+        f"{z} = not_negative({THREAD} // {width * height})",
+        f"{block[0]} = not_negative({BLOCK} % {grid[0]})",
+        f"{block[1]} = not_negative({BLOCK} // {grid[0]} % {grid[1]})",
+        f"{block[2]} = not_negative({BLOCK} // ({grid[0]} * {grid[1]}))",
+        *(f"{name} = {array}({ROOM} + {fibres.ROOM_SHARED})" for name, array, _ in shared),
+        f"{RUN_THREAD}({', '.join(passed)})",
+    ]
+    return "\n".join(
+        [
+            *loaders,
+            *(f"{array} = array_at{arguments}" for _, array, arguments in shared),
+            "",
+            FIBRE_DECORATOR,
+            f"def entry({TABLE}, {HEADER}):",
+            *loads,
+            "    while True:",
+            *(f"        {line}" for line in body),
+            "",
+        ]
+    )
+
+
+def _shared_arrays(kernel: ResolvedKernel, launch: LaunchKind) -> tuple[list[tuple[str, str, str]], int]:
+    """Return for each array in shared memory its name, that of the function that makes it, and what that is made of.
+
+    Arrays of dynamic size all begin at the same place, behind the others. Also return the bytes of all.
+    """
+    found, offset = [], 0
+    for shape, dtype in kernel.table.shared.values():
+        offset += 0 if shape == DYNAMIC else -(-math.prod(shape) * dtype_of(dtype).itemsize // 64) * 64
+    place = 0
+    for number, (name, (shape, dtype)) in enumerate(kernel.table.shared.items()):
+        size = dtype_of(dtype).itemsize
+        extents = (launch.shared_bytes // size,) if shape == DYNAMIC else shape
+        found.append((name, f"{GENERATED}shared_at_{number}", repr((extents, dtype, offset if shape == DYNAMIC else place))))
+        place += 0 if shape == DYNAMIC else -(-math.prod(shape) * size // 64) * 64
+    return found, offset + launch.shared_bytes
+
+
+def _local_bytes(kernel: LoweredKernel) -> int:
+    """Return the bytes of the arrays in local memory that a thread may have at once, at most."""
+    copies = copies_of_functions(kernel)
+    bodies = [(kernel.body, 1), *((function.body, copies[function.name]) for function in kernel.device_functions)]
+    total = 0
+    for body, times in bodies:
+        for node in walk(body):
+            if is_local_array(node):
+                shape, dtype = (argument.value for argument in node.args)  # type: ignore[attr-defined]
+                total += times * (math.prod(shape) * dtype_of(dtype).itemsize + 64)
+    return total

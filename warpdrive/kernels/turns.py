@@ -1,0 +1,98 @@
+"""Have the threads of a kernel run in turns where they wait for each other."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from warpdrive.kernels.errors import place
+from warpdrive.kernels.language import BARRIERS
+from warpdrive.kernels.lowering import ResolvedKernel
+from warpdrive.kernels.resolve import Function
+from warpdrive.kernels.syntax import GENERATED, IntrinsicName, assign, at, copy_tree, load
+from warpdrive.kernels.waiting import Loop, are_own_locks, waiting_loops
+
+WAIT, MEET = f"{GENERATED}wait", f"{GENERATED}meet"
+"""What a thread calls after a turn of a loop that has changed nothing, ``turns = wait(site, turns)``, and at a barrier,
+``meet(place, vote)``, where ``place`` is ``8 * site + kind``. A site is the number of a place where threads wait."""
+
+KINDS = {path: kind for kind, path in enumerate(BARRIERS)}
+"""The kinds of barriers."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """A kernel whose threads wait for each other: its functions with calls where they wait, and these places in words.
+
+    ``functions`` are the kernel itself, which comes last, and those that it calls.
+    """
+
+    functions: list[Function]
+    sites: list[str]
+
+
+def turns_of(kernel: ResolvedKernel) -> Turns | None:
+    """Return how the threads of a kernel run in turns, or None if they need not."""
+    functions = [*kernel.function.callees(), kernel.function]
+    loops = waiting_loops(functions, kernel.table)
+    if not loops or are_own_locks(kernel.function, loops):
+        return None
+    sites: list[str] = []
+    return Turns([replace(f, body=_InTurns(loops, sites).block(f.body)) for f in functions], sites)
+
+
+class _InTurns(ast.NodeTransformer):
+    """Puts calls into a copy of a function where its threads wait."""
+
+    def __init__(self, loops: Collection[Loop], sites: list[str]) -> None:
+        self.loops, self.sites = {id(loop) for loop in loops}, sites
+
+    def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Return the statements of a block, which are left as they are, with calls."""
+        return [new for node in statements for new in self.statement(node)]
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        if not isinstance(node, (ast.If, ast.For, ast.While)):
+            return [self.visit(copy_tree(node))]
+        copied = copy_tree(node)
+        for name in ("test", "iter"):
+            if hasattr(copied, name):
+                setattr(copied, name, self.visit(getattr(copied, name)))
+        copied.body, copied.orelse = self.block(node.body), self.block(node.orelse)
+        if id(node) not in self.loops:
+            return [copied]
+        site = self.site(node)
+        turns = f"{GENERATED}turns_{site}"
+        waiting = ast.Call(load(WAIT), [ast.Constant(site), load(turns)], [])
+        wait = at(node, assign(turns, waiting))
+        copied.body = [*_before_continue(copied.body, wait), wait]
+        return [at(node, assign(turns, ast.Constant(0))), copied]
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+        """See :class:`ast.NodeTransformer`."""
+        self.generic_visit(node)
+        if isinstance(node.func, IntrinsicName) and node.func.path in BARRIERS:
+            where = ast.Constant(8 * self.site(node) + KINDS[node.func.path])
+            return at(node, ast.Call(load(MEET), [where, *(node.args or [ast.Constant(0)])], []))
+        return node
+
+    def site(self, node: ast.AST) -> int:
+        file, line = getattr(node, "file", ""), getattr(node, "lineno", 0)
+        self.sites.append(f"{place(node)}: {linecache.getline(file, line).strip()}")
+        return len(self.sites) - 1
+
+
+def _before_continue(body: list[ast.stmt], wait: ast.stmt) -> list[ast.stmt]:
+    """Put a statement before each ``continue`` of a loop with this body."""
+    done: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, ast.Continue):
+            done.append(copy_tree(wait))
+        elif isinstance(node, ast.If):
+            node.body, node.orelse = _before_continue(node.body, wait), _before_continue(node.orelse, wait)
+        elif isinstance(node, (ast.For, ast.While)):
+            node.orelse = _before_continue(node.orelse, wait)
+        done.append(node)
+    return done
