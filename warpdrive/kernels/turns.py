@@ -70,7 +70,7 @@ class _InTurns(ast.NodeTransformer):
         copied.body = [*_before_continue(copied.body, wait), wait]
         return [at(node, assign(turns, ast.Constant(0))), copied]
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         """See :class:`ast.NodeTransformer`."""
         self.generic_visit(node)
         if isinstance(node.func, IntrinsicName) and node.func.path in BARRIERS:

@@ -250,8 +250,8 @@ class _Turn:
             test = node.iter if isinstance(node, ast.For) else node.test
             begun = self.evaluate(test, head)
             if isinstance(node, ast.For):
-                target = self.value(node.iter, begun.variables)
-                begun = replace(begun, variables={**begun.variables, **dict.fromkeys(stored_names([node.target]), target)})
+                targets = dict.fromkeys(stored_names([node.target]), self.value(node.iter, begun.variables))
+                begun = replace(begun, variables={**begun.variables, **targets})
             end = _join([self.block(node.body, begun), *self.continued.pop()])
             left = self.broken.pop()
             joined = head if end is None else replace(head.joined(end), advanced=head.advanced)
@@ -269,7 +269,7 @@ class _Turn:
         value = self.value(node.value, variables)
         targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
         advanced = state.advanced
-        for target in (leaf for target in targets for leaf in _leaves(target)):
+        for target in _leaves(targets):
             if isinstance(target, ast.Name):
                 new = value
                 if isinstance(node, ast.AugAssign):
@@ -374,7 +374,7 @@ def _assignments(body: list[ast.stmt], around: list[ast.AST]) -> Iterator[tuple[
             yield _root(call.args[0]), [*call.args[1:], *around]
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
-            for target in (leaf for target in targets for leaf in _leaves(target)):
+            for target in _leaves(targets):
                 yield _root(target), [node.value, *around]
         elif isinstance(node, ast.If):
             yield from _assignments(node.body, [*around, node.test])
@@ -419,10 +419,12 @@ def _atomics(nodes: Iterable[ast.AST]) -> list[ast.Call]:
     return [call for call in calls if call.func.path in ATOMIC_DTYPES]  # type: ignore[attr-defined]
 
 
-def _leaves(target: ast.expr) -> list[ast.expr]:
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return [leaf for element in target.elts for leaf in _leaves(element)]
-    return [target]
+def _leaves(targets: Iterable[ast.expr]) -> Iterator[ast.expr]:
+    for target in targets:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            yield from _leaves(target.elts)
+        else:
+            yield target
 
 
 def _root(node: ast.expr) -> str:

@@ -36,8 +36,8 @@ class CompiledKernel:
 
     ``address`` is that of a C function ``void(table, part, parts)``. The table holds the grid's and a block's
     three dimensions, an array ``[parts, threads, *shape]`` for each slot, and the kernel's arguments. ``faults`` are
-    what the exceptions mean that it raises, which say a number. Where threads wait for each other, ``sites`` says where,
-    and the address is that of what :class:`warpdrive.backends.cpu.fibres.WaitingLaunch` takes.
+    what the exceptions mean that it raises, which say a number. Where threads wait for each other, ``sites`` says
+    where, and the address is that of what :class:`warpdrive.backends.cpu.fibres.WaitingLaunch` takes.
     """
 
     address: int

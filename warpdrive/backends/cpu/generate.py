@@ -268,6 +268,7 @@ class _Block:
 
 
 def import_text(kernel: LoweredKernel, functions_module: str) -> str:
+    """Return the line that imports the device functions of a kernel."""
     names = ", ".join(function.name for function in kernel.device_functions)
     return f"from {functions_module} import {names}" if names else ""
 

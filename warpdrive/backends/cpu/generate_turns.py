@@ -28,6 +28,9 @@ from warpdrive.kernels.syntax import GENERATED, assign, walk
 from warpdrive.kernels.turns import MEET, WAIT, Turns
 from warpdrive.kernels.variables import Variables
 
+_ALIGNMENT = 64
+"""Bytes: a cache line, where every array begins."""
+
 FIBRE_DECORATOR = "@cfunc('void(intp, intp)', _nrt=False, error_model='numpy', cache=True)"
 RUN_THREAD, TAKE, TABLE, HEADER, THREAD, ROOM, BLOCK = (
     GENERATED + name for name in ("run_thread", "take", "table", "header", "thread", "room", "block")
@@ -60,7 +63,8 @@ def generate_turns(
     writer = ModuleWriter(adapter)
     threads = [index_name(f"threadIdx.{axis}") for axis in AXES]
     parameters = [*function.parameters, *threads, *POSITION_PARAMETERS, *kernel.table.shared]
-    baked = [assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)]
+    sizes = zip(AXES, launch.block, strict=True)
+    baked = [assign(index_name(f"blockDim.{axis}"), ast.Constant(size)) for axis, size in sizes]
     writer.function(INLINED_DECORATOR, RUN_THREAD, parameters, [*baked, *writer.adapt(function.body)])
     arrays, shared_bytes = _shared_arrays(kernel, launch)
     writer.text(_fibre_text(function.parameters, parameters, kinds, launch, arrays))
@@ -115,16 +119,20 @@ def _shared_arrays(kernel: ResolvedKernel, launch: LaunchKind) -> tuple[list[tup
 
     Arrays of dynamic size all begin at the same place, behind the others. Also return the bytes of all.
     """
-    found, offset = [], 0
-    for shape, dtype in kernel.table.shared.values():
-        offset += 0 if shape == DYNAMIC else -(-math.prod(shape) * dtype_of(dtype).itemsize // 64) * 64
-    place = 0
-    for number, (name, (shape, dtype)) in enumerate(kernel.table.shared.items()):
-        size = dtype_of(dtype).itemsize
-        extents = (launch.shared_bytes // size,) if shape == DYNAMIC else shape
-        found.append((name, f"{GENERATED}shared_at_{number}", repr((extents, dtype, offset if shape == DYNAMIC else place))))
-        place += 0 if shape == DYNAMIC else -(-math.prod(shape) * size // 64) * 64
-    return found, offset + launch.shared_bytes
+    shared = kernel.table.shared.items()
+    sizes = {name: 0 if shape == DYNAMIC else _bytes_of(shape, dtype) for name, (shape, dtype) in shared}
+    found, place, last = [], 0, sum(sizes.values())
+    for number, (name, (shape, dtype)) in enumerate(shared):
+        is_dynamic = shape == DYNAMIC
+        extents = (launch.shared_bytes // dtype_of(dtype).itemsize,) if is_dynamic else shape
+        array = repr((extents, dtype, last if is_dynamic else place))
+        found.append((name, f"{GENERATED}shared_at_{number}", array))
+        place += sizes[name]
+    return found, last + launch.shared_bytes
+
+
+def _bytes_of(shape: tuple[int, ...], dtype: str) -> int:
+    return -(-math.prod(shape) * dtype_of(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT
 
 
 def _local_bytes(kernel: LoweredKernel) -> int:
@@ -136,5 +144,5 @@ def _local_bytes(kernel: LoweredKernel) -> int:
         for node in walk(body):
             if is_local_array(node):
                 shape, dtype = (argument.value for argument in node.args)  # type: ignore[attr-defined]
-                total += times * (math.prod(shape) * dtype_of(dtype).itemsize + 64)
+                total += times * (_bytes_of(shape, dtype) + _ALIGNMENT)
     return total
