@@ -75,6 +75,7 @@ def _gather(folder: Path, python: str, present: set[str]) -> None:
     while wanted := [text for text in wanted if _is_lacking(text, known, python)]:
         known |= {_plain(Requirement(text).name) for text in wanted}
         before = set(folder.glob("*.whl"))
+        print(f"downloading {', '.join(sorted(_plain(Requirement(text).name) for text in wanted))}", flush=True)
         _download([str(_without_marker(text)) for text in wanted], folder, python)
         wanted = [text for wheel in set(folder.glob("*.whl")) - before for text in _requirements_of(wheel)]
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from warpdrive.errors import WarpDriveError, nearest
 from warpdrive.training.player import player_page
+from warpdrive.training.work_progress import WorkProgress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +66,8 @@ class Animation:
         check_output(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         write = {".gif": self._save_gif, ".mp4": self._save_mp4, ".html": self._save_html}
-        write[path.suffix.lower()](path)
+        with WorkProgress(f"writing {path.name}"):
+            write[path.suffix.lower()](path)
         self.path = path
         return path
 

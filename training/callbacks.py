@@ -38,6 +38,9 @@ class Callback:
         On a GPU later updates are under way: ``report.update`` says which one this was, not ``trainer.updates``.
         """
 
+    def on_evaluation_progress(self, trainer: Trainer, done: int, episodes: int) -> None:
+        """Of the episodes of an evaluation for which training waits, ``done`` have ended; called now and then."""
+
     def on_evaluate(self, trainer: Trainer, report: EvaluationReport) -> None:
         """An evaluation has ended (``trainer.evaluation.every``); ``report.update`` says whose weights it measured.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +13,15 @@ from warpdrive.training.models.base import Actor
 from warpdrive.training.rollout_loop import RolloutLoop, in_replicas_of
 
 MAX_REPLICAS = 1000
+FEWEST_EPISODES, MOST_EPISODES = 50, 1000
+OnProgress = Callable[[int, int], object]
+"""Called with the number of episodes that have ended, and of all that are played."""
 _STEPS_AT_ONCE = 16  # between two looks, from the host, at whether all have finished
+
+
+def fitting_episodes(total_steps: int, episode_length: int) -> int:
+    """Return how many episodes to evaluate over: 50 to 1000, if possible within a quarter of the steps of training."""
+    return min(max(total_steps // (4 * episode_length), FEWEST_EPISODES), MOST_EPISODES)
 
 
 @dataclass(frozen=True)
@@ -81,12 +89,18 @@ class Evaluator:
         self._loop = RolloutLoop(env, rollout, graphs, after_step=self._record.add)
 
     @torch.no_grad()
-    def play(self) -> EvaluationResult:
-        """Play ``num_episodes`` episodes with the parameters that the models have now."""
+    def play(self, on_progress: OnProgress | None = None) -> EvaluationResult:
+        """Play ``num_episodes`` episodes with the parameters that the models have now.
+
+        Args:
+            on_progress: called now and then.
+        """
         self._env.ctx.load_state(self._start)
         self._loop.prepare(self._actors)
         self._record.clear()
-        while not self._record.complete():
+        while (ended := self._record.ended()) < self._record.expected:
+            if on_progress is not None:
+                on_progress(min(ended, self.num_episodes), self.num_episodes)
             self._loop.fill(self._actors)
         return self._record.result(self.num_episodes)
 
@@ -124,8 +138,12 @@ class _Record:
         self.present_length.masked_fill_(ended, 0.0)
         self.played += ended
 
-    def complete(self) -> bool:
-        return bool((self.played >= self.rounds).all())
+    @property
+    def expected(self) -> int:
+        return self.rounds * len(self.played)
+
+    def ended(self) -> int:
+        return int(self.played.clamp(max=self.rounds).sum())
 
     def result(self, num_episodes: int) -> EvaluationResult:
         returns = self.returns[:-1].flatten(0, 1)[:num_episodes].cpu()

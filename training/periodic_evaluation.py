@@ -12,7 +12,7 @@ import torch
 from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.actor_copies import ActorCopies
-from warpdrive.training.evaluation import EvaluationResult, Evaluator
+from warpdrive.training.evaluation import EvaluationResult, Evaluator, OnProgress
 from warpdrive.training.report import EvaluationReport
 
 if TYPE_CHECKING:
@@ -27,10 +27,12 @@ class PeriodicEvaluation:
 
     Args:
         trainer: whose policies are evaluated.
+        on_progress: see ``Evaluator.play``; called for evaluations between two updates.
     """
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Trainer, on_progress: OnProgress | None = None) -> None:
         self.trainer, self.settings = trainer, trainer.config.trainer.evaluation
+        self._on_progress = on_progress
         self._made: tuple[ActorCopies, Evaluator] | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: tuple[int, int, Future[tuple[EvaluationResult, float]]] | None = None
@@ -53,7 +55,7 @@ class PeriodicEvaluation:
             self._thread = self._thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix="evaluation")
             future = self._thread.submit(_play, evaluator, _stream_beside(copies.device))
         else:
-            future.set_result(_play(evaluator, nullcontext()))
+            future.set_result(_play(evaluator, nullcontext(), self._on_progress))
         self._under_way = self.trainer.updates, self.trainer.env_steps, future
 
     def end(self) -> EvaluationReport | None:
@@ -75,14 +77,16 @@ class PeriodicEvaluation:
         graphs = StepGraphs(device, "auto" if use == "on" else use) if self.settings.beside else None
         with host_transfers_allowed():
             return self.trainer.evaluator(
-                self.settings.num_episodes, deterministic=self.settings.deterministic, graphs=graphs
+                self.trainer.evaluation_episodes, deterministic=self.settings.deterministic, graphs=graphs
             )
 
 
-def _play(evaluator: Evaluator, stream: AbstractContextManager[object]) -> tuple[EvaluationResult, float]:
+def _play(
+    evaluator: Evaluator, stream: AbstractContextManager[object], on_progress: OnProgress | None = None
+) -> tuple[EvaluationResult, float]:
     began = time.perf_counter()
     with stream, host_transfers_allowed():
-        result = evaluator.play()
+        result = evaluator.play(on_progress)
     return result, time.perf_counter() - began
 
 

@@ -8,18 +8,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from warpdrive.training.callbacks import Callback
+from warpdrive.training.displays import Display, display_on
 from warpdrive.training.report import EvaluationReport, UpdateReport
+from warpdrive.training.work_progress import PATIENCE, SECONDS_BETWEEN_LINES
 
 if TYPE_CHECKING:
     from warpdrive.training.trainer import Trainer
-
-_SECONDS_BETWEEN_LINES = 5.0
 
 
 class TrainingProgress(Callback):
@@ -27,16 +26,23 @@ class TrainingProgress(Callback):
 
     Args:
         name: of the run.
-        console: where to draw; not a terminal means plain lines.
+        console: where to draw: a bar and a table on a terminal and in a notebook, lines elsewhere; None: stderr.
+        at_once: whether a log names the run as it begins, instead of waiting until it has lasted two seconds.
     """
 
-    def __init__(self, name: str, console: Console) -> None:
-        self._display = _Screen(name, console) if console.is_terminal else _Lines(name)
+    def __init__(self, name: str, console: Console | None = None, at_once: bool = True) -> None:
+        console = console or Console(stderr=True)
+        display = display_on(console)
+        self._view = _Screen(name, display) if display else _Lines(name, console, 0.0 if at_once else PATIENCE)
         self._evaluation: EvaluationReport | None = None
 
     def on_update(self, trainer: Trainer, report: UpdateReport) -> None:
         """See :class:`Callback`."""
         self.show(report)
+
+    def on_evaluation_progress(self, trainer: Trainer, done: int, episodes: int) -> None:
+        """See :class:`Callback`."""
+        self._view.evaluating(done, episodes)
 
     def on_evaluate(self, trainer: Trainer, report: EvaluationReport) -> None:
         """See :class:`Callback`."""
@@ -44,22 +50,22 @@ class TrainingProgress(Callback):
 
     def show(self, report: UpdateReport) -> None:
         """Show ``report``, and the last evaluation."""
-        self._display.show(report, self._evaluation)
+        self._view.show(report, self._evaluation)
 
     def __enter__(self) -> TrainingProgress:
-        self._display.start()
+        self._view.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._display.stop()
+        self._view.stop()
 
 
 class _Screen:
     """A progress bar, under it a table with a column for each policy tag, and a line about the speed."""
 
-    def __init__(self, name: str, console: Console) -> None:
+    def __init__(self, name: str, display: Display) -> None:
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=None),
@@ -68,13 +74,14 @@ class _Screen:
             expand=True,
         )
         self._task = self._progress.add_task(name, total=None, left="starting")
-        self._live = Live(self._progress, console=console, refresh_per_second=8)
+        self._display = display
+        self._below: tuple[Table | Text, ...] = ()
 
     def start(self) -> None:
-        self._live.start()
+        self._display.show(self._progress)
 
     def stop(self) -> None:
-        self._live.stop()
+        self._display.stop()
 
     def show(self, report: UpdateReport, evaluation: EvaluationReport | None) -> None:
         self._progress.update(
@@ -84,7 +91,13 @@ class _Screen:
             left=f"{clock(report.seconds_left)} left",
         )
         machine = Text(f"{speed(report)}\n{shares(report)}", style="dim")
-        self._live.update(Group(self._progress, _table(report, evaluation), machine))
+        self._below = (_table(report, evaluation), machine)
+        self._display.show(Group(self._progress, *self._below))
+
+    def evaluating(self, done: int, episodes: int) -> None:
+        """Tell of an evaluation for which training waits."""
+        counted = Text(f"evaluating: {done} of {episodes} episodes", style="dim")
+        self._display.show(Group(self._progress, *self._below, counted))
 
 
 def _table(report: UpdateReport, evaluation: EvaluationReport | None) -> Table:
@@ -105,29 +118,45 @@ def _table(report: UpdateReport, evaluation: EvaluationReport | None) -> Table:
 
 
 class _Lines:
-    """A line at the first report, then every few seconds, and at the last."""
+    """A line at the first report after ``patience`` seconds, then every few seconds, and at the last."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._next = 0.0
+    def __init__(self, name: str, console: Console, patience: float) -> None:
+        self._name, self._console = name, console
+        self._named = False
+        self._next = time.monotonic() + patience
 
     def start(self) -> None:
-        print(f"training {self._name}", flush=True)
+        self._say()
 
     def stop(self) -> None:
         pass
 
     def show(self, report: UpdateReport, evaluation: EvaluationReport | None) -> None:
-        now = time.monotonic()
-        if now < self._next and report.env_steps < report.total_steps:
+        if time.monotonic() < self._next and (report.env_steps < report.total_steps or not self._named):
             return
-        self._next = now + _SECONDS_BETWEEN_LINES
         done = min(report.env_steps / report.total_steps, 1.0)
         left = f"{clock(report.seconds_left)} left"
         parts = [f"{done:4.0%}  {left:>10}  return: {_by_tag(report.returns)}"]
         if evaluation is not None:
             parts.append(f"evaluated at {short(evaluation.env_steps)}: {_by_tag(evaluation.result.mean_return)}")
-        print("  ".join([*parts, speed(report), shares(report)]), flush=True)
+        self._say("  ".join([*parts, speed(report), shares(report)]))
+
+    def evaluating(self, done: int, episodes: int) -> None:
+        """Tell of an evaluation for which training waits."""
+        if time.monotonic() >= self._next:
+            self._say(f"evaluating: {done} of {episodes} episodes")
+
+    def _say(self, line: str | None = None) -> None:
+        """Print a line, the run's name before the first, if it is time; a line that is None only names the run."""
+        if time.monotonic() < self._next and not self._named:
+            return
+        lines = [] if self._named else [f"training {self._name}"]
+        self._named = True
+        if line is not None:
+            self._next = time.monotonic() + SECONDS_BETWEEN_LINES
+            lines.append(line)
+        for each in lines:
+            self._console.print(each, highlight=False, markup=False, soft_wrap=True)
 
 
 def _number(value: float | None, digits: int = 2) -> str:

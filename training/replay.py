@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import track
 
 from warpdrive import registry
 from warpdrive.env_wrapper import EnvWrapper
@@ -19,6 +18,7 @@ from warpdrive.spaces import observation_arrays
 from warpdrive.training.animation import Animation, check_output
 from warpdrive.training.film import Film
 from warpdrive.training.trainer import Trainer
+from warpdrive.training.work_progress import WorkProgress
 
 Source = Trainer | EnvWrapper | Recording
 MAX_FRAMES, MAX_BYTES = 1000, 1 << 30
@@ -67,7 +67,7 @@ def replay(
         fps: frames per second; None: 10, or up to 30 if it would take longer than 20 seconds.
         width: of the whole picture in pixels; None: what ``render`` gives, several side by side at most 960.
         max_frames: of longer episodes only every n-th step is shown; None: 1000, or as many as 1 GiB of memory holds.
-        console: where to show the progress of drawing, if it is a terminal.
+        console: where to show the progress of drawing, if it lasts more than two seconds; None: stderr.
 
     Raises:
         WarpDriveError: there is no such run or replica, the environment has no ``render``, or ``output`` cannot be
@@ -183,10 +183,8 @@ def draw_recordings(
         last = film.recording.num_steps
         shown += [(film, step) for step in (*range(0, last, every), last)]
         ends.append(len(shown) - 1)
-    silent = console is None or not console.is_terminal
-    frames = [
-        film.frame(step) for film, step in track(shown, "drawing", console=console, transient=True, disable=silent)
-    ]
+    with WorkProgress("drawing", len(shown), "frames", console) as progress:
+        frames = [film.frame(step) for film, step in progress.over(shown)]
     if fps is None:
         fps = min(max(len(frames) / SECONDS, SLOWEST), FASTEST)
     return Animation(frames, fps, ends, title=env.name)

@@ -56,7 +56,8 @@ class EnvironmentConfig(Section):
 class EvaluationConfig(Section):
     """How trained policies are evaluated: when the run has ended and, with ``every``, while it trains."""
 
-    num_episodes: Count = 1000
+    num_episodes: Count | None = None
+    """None: as many as take a quarter of the steps of training, but at least 50 and at most 1000."""
     deterministic: bool = False
     """Whether agents take the most probable action instead of sampling."""
     every: Count | None = None

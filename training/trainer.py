@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from warpdrive.training.distributed.experience import WholeRollout
 from warpdrive.training.distributed.meeting import check_gpus, join, local_rank, share_of
 from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
 from warpdrive.training.distributed.team import ALL_HERE, Spread, tensors_of
-from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator
+from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator, fitting_episodes
 from warpdrive.training.models.base import Actor
 from warpdrive.training.opponents import Opponent, build_opponents
 from warpdrive.training.policy import Policy
@@ -51,6 +52,7 @@ from warpdrive.training.trainer_checks import (
 )
 from warpdrive.training.trainer_state import checkpoint_of, restore, where_it_stopped
 from warpdrive.training.training_run import run_training
+from warpdrive.training.work_progress import WorkProgress, no_progress
 
 _EVALUATION_SEED = 1_000_003  # added to the run's seed: evaluation replicas do not repeat the training ones
 
@@ -157,7 +159,10 @@ class Trainer:
         self._forget_the_past()
 
     def train(
-        self, on_update: Callable[[UpdateReport], None] | None = None, callbacks: Sequence[Callback] = ()
+        self,
+        on_update: Callable[[UpdateReport], None] | None = None,
+        callbacks: Sequence[Callback] = (),
+        progress: bool = True,
     ) -> TrainingSummary:
         """Train until ``trainer.total_steps``, in a new run folder or, after :meth:`resume`, in that of the run.
 
@@ -168,6 +173,8 @@ class Trainer:
             on_update: called after each logged update: short for a callback that has no other method.
             callbacks: called at rollouts, updates, evaluations, checkpoints and the end, see ``wd.Callback``. What one
                 raises is raised here, once everything is saved.
+            progress: show how the run goes: a bar on a terminal and in a notebook, elsewhere a line on stderr now and
+                then if it lasts more than two seconds. A ``TrainingProgress`` among ``callbacks`` takes its place.
 
         Raises:
             TrainingError: a loss is no longer finite. The last good checkpoint is kept.
@@ -176,7 +183,7 @@ class Trainer:
         going_on, self._resumed = self._resumed, None
         if going_on is None:  # the best evaluation of another run, and one that it waits for, are not this one's
             self.best, self.evaluation_under_way = None, False
-        return self.team.led(lambda: run_training(self, on_update, callbacks, going_on), self._follow)
+        return self.team.led(lambda: run_training(self, on_update, callbacks, going_on, progress), self._follow)
 
     def collect(self) -> None:
         """Fill the rollout: ``rollout_length`` steps of every replica.
@@ -265,23 +272,33 @@ class Trainer:
         random: Collection[str] = (),
         deterministic: bool | None = None,
         seed: int | None = None,
+        progress: bool = True,
     ) -> EvaluationResult:
         """Play whole episodes on replicas of their own; training is not disturbed.
 
         Args:
-            num_episodes: how many; None: ``trainer.evaluation.num_episodes``.
+            num_episodes: how many; None: ``trainer.evaluation.num_episodes``, or as many as fit the length of training.
             random: policy tags whose agents act uniformly at random instead.
             deterministic: take the most probable action instead of sampling; None: as ``trainer.evaluation`` says.
             seed: of the start states and the sampling; None: one that follows from the run's seed.
+            progress: show how far it has come, if it lasts more than two seconds.
         """
         settings = self.config.trainer.evaluation
-        num_episodes = settings.num_episodes if num_episodes is None else num_episodes
+        num_episodes = self.evaluation_episodes if num_episodes is None else num_episodes
         if num_episodes < 1:
             raise ConfigError(f"evaluate: found num_episodes = {num_episodes}, expected 1 or more")
         deterministic = settings.deterministic if deterministic is None else deterministic
         _, evaluator = self.evaluator(num_episodes, random, deterministic, seed)
-        with torch_threads(self.config.trainer.torch_threads):
-            return evaluator.play()
+        silence = nullcontext() if progress else no_progress()
+        shown = WorkProgress("evaluating", num_episodes, "episodes")
+        with torch_threads(self.config.trainer.torch_threads), silence, shown:
+            return evaluator.play(lambda done, _: shown.reach(done))
+
+    @property
+    def evaluation_episodes(self) -> int:
+        """How many episodes evaluations play where nobody says: see ``trainer.evaluation.num_episodes``."""
+        asked = self.config.trainer
+        return asked.evaluation.num_episodes or fitting_episodes(asked.total_steps, self.env.env.episode_length)
 
     def evaluator(
         self,
@@ -351,13 +368,13 @@ class Trainer:
         env.env_name, env.env_config = self.env.env_name, self.env.env_config
         env.greedy = deterministic
         actors = in_replicas_of(env, models)
-        return env.record(
-            chosen,
-            lambda replicas: act(replicas, actors),
-            observations=observations,
-            logits=logits,
-            max_steps=max_steps,
-        )
+        with WorkProgress("playing an episode", unit="steps") as shown:
+
+            def play(replicas: EnvWrapper) -> None:
+                act(replicas, actors)
+                shown.advance()
+
+            return env.record(chosen, play, observations=observations, logits=logits, max_steps=max_steps)
 
     @property
     def actors(self) -> dict[str, Actor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -17,10 +18,12 @@ from warpdrive.training.interrupts import StopRequest, stop_on_interrupt
 from warpdrive.training.metric_sinks import check_sinks, sinks_of
 from warpdrive.training.metrics import MetricsLog
 from warpdrive.training.periodic_evaluation import PeriodicEvaluation
+from warpdrive.training.progress import TrainingProgress
 from warpdrive.training.report import TrainingSummary, UpdateReport
 from warpdrive.training.run_folder import RunFolder
 from warpdrive.training.run_log import RunLog
 from warpdrive.training.torch_threads import torch_threads
+from warpdrive.training.work_progress import no_progress
 
 if TYPE_CHECKING:
     from warpdrive.training.trainer import Trainer
@@ -31,13 +34,18 @@ def run_training(
     on_update: Callable[[UpdateReport], None] | None,
     callbacks: Sequence[Callback] = (),
     going_on: RunFolder | None = None,
+    progress: bool = False,
 ) -> TrainingSummary:
     """Train in a new run folder, or go on in that of the run that ``trainer`` was resumed from.
 
     See ``Trainer.train``.
     """
-    callbacks = [*callbacks, OnUpdate(on_update)] if on_update else callbacks
+    callbacks = [*callbacks, OnUpdate(on_update)] if on_update else [*callbacks]
     check_sinks(trainer.config)
+    shown: AbstractContextManager[object] = nullcontext()
+    if progress and not any(isinstance(callback, TrainingProgress) for callback in callbacks):
+        shown = TrainingProgress(trainer.config.name, at_once=False)
+        callbacks.append(shown)
     folder = going_on or RunFolder.create(trainer.config)
     trainer.team.remember(RUN, str(folder.path.resolve()))
     with folder.lock():
@@ -49,6 +57,8 @@ def run_training(
             MetricsLog(folder.metrics, sinks, trainer.env_steps) as metrics,
             torch_threads(trainer.config.trainer.torch_threads),
             stop_on_interrupt() as stop,
+            shown,
+            no_progress(),  # of what callbacks do: this is the run's
         ):
             return _TrainingRun(trainer, folder, metrics, stop, callbacks).run()
 
@@ -65,7 +75,9 @@ class _TrainingRun:
         self.trainer, self.folder, self.stop = trainer, folder, stop
         self.callbacks = Callbacks(trainer, callbacks, stop)
         self.log = RunLog(trainer, metrics, lambda report: self.callbacks.tell("on_update", report))
-        self.evaluation = PeriodicEvaluation(trainer)
+        self.evaluation = PeriodicEvaluation(
+            trainer, lambda done, episodes: self.callbacks.tell("on_evaluation_progress", done, episodes)
+        )
         self.best = BestCheckpoint(folder.checkpoints, trainer.config, trainer.best)
         self.began = time.perf_counter()
         last = folder.checkpoints / f"step_{trainer.env_steps}"

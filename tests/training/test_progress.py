@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import threading
 
 import pytest
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.console import Console
 from warpdrive.training.evaluation import EvaluationResult
 from warpdrive.training.progress import TrainingProgress, clock, short
 from warpdrive.training.report import EvaluationReport, UpdateReport
+from warpdrive.training.work_progress import WorkProgress, no_progress
 
 
 def report(env_steps, **changes):
@@ -33,12 +35,13 @@ def report(env_steps, **changes):
     return UpdateReport(**(values | changes))
 
 
-def test_elsewhere_than_on_a_terminal_lines_are_printed(capsys):
-    with TrainingProgress("tag", Console(file=io.StringIO())) as show:
+def test_elsewhere_than_on_a_terminal_lines_are_printed():
+    log = io.StringIO()
+    with TrainingProgress("tag", Console(file=log)) as show:
         show.show(report(500))
         show.show(report(600))
         show.show(report(1000, seconds_left=0.0))
-    name, first, last = capsys.readouterr().out.splitlines()
+    name, first, last = log.getvalue().splitlines()
     assert "tag" in name
     for part in (
         "50%",
@@ -98,3 +101,74 @@ def test_numbers_are_shortened(number, text):
 @pytest.mark.parametrize(("seconds", "text"), [(5, "0:05"), (61, "1:01"), (3600, "1:00:00"), (math.inf, "?")])
 def test_durations_read_like_a_clock(seconds, text):
     assert clock(seconds) == text
+
+
+@pytest.mark.parametrize("patience", ["0:02", "none"])
+def test_a_log_is_told_of_work_that_lasts(patience, monkeypatch):
+    """With the timer that starts it in the hands of the test: work that has ended before says nothing."""
+    timers = []
+
+    class Timer:
+        def __init__(self, seconds, begin):
+            self.seconds, self.begin, self.finished = seconds, begin, threading.Event()
+            timers.append(self)
+
+        def start(self):
+            assert self.seconds == 2.0
+
+        def cancel(self):
+            self.finished.set()
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    log = io.StringIO()
+    with WorkProgress("evaluating", 40, "episodes", Console(file=log)) as work:
+        work.advance(10)
+        assert log.getvalue() == ""
+        if patience != "none":
+            timers[0].begin()
+            work.advance(10)  # within the seconds between two lines
+    timers[0].begin()
+    assert log.getvalue() == ("evaluating: 10 of 40 episodes (25%)\n" if patience != "none" else "")
+
+
+@pytest.mark.parametrize(
+    ("total", "unit", "parts"),
+    [(3, "frames", ("drawing", "2 of 3 frames", "left")), (None, "steps", ("drawing", "2 steps", "0:00:0"))],
+)
+def test_a_terminal_shows_a_bar_of_work_that_lasts(total, unit, parts, monkeypatch):
+    monkeypatch.setattr("warpdrive.training.work_progress.PATIENCE", 0.0)
+    screen, seen = io.StringIO(), threading.Event()
+    monkeypatch.setattr(WorkProgress, "_show", lambda self, show=WorkProgress._show: (show(self), seen.set()))
+    with WorkProgress("drawing", total, unit, Console(file=screen, force_terminal=True, width=100)) as work:
+        assert seen.wait(10)
+        assert [*work.over("abc")] == ["a", "b", "c"] and work.completed == 3
+        work.reach(2)
+    for part in parts:
+        assert part in screen.getvalue()
+
+
+def test_a_notebook_shows_training_without_widgets(monkeypatch):
+    """One output of the cell is drawn anew; what is left is the last report."""
+    import IPython.display
+
+    drawn = []
+
+    class Handle:
+        def update(self, html):
+            drawn.append(html.data)
+
+    monkeypatch.setattr(IPython.display, "display", lambda html, display_id: Handle())
+    with TrainingProgress("tag", Console(file=io.StringIO(), force_jupyter=True)) as show:
+        show.show(report(500))
+        show.on_evaluation_progress(None, 5, 50)
+        show.show(report(1000))
+    assert "100%" in drawn[-1] and "205k agent steps/s" in drawn[-1] and drawn[-1].startswith("<pre")
+
+
+def test_nothing_is_shown_where_nobody_wants_it(monkeypatch):
+    monkeypatch.setattr("warpdrive.training.work_progress.PATIENCE", 0.0)
+    log = io.StringIO()
+    with no_progress(), WorkProgress("drawing", 3, "frames", Console(file=log)) as work:
+        assert not work._timer.is_alive()
+        work.advance()
+    assert log.getvalue() == ""

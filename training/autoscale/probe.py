@@ -120,7 +120,7 @@ def measure(config: RunConfig, request: Mapping[str, Any], stage: Callable[[str]
         ):
             raise KeyboardInterrupt  # which ends a run in good order, with a checkpoint
 
-    trainer.train(on_update)
+    trainer.train(on_update, progress=False)
     each = [after - before for before, after in pairwise(moments)]
     return {
         "speed": config.trainer.train_batch_size / median(each),

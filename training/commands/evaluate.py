@@ -13,9 +13,7 @@ def run(options: argparse.Namespace) -> int:
     """Print one line: who acted, and what came out."""
     console = console_for_people()
     trainer = Trainer.load(options.run, which="best" if options.best else "latest")
-    episodes = options.episodes or trainer.config.trainer.evaluation.num_episodes
     random = tuple(options.random)
-    with console.status(f"evaluating over {episodes} episodes"):
-        result = trainer.evaluate(num_episodes=episodes, random=random, deterministic=options.deterministic or None)
+    result = trainer.evaluate(options.episodes, random, deterministic=options.deterministic or None)
     console.print(comparison_table([measurement(trainer.config, random, result)], in_words(trainer.env.env)))
     return 0

@@ -38,8 +38,7 @@ def run(options: argparse.Namespace) -> int:
         steps = sum(recording.num_steps + 1 for recording in recordings)
         some = f" of {steps} states" if len(animation.frames) < steps else ""
         for path in pictures:
-            with console.status(f"writing {path.name}"):
-                animation.save(path)
+            animation.save(path)
             console.print(f"{path}  ({len(animation.frames)} frames{some})", highlight=False, soft_wrap=True)
     return 0
 

@@ -107,23 +107,18 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
 
 
 def _show_what_came_out(console: Console, trainer: Trainer, run_folder: Path, animated: bool) -> None:
-    measurements = measure(trainer, console)
+    measurements = measure(trainer)
     console.print(comparison_table(measurements, in_words(trainer.env.env)))
     (run_folder / "evaluation.json").write_text(json.dumps(as_plain_data(measurements), indent=2) + "\n")
     if animated:
         _write_replay(console, trainer, run_folder)
 
 
-def measure(trainer: Trainer, console: Console) -> Sequence[Measurement]:
+def measure(trainer: Trainer) -> Sequence[Measurement]:
     """Evaluate the policies as trained, each alone against random others, and all at random."""
     tags, trained, others = list(trainer.env.policy_tags), list(trainer.policies), list(trainer.opponents)
-    episodes = trainer.config.trainer.evaluation.num_episodes
-    measurements = []
-    for random in line_ups(tags, trained, others):
-        with console.status(f"evaluating over {episodes} episodes"):
-            result = trainer.evaluate(num_episodes=episodes, random=random)
-        measurements.append(measurement(trainer.config, random, result))
-    return measurements
+    found = [(random, trainer.evaluate(random=random)) for random in line_ups(tags, trained, others)]
+    return [measurement(trainer.config, random, result) for random, result in found]
 
 
 def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:

@@ -1,0 +1,84 @@
+"""Where something that changes is drawn: on a terminal, or in the output of a notebook's cell."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Protocol
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+_SECONDS_BETWEEN_DRAWINGS = 0.25  # of a notebook, whose pictures go through its server
+_NOTEBOOK_COLUMNS = 100
+_AS_TEXT = "<pre style='white-space: pre; overflow-x: auto; line-height: normal'>{code}</pre>"
+
+
+class Display(Protocol):
+    """Shows one thing at a time, in place of what it showed before."""
+
+    def show(self, content: RenderableType) -> None:
+        """Draw ``content`` now or soon."""
+
+    def stop(self) -> None:
+        """Leave what was shown last, and draw no more."""
+
+
+def display_on(console: Console, transient: bool = False) -> Display | None:
+    """Return the display for a console; None where text can only be appended, as in files and pipes.
+
+    ``transient`` displays on a terminal vanish when they are stopped.
+    """
+    if console.is_jupyter:
+        return NotebookDisplay()
+    return TerminalDisplay(console, transient) if console.is_terminal else None
+
+
+class TerminalDisplay:
+    """Redraws the last lines of a terminal."""
+
+    def __init__(self, console: Console, transient: bool) -> None:
+        self._live = Live(console=console, refresh_per_second=8, transient=transient)
+
+    def show(self, content: RenderableType) -> None:
+        """See :class:`Display`."""
+        self._live.update(content)
+        if not self._live.is_started:
+            self._live.start()
+
+    def stop(self) -> None:
+        """See :class:`Display`."""
+        self._live.stop()
+
+
+class NotebookDisplay:
+    """Redraws an output of the present cell, as text with colours; needs no widgets."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self._handle = display(self._html(""), display_id=True)
+        self._content: RenderableType = ""
+        self._drawn = -_SECONDS_BETWEEN_DRAWINGS
+
+    def show(self, content: RenderableType) -> None:
+        """See :class:`Display`."""
+        self._content = content
+        if time.monotonic() - self._drawn >= _SECONDS_BETWEEN_DRAWINGS:
+            self._draw()
+
+    def stop(self) -> None:
+        """See :class:`Display`."""
+        self._draw()
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        self._handle.update(self._html(self._content))
+
+    @staticmethod
+    def _html(content: RenderableType) -> object:
+        from IPython.display import HTML
+
+        console = Console(file=io.StringIO(), record=True, force_jupyter=False, width=_NOTEBOOK_COLUMNS)
+        console.print(content)
+        return HTML(console.export_html(inline_styles=True, code_format=_AS_TEXT))
