@@ -159,7 +159,7 @@ class PerceptronConfig(Section):
     """Whether what the observation space bounds is scaled to [-1, 1] first."""
     normalize_observations: bool = False
     """Whether observations are standardised by their mean and variance in all rollouts so far."""
-    initialization: Literal["orthogonal", "xavier"] = "orthogonal"
+    initialization: Literal["orthogonal", "xavier", "uniform"] = "orthogonal"
     """How weights begin."""
 
 
@@ -185,7 +185,7 @@ class ConvolutionalConfig(Section):
     """Whether what the observation space bounds is scaled to [-1, 1] first."""
     normalize_observations: bool = False
     """Whether observations are standardised by their mean and variance in all rollouts so far."""
-    initialization: Literal["orthogonal", "xavier"] = "orthogonal"
+    initialization: Literal["orthogonal", "xavier", "uniform"] = "orthogonal"
     """How weights begin."""
     trunk: Literal["separate", "shared"] = "separate"
     """Whether policy and value have convolutions and hidden layers of their own, or the last layer only."""
@@ -204,7 +204,7 @@ class RecurrentConfig(Section):
     """Whether what the observation space bounds is scaled to [-1, 1] first."""
     normalize_observations: bool = False
     """Whether observations are standardised by their mean and variance in all rollouts so far."""
-    initialization: Literal["orthogonal", "xavier"] = "orthogonal"
+    initialization: Literal["orthogonal", "xavier", "uniform"] = "orthogonal"
     """How weights begin."""
     trunk: Literal["separate", "shared"] = "shared"
     """Whether policy and value have a perceptron and units of their own, or the last layer only."""

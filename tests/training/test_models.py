@@ -89,6 +89,14 @@ def test_initial_weights_may_be_those_of_xavier(kind: str) -> None:
             assert 0.7 * most < weight.abs().max() <= most, name
 
 
+def test_initial_weights_may_be_those_of_pytorch() -> None:
+    """Uniform within 1 / sqrt(inputs), biases too: the largest of n is above 0.7 of that but in one of 0.7^-n cases."""
+    config = FullyConnectedConfig(hidden=[128], initialization="uniform")
+    for name, parameter in built(config, box(64), spaces.Discrete(5), seed=0).named_parameters():
+        most = {"0": 64, "2": 128}[name.split(".")[1]] ** -0.5
+        assert parameter.abs().max() <= most and (len(parameter) < 64 or parameter.abs().max() > 0.7 * most), name
+
+
 @pytest.mark.parametrize("kind", ["fully_connected", "convolutional", "gru"])
 def test_a_shared_trunk_is_moved_by_either_loss(kind: str) -> None:
     space = box(1, 5, 5) if kind == "convolutional" else box(4)

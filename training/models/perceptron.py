@@ -10,19 +10,22 @@ from torch import Tensor, nn
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
-Initialization = Literal["orthogonal", "xavier"]
+Initialization = Literal["orthogonal", "xavier", "uniform"]
 
 
 def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") -> None:
     """Fill the weight of a layer.
 
     Orthogonally (Saxe et al. 2014, arXiv:1312.6120), or uniformly with variance ``2 * gain**2 / (inputs + outputs)``
-    (Glorot & Bengio 2010, "Understanding the difficulty of training deep feedforward neural networks").
+    (Glorot & Bengio 2010, "Understanding the difficulty of training deep feedforward neural networks"), or uniformly
+    within ``1 / sqrt(inputs)`` whatever the gain, as ``torch.nn.Linear`` begins.
     """
     if how == "orthogonal":
         nn.init.orthogonal_(weight, gain)
-    else:
+    elif how == "xavier":
         nn.init.xavier_uniform_(weight, gain)
+    else:
+        nn.init.kaiming_uniform_(weight, a=5**0.5)
 
 
 def hidden_layers(sizes: Sequence[int], activation: str, initialization: Initialization) -> list[nn.Module]:
@@ -46,6 +49,7 @@ def perceptron(
 
 def _linear(inputs: int, outputs: int, gain: float, initialization: Initialization) -> nn.Linear:
     linear = nn.Linear(inputs, outputs)
-    initialise(linear.weight, gain, initialization)
-    nn.init.zeros_(linear.bias)
+    if initialization != "uniform":  # that is how it begins, the bias, too
+        initialise(linear.weight, gain, initialization)
+        nn.init.zeros_(linear.bias)
     return linear
