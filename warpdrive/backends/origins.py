@@ -57,7 +57,11 @@ def _origin(file: str, line: int, origins: Mapping[str, GeneratedModule]) -> tup
 def _first_sentence(text: str) -> str:
     """Return what numba's message says first, without its headings."""
     text = re.sub(r"\x1b\[[0-9;]*m|, defined at \S+ \(\d+\)", "", text)
-    text = re.sub(rf"\b{GENERATED}(own_|\d+_|class_[0-9a-f]+_|builtins_|numpy_|math_)?|(?<=\w)\.\d+(?=')", "", text)
+    text = re.sub(
+        rf"\b{GENERATED}(own_|[av]?\d+_|class_[0-9a-f]+_|builtins_|numpy_|math_)?({GENERATED}[av]\d+_)?|(?<=\w)\.\d+(?=')",
+        "",
+        text,
+    )
     text = text.replace("- Resolution failure for literal arguments:", "numba cannot compile this for a kernel:")
     text = text.replace(" npy_", " ")
     ours = re.search(r"TypingError: (cuda\..+)", text)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.language import BARRIER, VOTES
 from warpdrive.kernels.resolve import Function
-from warpdrive.kernels.structure import straighten
+from warpdrive.kernels.structure import changing_names, straighten
 from warpdrive.kernels.syntax import (
     GENERATED,
     TALLY,
@@ -25,12 +25,14 @@ from warpdrive.kernels.syntax import (
     stored_names,
     walk,
 )
+from warpdrive.kernels.versions import Naming, apart, name_versions
 
 
-def inline(function: Function) -> list[ast.stmt]:
+def inline(function: Function, naming: Naming = apart) -> list[ast.stmt]:
     """Return the body of a kernel with its barrier-containing callees inlined and its control flow straightened.
 
-    Local variables of what is inlined are renamed, so that no two functions share one. Raises :class:`KernelError`
+    Local variables of what is inlined are renamed, so that no two functions share one; ``naming`` says which versions
+    of a variable share a name. Raises :class:`KernelError`
     where a function with a barrier is called from a place where that means nothing, and for a kernel that returns a
     value.
     """
@@ -40,7 +42,7 @@ def inline(function: Function) -> list[ast.stmt]:
     changed = [name for name in function.parameters if name in stored_names(function.body)]
     names = {name: load(f"{GENERATED}own_{name}") for name in changed}
     copies = [at(function.body[0], assign(f"{GENERATED}own_{name}", load(name))) for name in changed]
-    return [*copies, *_Inliner().expand(function, names)]
+    return [*copies, *_Inliner(naming).expand(function, names)]
 
 
 class _BarrierCall(ast.Call):
@@ -50,14 +52,25 @@ class _BarrierCall(ast.Call):
 
 
 class _Inliner:
-    def __init__(self) -> None:
+    def __init__(self, naming: Naming) -> None:
+        self.naming = naming
         self.copies = self.saved = 0
 
     def expand(
-        self, function: Function, names: Mapping[str, ast.expr], result: ast.expr | None = None
+        self, function: Function, names: Mapping[str, ast.expr], own: str = "", result: ast.expr | None = None
     ) -> list[ast.stmt]:
-        """Return the body of ``function`` with its names replaced as ``names`` says."""
-        body = straighten(function.body, str(self.copies), result)
+        """Return the body of ``function`` with its names replaced as ``names`` says.
+
+        Names that begin with ``own`` then belong to what further versions its variables have.
+        """
+
+        def naming(versions: Sequence[str]) -> Sequence[int]:
+            return self.naming([getattr(names.get(version), "id", own + version) for version in versions])
+
+        body = name_versions(function.body, function.parameters, naming)
+        changing = changing_names(function.body) | (stored_names(body) - stored_names(function.body))
+        names = {name: load(own + name) for name in stored_names(body)} | dict(names)
+        body = straighten(body, changing, str(self.copies), result)
         body = [_Renamer(names).visit(statement) for statement in body]
         return self.block(_split_tuples(body))
 
@@ -199,7 +212,7 @@ class _Inliner:
             else:
                 names[parameter] = load(own + parameter)
                 before.append(at(node, assign(own + parameter, argument)))
-        return [*before, *self.expand(function, names, result)]
+        return [*before, *self.expand(function, names, own, result)]
 
 
 def _calls_barrier(node: ast.expr) -> TypeGuard[_BarrierCall]:

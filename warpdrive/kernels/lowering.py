@@ -1,7 +1,7 @@
 """From a kernel function to regions between barriers: the whole front end in order.
 
-read source -> resolve names -> straighten control flow and inline -> name local arrays -> find what is uniform
--> split into regions -> place variables
+read source -> resolve names -> name versions of variables, straighten control flow and inline -> name local arrays
+-> find what is uniform -> split into regions -> place variables
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from warpdrive.kernels.stretches import stretches
 from warpdrive.kernels.syntax import at, copy_tree, is_barrier
 from warpdrive.kernels.uniform import find_uniform
 from warpdrive.kernels.variables import Variables, place_variables
+from warpdrive.kernels.versions import Naming, apart
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,15 @@ def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> Resolved
     return ResolvedKernel(resolve(source, baked, table), table)
 
 
-def lower(kernel: ResolvedKernel, arrays: Collection[str]) -> LoweredKernel:
-    """Split a kernel into regions; ``arrays`` names those of its parameters that are arrays."""
-    body = name_local_arrays(inline(kernel.function))
+def lower(kernel: ResolvedKernel, arrays: Collection[str], naming: Naming = apart) -> LoweredKernel:
+    """Split a kernel into regions.
+
+    Args:
+        kernel: the kernel.
+        arrays: the names of those of its parameters that are arrays.
+        naming: which versions of a variable share a name; by default none do.
+    """
+    body = name_local_arrays(inline(kernel.function, naming))
     parameters = kernel.function.parameters
     own = copy_tree(body)
     parts = split(own, find_uniform(own, parameters, arrays, kernel.table))

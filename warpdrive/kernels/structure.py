@@ -31,13 +31,27 @@ from warpdrive.kernels.syntax import (
 )
 
 
-def straighten(body: list[ast.stmt], unique: str, result: ast.expr | None = None) -> list[ast.stmt]:
-    """Return the body of a function with barriers, straightened.
+def straighten(
+    body: list[ast.stmt], changing: Collection[str], unique: str, result: ast.expr | None = None
+) -> list[ast.stmt]:
+    """Straighten the body of a function with barriers, in place, and return it.
 
-    ``unique`` ends the names of the flags; ``result`` is the target that a ``return`` assigns its value to.
-    The statements given are left as they are.
+    ``changing`` are the :func:`changing_names`; ``unique`` ends the names of the flags; ``result`` is the target that
+    a ``return`` assigns its value to.
     """
-    return _Straightener(unique, result, _assigned_names(body)).run(copy_tree(body))
+    return _Straightener(unique, result, changing).run(body)
+
+
+def changing_names(body: list[ast.stmt]) -> set[str]:
+    """Return the names that stand for other things in turn; not those of arrays in shared memory."""
+    declarations = [
+        node
+        for node in walk(body)
+        if isinstance(node, ast.Assign) and isinstance(node.value, SharedName) and isinstance(node.targets[0], ast.Name)
+    ]
+    declared = stored_names(declarations)
+    stores = [node.id for node in walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return {name for name in stores if name not in declared or stores.count(name) > 1}
 
 
 @dataclass
@@ -49,8 +63,8 @@ class _Flags:
 
 
 class _Straightener:
-    def __init__(self, unique: str, result: ast.expr | None, assigned: Collection[str]) -> None:
-        self.unique, self.result, self.assigned = unique, result, assigned
+    def __init__(self, unique: str, result: ast.expr | None, changing: Collection[str]) -> None:
+        self.unique, self.result, self.changing = unique, result, changing
         self.returned = f"{GENERATED}returned_{unique}"
         self.loops = 0
 
@@ -122,12 +136,12 @@ class _Straightener:
         return done
 
     def loop_with_barrier(self, node: ast.For | ast.While, outer: _Flags | None) -> list[ast.stmt]:
-        orelse = self.block(node.orelse, outer)
         if isinstance(node, ast.While) and contains_barrier([node.test]):
-            if orelse:
-                refuse(node, "a loop whose condition has a barrier has no 'else' in the kernel language")
-            leave = at(node.test, ast.If(negate(node.test), [ast.Break()], []))
+            if _jumps_among(node.orelse) - {"return"}:
+                refuse(node, "no 'break' or 'continue' can stand in the 'else' of a loop whose condition has a barrier")
+            leave = at(node.test, ast.If(negate(node.test), [*node.orelse, at(node, ast.Break())], []))
             node = at(node, ast.While(ast.Constant(True), [leave, *node.body], []))
+        orelse = self.block(node.orelse, outer)
         self.loops += 1
         unique = f"{self.unique}_{self.loops}"
         flags = _Flags(f"{GENERATED}broken_{unique}", f"{GENERATED}continued_{unique}")
@@ -158,7 +172,7 @@ class _Straightener:
         following, end, stride = (f"{GENERATED}{part}_{unique}" for part in ("following", "end", "stride"))
         before: list[ast.stmt] = []
         over = node.iter
-        is_always_the_same = isinstance(over, ast.Name) and over.id not in self.assigned
+        is_always_the_same = isinstance(over, ast.Name) and over.id not in self.changing
         if isinstance(over, (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple)) and not is_always_the_same:
             items = f"{GENERATED}items_{unique}"
             before, over = [assign(items, over)], load(items)
@@ -210,18 +224,6 @@ class _Straightener:
             elif flags is not None:
                 tests.append(negate(load(flags.broken if kind == "break" else flags.continued)))
         return tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
-
-
-def _assigned_names(body: list[ast.stmt]) -> set[str]:
-    """Return the names that stand for other things in turn; not those of arrays in shared memory."""
-    declarations = [
-        node
-        for node in walk(body)
-        if isinstance(node, ast.Assign) and isinstance(node.value, SharedName) and isinstance(node.targets[0], ast.Name)
-    ]
-    declared = stored_names(declarations)
-    stores = [node.id for node in walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    return {name for name in stores if name not in declared or stores.count(name) > 1}
 
 
 def _without_assignments_to(name: str, statements: list[ast.stmt]) -> list[ast.stmt]:

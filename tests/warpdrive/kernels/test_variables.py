@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from numba import cuda
 
+import warpdrive as wd
+
 
 def numbers(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-20, 20, count).astype(np.int32)
@@ -163,6 +165,142 @@ def stay_in_their_block(out):
         x += 1
         done = x > i
     out[cuda.grid(1)] = x
+
+
+HUGE = 2**53 + 1
+"""An integer that float64 does not have: it would become 2**53."""
+
+
+def a_bool_and_later_an_integer(a, out):
+    i = cuda.grid(1)
+    f = a[i] > 3
+    cuda.syncthreads()
+    out[i, 0] = ~f
+    f = a[i] * 2
+    cuda.syncthreads()
+    out[i, 1] = f
+
+
+def an_integer_and_later_a_float(a, out):
+    i = cuda.grid(1)
+    x = a[i]
+    cuda.syncthreads()
+    out[i, 0] = x // 3
+    x = 0.5
+    cuda.syncthreads()
+    out[i, 1] = x * 4
+
+
+def another_type_on_a_path_that_returns(a, out):
+    i = cuda.grid(1)
+    n = a[i]
+    if n > 100:
+        n = np.uint64(2**63 + 1)
+        out[i, 0] = n % np.uint64(16)
+        return
+    cuda.syncthreads()
+    out[i, 0] = n & 7
+
+
+def a_remainder_and_later_a_quotient(a, out):
+    i = cuda.grid(1)
+    t = a[i] % 8
+    cuda.syncthreads()
+    out[i, 0] = t
+    t = a[i] / 8
+    cuda.syncthreads()
+    out[i, 1] = t * 8
+
+
+def one_type_before_two_meet(a, out):
+    """Only behind the condition is it a float: numba knows of what each use sees."""
+    i = cuda.grid(1)
+    x = a[i]
+    cuda.syncthreads()
+    out[i, 0] = x % 1000
+    if i > 0:
+        cuda.syncthreads()
+        x = 0.5
+    cuda.syncthreads()
+    out[i, 1] = x - 2**53 if i == 0 else x * 4
+
+
+def types_change_in_a_loop(a, out):
+    i = cuda.grid(1)
+    x = a[i]
+    for k in range(3):
+        x *= 2  # a float from the second time on, and so always
+        out[i, k] = x - 2**54
+        x = a[i]
+        cuda.syncthreads()
+        out[i, 3] = x % 1000
+        if i == 1:
+            x = 0.25
+            break
+        x = a[i] / 1
+    else:
+        x = x // 2
+    cuda.syncthreads()
+    out[i, 4] = x * 4
+
+
+@wd.device_function
+def halved(x):
+    cuda.syncthreads()
+    if x % 2 == 1:
+        x = x / 2
+        cuda.syncthreads()
+        return x
+    return x // 2
+
+
+def parameters_of_functions_change_type(a, out):
+    i = cuda.grid(1)
+    out[i, 0] = halved(a[i]) * 2
+    out[i, 1] = halved(np.float32(4))
+
+
+def float32_stays_float32(a, out):
+    i = cuda.grid(1)
+    w = np.float32(16777216)
+    cuda.syncthreads()
+    out[i, 0] = w + np.float32(1)  # 16777217 in float64
+    w = 0.1
+    cuda.syncthreads()
+    out[i, 1] = w * 10
+
+
+def a_tuple_and_later_a_number(a, out):
+    i = cuda.grid(1)
+    p = (a[i], 2.5)
+    cuda.syncthreads()
+    out[i, 0] = p[0] % 1000
+    p = p[1]
+    cuda.syncthreads()
+    out[i, 1] = p * 2
+
+
+TYPE_OF_EACH_ASSIGNMENT = {
+    a_bool_and_later_an_integer: ([1, 5], [[1, 2], [0, 10]]),
+    an_integer_and_later_a_float: ([HUGE, 3 * HUGE], [[HUGE // 3, 2], [HUGE, 2]]),
+    another_type_on_a_path_that_returns: ([15, 200], [[7], [1]]),
+    a_remainder_and_later_a_quotient: ([9, 17], [[1, 9], [1, 17]]),
+    one_type_before_two_meet: ([HUGE, HUGE], [[993, 0], [993, 2]]),
+    types_change_in_a_loop: ([HUGE, HUGE], [[0, 0, 0, 993, 2**54], [0, 0, 0, 993, 1]]),
+    parameters_of_functions_change_type: ([6, 7], [[6, 2], [7, 2]]),
+    float32_stays_float32: ([0, 0], [[16777216, 1], [16777216, 1]]),
+    a_tuple_and_later_a_number: ([HUGE, 7], [[993, 5], [7, 5]]),
+}
+"""Kernels, the integers they are given, and the integers they should leave, by numba's rules."""
+
+
+@pytest.mark.parametrize("grid", [(1, 2), (2, 1)], ids=["two threads", "two blocks"])
+@pytest.mark.parametrize("kernel", TYPE_OF_EACH_ASSIGNMENT, ids=lambda kernel: kernel.__name__)
+def test_each_assignment_has_its_own_type(kernel, grid):
+    given, expected = TYPE_OF_EACH_ASSIGNMENT[kernel]
+    out = np.zeros((2, len(expected[0])), np.int64)
+    wd.kernel(kernel)[grid](np.array(given), out)
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from warpdrive.backends.cpu.generate import (
     generate_typing_twin,
 )
 from warpdrive.backends.cpu.generate_turns import generate_turns
-from warpdrive.backends.cpu.slot_types import infer_slots, known_slots
+from warpdrive.backends.cpu.slot_types import infer_types, known_slots, slots_of, together_by_type
 from warpdrive.backends.module_writer import GeneratedModule
 from warpdrive.backends.origins import errors_at_their_origin
 from warpdrive.backends.slots import Slot
@@ -72,11 +72,10 @@ def _compile(
     origins: dict[str, GeneratedModule] = {}
     with errors_at_their_origin(kernel, origins):
         if not cache.is_stored(key):
-            arrays = [name for name, kind in kinds.items() if kind.rank is not None]
             if turns is not None:
                 _generate_turns(key, kernel, turns, kinds, launch, origins)
             else:
-                _generate(key, lower(kernel, arrays), kinds, launch, origins)
+                _generate(key, kernel, kinds, launch, origins)
         try:
             return _load(key)
         except Exception:
@@ -95,17 +94,18 @@ def _load(key: str) -> CompiledKernel:
 
 def _generate(
     key: str,
-    kernel: LoweredKernel,
+    kernel: ResolvedKernel,
     kinds: Mapping[str, ArgumentKind],
     launch: LaunchKind,
     origins: dict[str, GeneratedModule],
 ) -> None:
     kernel.table.classes.update((named.alias, named) for kind in kinds.values() for named in kind.classes())
-    functions_module = cache.module_name(key, "functions")
-    functions = generate_functions(kernel)
+    is_thread = launch.block == (1, 1, 1)
+    lowered, slots = (lower(kernel, _arrays(kinds)), []) if is_thread else lower_with_slots(key, kernel, kinds, origins)
+    functions = generate_functions(lowered)
     origins["functions"] = functions
-    slots = [] if launch.block == (1, 1, 1) else infer_kept(key, kernel, kinds, functions, origins)
-    generated = generate_kernel(kernel, list(kinds.values()), slots, functions_module, launch)
+    functions_module = cache.module_name(key, "functions")
+    generated = generate_kernel(lowered, list(kinds.values()), slots, functions_module, launch)
     origins["kernel"] = generated
     cache.store(key, {"functions.py": functions.text, "kernel.py": generated.text})
 
@@ -125,29 +125,34 @@ def _generate_turns(
     cache.store(key, {"functions.py": functions.text, "kernel.py": generated.text})
 
 
-def infer_kept(
-    key: str,
-    kernel: LoweredKernel,
-    kinds: Mapping[str, ArgumentKind],
-    functions: GeneratedModule,
-    origins: dict[str, GeneratedModule],
-) -> list[Slot]:
-    """Return a slot for each variable of a kernel that is kept between its regions.
+def lower_with_slots(
+    key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], origins: dict[str, GeneratedModule]
+) -> tuple[LoweredKernel, list[Slot]]:
+    """Split a kernel into regions, and return a slot for each variable that is kept between them.
 
-    Their types are inferred from the kernel without its barriers, where they are not known. ``key`` names what is
-    compiled, ``functions`` is the module of the device functions.
+    Where the types of these are not known, they are inferred from the kernel without its barriers, in which each
+    version of a variable has a type of its own. Versions of one type then share a variable. ``key`` names what is
+    compiled.
     """
-    known = known_slots(kernel)
-    if set(known) == set(kernel.variables.kept):
-        return list(known.values())
+    lowered = lower(kernel, _arrays(kinds))
+    known = known_slots(lowered)
+    if set(known) == set(lowered.variables.kept):
+        return lowered, list(known.values())
+    functions = generate_functions(lowered)
     functions_module = cache.module_name(key, "functions")
-    twin = generate_typing_twin(kernel, functions_module)
-    origins["twin"] = twin
+    twin = generate_typing_twin(lowered, functions_module)
+    origins |= {"functions": functions, "twin": twin}
     own = f"{key}-{os.getpid()}"  # the folder for all to see comes with everything in it
     cache.store(own, {"functions.py": functions.text})
     cache.import_file(functions_module, cache.path(own, "functions.py"))
     cache.discard(own)
-    return infer_slots(kernel, _twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
+    inferred = infer_types(_twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
+    lowered = lower(kernel, _arrays(kinds), together_by_type(inferred))
+    return lowered, slots_of(lowered, inferred)
+
+
+def _arrays(kinds: Mapping[str, ArgumentKind]) -> list[str]:
+    return [name for name, kind in kinds.items() if kind.rank is not None]
 
 
 def _twin_function(twin: GeneratedModule) -> Any:

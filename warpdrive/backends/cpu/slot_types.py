@@ -24,6 +24,7 @@ from warpdrive.kernels.language import INDICES
 from warpdrive.kernels.local_arrays import is_local_array
 from warpdrive.kernels.lowering import LoweredKernel
 from warpdrive.kernels.syntax import GENERATED, stored_names, walk
+from warpdrive.kernels.versions import Naming
 
 _FLAGS = tuple(f"{GENERATED}{kind}_" for kind in ("guard", "returned", "broken", "continued"))
 
@@ -44,22 +45,37 @@ def _local_arrays(kernel: LoweredKernel) -> dict[str, Slot]:
     return slots
 
 
-def infer_slots(kernel: LoweredKernel, twin: FunctionType, argument_types: Sequence[types.Type]) -> list[Slot]:
+def infer_types(twin: FunctionType, argument_types: Sequence[types.Type]) -> dict[str, types.Type]:
+    """Return the type of each variable of ``twin``, a kernel without its barriers whose variables are versions.
+
+    Raises numba's errors where the types do not fit.
+    """
+    kinds: dict[str, list[types.Type]] = {}
+    for key, kind in _inferred_types(twin, (*argument_types, *[types.int64] * len(INDICES))).items():
+        # numba gives the values that a variable takes one after the other types, and names, of their own
+        kinds.setdefault(re.sub(r"\.\d+$", "", key), []).append(types.unliteral(kind))
+    return {name: cpu_target.typing_context.unify_types(*found) or found[0] for name, found in kinds.items()}
+
+
+def together_by_type(kinds: Mapping[str, types.Type]) -> Naming:
+    """Return the naming that lets versions of a variable share a name if they have one type."""
+
+    def naming(versions: Sequence[str]) -> Sequence[int]:
+        first: dict[Any, int] = {}
+        return [first.setdefault(kinds.get(name, name), place) for place, name in enumerate(versions)]
+
+    return naming
+
+
+def slots_of(kernel: LoweredKernel, kinds: Mapping[str, types.Type]) -> list[Slot]:
     """Return a slot for each variable that is kept between regions.
 
-    ``twin`` is the kernel without its barriers; one variable has one type in all of it. Raises numba's errors where
-    the types do not fit, and :class:`KernelError` for a variable of a type that cannot be kept.
+    Raises :class:`KernelError` for a variable of a type that cannot be kept.
     """
-    known = known_slots(kernel)
-    inferred = _inferred_types(twin, (*argument_types, *[types.int64] * len(INDICES)))
-    slots = known.copy()
+    slots = known_slots(kernel)
     for name in kernel.variables.kept:
-        if name in known:
-            continue
-        # numba gives the values that a variable takes one after the other types, and names, of their own
-        kinds = [types.unliteral(kind) for key, kind in inferred.items() if re.fullmatch(rf"{name}(\.\d+)?", key)]
-        kind = cpu_target.typing_context.unify_types(*kinds) if kinds else types.int64  # of what is never reached
-        slots[name] = _slot(kernel, name, kind or kinds[0])
+        if name not in slots:
+            slots[name] = _slot(kernel, name, kinds.get(name, types.int64))  # of what is never reached
     if any(slot.kind for slot in slots.values()):  # what is kept may lead to any local array: they must stay, too
         slots |= _local_arrays(kernel)
     return sorted(slots.values(), key=lambda slot: slot.name)
@@ -97,4 +113,4 @@ def _slot(kernel: LoweredKernel, name: str, kind: Any) -> Slot:
 
 def authors_name(name: str) -> str:
     """Return what the author calls a variable that may have been renamed when its function was inlined."""
-    return re.sub(rf"^{GENERATED}(own|\d+)_", "", name)
+    return re.sub(rf"^({GENERATED}(own|\d+|[av]\d+)_)+", "", name)

@@ -19,8 +19,7 @@ from numba.core.errors import NumbaError
 
 from warpdrive.backends import cache
 from warpdrive.backends.arguments import ArgumentKind
-from warpdrive.backends.cpu.compile import infer_kept
-from warpdrive.backends.cpu.generate import generate_functions
+from warpdrive.backends.cpu.compile import lower_with_slots
 from warpdrive.backends.cuda.code import Capability, CudaCode
 from warpdrive.backends.cuda.linker import LinkError, Resources, link
 from warpdrive.backends.cuda.packing import Packing
@@ -74,10 +73,9 @@ def _compile(
 ) -> CudaCode:
     from numba.cuda.core.errors import NumbaError as CudaError
 
-    lowered = lower(kernel, [parameter.name for parameter in parameters if parameter.kind.rank is not None])
     kinds = {parameter.name: parameter.kind for parameter in parameters}
     origins: dict[str, GeneratedModule] = {}
-    slots = kept_by_threads(key, kernel, lowered, kinds, packing)
+    lowered, slots = lower_for_threads(key, kernel, kinds, packing)
     with errors_at_their_origin(kernel, origins, (NumbaError, CudaError, NotImplementedError)):
         module = generate(lowered, parameters, slots, packing)
         origins[_FILE] = module
@@ -94,19 +92,18 @@ def _compile(
     return CudaCode(name, image, ptx, resources)
 
 
-def kept_by_threads(
-    key: str,
-    kernel: ResolvedKernel,
-    lowered: LoweredKernel,
-    kinds: Mapping[str, ArgumentKind],
-    packing: Packing | None,
-) -> list[Slot]:
-    """Return what a thread that stands for several agents keeps of each between barriers; the types are a CPU's."""
+def lower_for_threads(
+    key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], packing: Packing | None
+) -> tuple[LoweredKernel, list[Slot]]:
+    """Split a kernel into regions, and return what a thread that stands for several agents keeps of each between them.
+
+    The types of what is kept are a CPU's.
+    """
     if packing is None or packing.rounds == 1:
-        return []
+        return lower(kernel, [name for name, kind in kinds.items() if kind.rank is not None]), []
     origins: dict[str, GeneratedModule] = {}
     with errors_at_their_origin(kernel, origins):
-        return infer_kept(key, lowered, kinds, generate_functions(lowered), origins)
+        return lower_with_slots(key, kernel, kinds, origins)
 
 
 def _versions() -> list[str]:

@@ -20,12 +20,11 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.backends.cuda.packing import Packing
-from warpdrive.backends.numba_cuda.compile import kept_by_threads
+from warpdrive.backends.numba_cuda.compile import lower_for_threads
 from warpdrive.backends.numba_cuda.fused import prepare
 from warpdrive.backends.numba_cuda.generate import ENTRY, REPLICAS, generate
 from warpdrive.kernels.fusion import Fusion
 from warpdrive.kernels.kernel import Kernel, device_function
-from warpdrive.kernels.lowering import lower
 
 WARP, MOST_WARPS = 32, 32
 
@@ -68,8 +67,7 @@ def gpu_kernel(kernel: Kernel, arguments: Mapping[str, Any], replicas: int, pack
     """Return the GPU code of a kernel as a kernel of its own, which takes arrays instead of addresses."""
     fused = prepare(kernel, arguments, replicas)
     kinds = {parameter.name: parameter.kind for parameter in fused.parameters}
-    lowered = lower(fused.kernel, [name for name, kind in kinds.items() if kind.rank is not None])
-    slots = kept_by_threads(f"lanes_{next(_numbers)}", fused.kernel, lowered, kinds, packing)
+    lowered, slots = lower_for_threads(f"lanes_{next(_numbers)}", fused.kernel, kinds, packing)
     text = generate(lowered, fused.parameters, slots, packing).text.replace("wd__", "gpu_")
     text = text.replace("warpdrive.backends.numba_cuda.mathematics", "math")
     for vote in (ballot_sync, any_sync):

@@ -130,8 +130,24 @@ def reduction(x, out, num_agents):
     out[env, agent] = np.int32(largest[0] * math.sqrt(np.float32(width))) + x[env, (agent * 7) % num_agents]
 
 
+@wd.kernel
+def types_change(x, out, num_agents):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    n = x[env, agent] + 2**53
+    if agent % 3 == 1:
+        n = 0.5
+        out[env, agent] = n * 4
+        return
+    cuda.syncthreads()
+    out[env, agent] = n % 1000  # float64 has but the even ones
+    n = x[env, (agent + 2) % num_agents] > 3
+    cuda.syncthreads()
+    out[env, agent] += 1000 * ~n
+
+
 CASES = [(loops, n) for n in (1, 2, 5, 16, 17, 32, 33, 110, 1025, 3000)]
 CASES += [(kernel, n) for kernel in (early_returns, reduction) for n in (1, 5, 32, 33, 3000)]
+CASES += [(types_change, n) for n in (5, 3000)]
 
 
 @pytest.mark.parametrize("kernel", [early_returns, loops, reduction], ids=lambda kernel: kernel.__name__)
@@ -145,6 +161,8 @@ def test_the_kernels_of_this_test_have_no_races(kernel):
 def test_barriers_mean_what_the_author_wrote(kernel, agents):
     replicas = 70 if agents < 20 else 3
     x = np.random.default_rng(agents).integers(-5, 40, (replicas, agents)).astype(np.int32)
+    if kernel is types_change:
+        x = x.astype(np.int64)
     results = []
     for backend in (CpuBackend(), Lanes()):
         out = torch.zeros(replicas, agents, dtype=torch.int32)
