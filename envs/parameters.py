@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import DefinitionError, shown
 
 LARGEST_INT = 2**31 - 1
 
@@ -98,4 +98,4 @@ def _is_finite_real(value: Any) -> bool:
 
 
 def _refuse(name: str, value: Any, allowed: str) -> NoReturn:
-    raise DefinitionError(f"{name} is {value!r}, but it must be {allowed}.")
+    raise DefinitionError(f"{name} is {shown(value)}, but it must be {allowed}.")

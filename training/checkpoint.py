@@ -28,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from warpdrive import __version__
-from warpdrive.errors import CheckpointError
+from warpdrive.errors import CheckpointError, shown
 from warpdrive.training.files import write_whole
 from warpdrive.training.run_folder import RunFolder, find_run
 
@@ -159,7 +159,7 @@ def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
     if which == "best":
         return _best_of(find_run(path))
     if which != "latest":
-        raise CheckpointError(f"found which = {which!r}, expected 'latest' or 'best'")
+        raise CheckpointError(f"found which = {shown(which)}, expected 'latest' or 'best'")
     path = Path(path)
     if (path / "manifest.json").exists() or path.parent.name == "checkpoints":
         return path

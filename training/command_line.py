@@ -14,11 +14,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from warpdrive import __version__
-from warpdrive.errors import WarpDriveError, nearest
+from warpdrive.errors import ConfigError, WarpDriveError, nearest, one_line
 
 COMMANDS = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
 TAKE_OVERRIDES = ("train", "autoscale", "sweep", "check")
-MISTAKE, INTERRUPTED = 2, 130
+UNEXPECTED, MISTAKE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
 DESCRIPTION = """\
 Simulate many replicas of a multi-agent environment and train its agents, all on one device."""
@@ -188,30 +188,51 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 2 for a mistake of the user, or 130 after Ctrl-C."""
+    """Run one command and return its exit code.
+
+    It is 0; 2 for a mistake of the user; 1 for what ``check`` has found, and for a mistake in this package; 130 after
+    Ctrl-C; 141 where nobody reads on, as after ``| head``.
+    """
     options = _parse(sys.argv[1:] if arguments is None else arguments)
     # Threads that wait for each other by spinning slow a run down several times where other programs need the cores.
     # It is read once, when PyTorch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
+        check_machine()
         command = import_module(f"warpdrive.training.commands.{options.command}")
         code: int = command.run(options)
-    except WarpDriveError as error:
+        sys.stdout.flush()
+    except BrokenPipeError:  # of `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+        return BROKEN_PIPE
+    except Exception as error:
         if options.debug:
             raise
-        print(f"warpdrive {options.command}: {error}", file=sys.stderr)
-        return MISTAKE
-    except OSError as error:  # no such folder, no permission, no space
-        if options.debug or error.filename is None:
-            raise
-        print(f"warpdrive {options.command}: {error.filename}: {error.strerror}", file=sys.stderr)
-        return MISTAKE
+        print(f"warpdrive {options.command}: {_in_words(error)}", file=sys.stderr)
+        return MISTAKE if _is_mistake(error) else UNEXPECTED
     except KeyboardInterrupt:
         if options.debug:
             raise
         print(f"\nwarpdrive {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
     return code
+
+
+def _is_mistake(error: Exception) -> bool:
+    return isinstance(error, (WarpDriveError, OSError, MemoryError))
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:  # no such folder, no permission, no space
+        return f"{one_line(str(error.filename))}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {one_line(str(error)) or 'an array could not be allocated'}"
+    if _is_mistake(error):
+        return str(error)
+    return (
+        f"unexpected {type(error).__name__}: {one_line(str(error))}; this is a mistake in warpdrive: "
+        "please report it with what --debug shows"
+    )
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -468,6 +489,14 @@ def _count(text: str) -> int:
 
 def _seed(text: str) -> int:
     return _whole_number(text, at_least=0)
+
+
+def check_machine() -> None:
+    """Raise ``ConfigError`` where no command can run, whatever it is given."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise ConfigError("the working directory was deleted: change to one that is there") from None
 
 
 def _check_command(arguments: Sequence[str]) -> None:

@@ -14,10 +14,11 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails
 
 from warpdrive import registry
-from warpdrive.environment import Environment, spaces_by_tag
-from warpdrive.errors import DefinitionError, WarpDriveError, nearest
+from warpdrive.environment import Environment, check_environment, spaces_by_tag
+from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
 from warpdrive.importing import place_of
 from warpdrive.training import sections
+from warpdrive.training.config_values import is_number
 from warpdrive.training.model_registry import model_class
 from warpdrive.training.models.recurrent import RecurrentActorCritic
 
@@ -159,8 +160,7 @@ def _is_for(settings: object, space: spaces.Space[Any]) -> bool:
 
 def _show(value: object) -> str:
     kind = _KIND.get(type(value))
-    text = repr(value)
-    text = text if len(text) <= 60 else text[:57] + "..."
+    text = shown(value)
     return f"{text} ({kind})" if kind else text
 
 
@@ -251,21 +251,19 @@ def _environment_problems(section: object) -> tuple[list[Problem], Environment |
     wrong = {key.removeprefix("env.") for key, _ in problems}
     try:
         # with the parameters that are right, the policy tags can still be checked
-        return problems, definition(**{key: value for key, value in parameters.items() if key not in wrong})
+        made = registry.made(definition, {key: value for key, value in parameters.items() if key not in wrong})
+        check_environment(made)
+        return problems, made
     except DefinitionError as error:
         text = str(error)
         first_word = text.split(maxsplit=1)[0]
         return problems or [(f"env.{first_word}" if first_word in parameters else "env", text)], None
-    except TypeError:  # a parameter without a default is missing
-        if not problems:
-            raise
-        return problems, None
 
 
 def _custom_model_problems(section: str, settings: object) -> list[Problem]:
     """What is wrong with the model of a policy, if it is none of ours."""
     model = settings.get("model") if isinstance(settings, Mapping) else None
-    algorithm = sections.POLICY_CONFIGS.get(settings.get("algorithm", "")) if isinstance(settings, Mapping) else None
+    algorithm = sections.POLICY_CONFIGS.get(str(settings.get("algorithm"))) if isinstance(settings, Mapping) else None
     if not isinstance(model, Mapping) or algorithm is None or issubclass(algorithm, sections.OffPolicyConfig):
         return []
     name = model.get("type", "fully_connected")
@@ -338,6 +336,8 @@ def _parameter_problems(
 
 
 def _type_problems(key: str, value: object, annotation: Any) -> list[Problem]:
+    if type(value) is int and not is_number(value):
+        return [(key, f"found {_show(value)}, expected a finite number")]
     try:
         adapter = TypeAdapter[Any](annotation)
     except PydanticUserError:  # a type that YAML cannot spell, such as a NumPy array: the constructor decides

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
 
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import DefinitionError, shown
 from warpdrive.importing import load_attribute
 
 
 def whole_number(value: object) -> object:
     """A number of YAML without a fraction, as ``1e6``, as an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number that is finite as a float (integers have no bounds of their own)."""
+    return type(value) in (int, float) and -sys.float_info.max <= value <= sys.float_info.max  # type: ignore[operator]
+
+
+def _representable(value: object) -> object:
+    """Raise for an integer that is too large for a float."""
+    if type(value) is int and not is_number(value):
+        raise ValueError("a finite number")
+    return value
 
 
 def switch(value: object) -> object:
@@ -47,7 +60,7 @@ def _schedule(least: float, most: float = math.inf, open_below: bool = False, op
         return given
 
     def _check_number(number: Any) -> object:
-        if not math.isfinite(number):
+        if not is_number(number):
             raise ValueError("a finite number")
         if open_below and not number > least:
             raise ValueError(f"a number greater than {least:g}")
@@ -63,7 +76,7 @@ def _schedule(least: float, most: float = math.inf, open_below: bool = False, op
 def _check_pairs(given: object) -> list[float]:
     pairs: list[Any] = given if isinstance(given, list) and given else [None]
     for pair in pairs:
-        if not (isinstance(pair, list) and len(pair) == 2 and all(map(_is_number, pair))):
+        if not (isinstance(pair, list) and len(pair) == 2 and all(map(is_number, pair))):
             raise ValueError(
                 "a number, a list of pairs [environment steps, value], or "
                 "{schedule: linear, start: ..., end: ..., steps: ...} (or cosine)"
@@ -79,12 +92,8 @@ def _check_curve(given: dict[str, Any]) -> None:
         raise ValueError(f"the keys {', '.join(keys)}, of which only steps may be left out (then trainer.total_steps)")
     if given["schedule"] not in ("linear", "cosine"):
         raise ValueError("schedule: linear or schedule: cosine")
-    if not all(_is_number(given[key]) for key in keys[1:] if key in given) or given.get("steps", 1) <= 0:
+    if not all(is_number(given[key]) for key in keys[1:] if key in given) or given.get("steps", 1) <= 0:
         raise ValueError("numbers for start, end and steps, and steps greater than 0")
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
 def _check_function(given: object) -> object:
@@ -106,9 +115,9 @@ def load_function(given: Any) -> Callable[..., Any]:
     Raises:
         DefinitionError: there is no such function.
     """
-    found = load_attribute(given, f"function '{given}'", kind="function") if isinstance(given, str) else given
+    found = load_attribute(given, f"function {shown(given, 200)}", kind="function") if isinstance(given, str) else given
     if not callable(found):
-        raise DefinitionError(f"'{given}' is {found!r}, expected a function")
+        raise DefinitionError(f"{shown(given)} is {shown(found)}, expected a function")
     loaded: Callable[..., Any] = found
     return loaded
 
@@ -123,8 +132,10 @@ Device = Annotated[str, BeforeValidator(_device)]
 """Where something is done; whether this machine has it is found out by those who use it."""
 UserFunction = Annotated[Any, PlainValidator(_check_function), PlainSerializer(name_of_function, when_used="json")]
 """``package.module:function`` or ``path/to/file.py:function``; in Python also the function itself."""
-Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1)]
-Positive = Annotated[float, Field(gt=0.0)]
+Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1, lt=2**63)]
+Width = Annotated[int, BeforeValidator(whole_number), Field(ge=1, le=2**20)]
+"""Of a layer, or of what slides over one."""
+Positive = Annotated[float, BeforeValidator(_representable), Field(gt=0.0)]
 if TYPE_CHECKING:  # what they are once a schedule has been followed: see ``algorithms.common.at``
     FractionSchedule = float
     PositiveSchedule = float

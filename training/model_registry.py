@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from warpdrive.errors import DefinitionError, nearest
+from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.importing import load_attribute
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def model_class(name: str) -> type[ActorCritic]:
     if isinstance(target, str) and ":" not in target:
         known = [*MODEL_CONFIGS, *registered_models()]
         raise DefinitionError(
-            f"found '{name}', expected one of {', '.join(known)}, a name given to wd.register_model, "
+            f"found {shown(name)}, expected one of {', '.join(known)}, a name given to wd.register_model, "
             f"package.module:Class or path/to/file.py:Class.{nearest(name, known)}"
         )
-    found: Any = load_attribute(target, f"model '{name}'") if isinstance(target, str) else target
+    found: Any = load_attribute(target, f"model {shown(name, 200)}") if isinstance(target, str) else target
     if not (isinstance(found, type) and issubclass(found, ActorCritic)):
-        raise DefinitionError(f"'{name}' is {found!r}, expected a subclass of warpdrive.ActorCritic")
+        raise DefinitionError(f"{shown(name, 200)} is {shown(found)}, expected a subclass of warpdrive.ActorCritic")
     return found

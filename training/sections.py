@@ -27,6 +27,7 @@ from warpdrive.training.config_values import (
     Positive,
     PositiveSchedule,
     UserFunction,
+    Width,
     load_function,
     name_of_function,
     switch,
@@ -71,7 +72,7 @@ class EvaluationConfig(Section):
 class TrainerConfig(Section):
     """How much is simulated and trained. All sizes count environment steps (one step of one replica)."""
 
-    num_envs: Count
+    num_envs: Annotated[Count, Field(lt=2**31)]
     train_batch_size: Count
     """Environment steps per update over all replicas: ``num_envs`` times the steps of a rollout."""
     total_steps: Count
@@ -100,7 +101,7 @@ class TrainerConfig(Section):
     Otherwise replicas whose episodes all last to the time limit stay in step, and each rollout has but one part of
     them.
     """
-    torch_threads: Count | None = None
+    torch_threads: Annotated[Count, Field(le=1024)] | None = None
     """Threads that PyTorch uses on the CPU in training and evaluation.
 
     None: one on a machine with up to four cores, else what PyTorch chooses. PyTorch's threads spin while they wait for
@@ -124,7 +125,7 @@ class TrainerConfig(Section):
     """Seconds that processes wait for one that is alive but does not come; one that is dead is noticed in a minute."""
     check_weights: bool = False
     """Whether weights are compared over all processes after each update: a debugging aid."""
-    gpu_memory_fraction: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    gpu_memory_fraction: Annotated[Positive, Field(le=1.0)] | None = None
     """The part of a GPU's memory that a process may use; with it, several processes may share a GPU."""
 
     @field_validator("train_batch_size")
@@ -153,7 +154,7 @@ class PerceptronConfig(Section):
     """A multi-layer perceptron."""
 
     type: Literal["fully_connected"] = "fully_connected"
-    hidden: list[Count] = [64, 64]
+    hidden: list[Width] = [64, 64]
     activation: Literal["tanh", "relu"] = "tanh"
     scale_observations: bool = False
     """Whether what the observation space bounds is scaled to [-1, 1] first."""
@@ -174,11 +175,11 @@ class ConvolutionalConfig(Section):
     """A stack of convolutions and a multi-layer perceptron for the policy, and others for the value."""
 
     type: Literal["convolutional"]
-    filters: list[Count] = [16, 32]
+    filters: list[Width] = [16, 32]
     """How many channels each convolution makes."""
-    kernel_size: Count = 3
-    stride: Count = 2
-    hidden: list[Count] = [64]
+    kernel_size: Width = 3
+    stride: Width = 2
+    hidden: list[Width] = [64]
     """The perceptron's hidden layers, after the convolutions."""
     activation: Literal["tanh", "relu"] = "relu"
     scale_observations: bool = False
@@ -194,9 +195,9 @@ class ConvolutionalConfig(Section):
 class RecurrentConfig(Section):
     """A multi-layer perceptron, then units that remember what was seen in the episode."""
 
-    hidden: list[Count] = [64]
+    hidden: list[Width] = [64]
     """The perceptron's layers."""
-    units: Count = 64
+    units: Width = 64
     """How many remember."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Of the perceptron."""
@@ -307,7 +308,7 @@ class OffPolicyConfig(LearningConfig):
     model: PerceptronConfig = PerceptronConfig()
     buffer_size: Count = 100_000
     """How many steps of single agents are kept."""
-    learning_starts: Annotated[int, BeforeValidator(whole_number), Field(ge=0)] = 1000
+    learning_starts: Annotated[int, BeforeValidator(whole_number), Field(ge=0, lt=2**63)] = 1000
     """Environment steps before the first gradient step."""
     batch_size: Count = 128
     gradient_steps: Count = 1
@@ -482,7 +483,7 @@ class SelfPlayConfig(Section):
     """Updates from one version that is kept to the next; the first is how the policy begins."""
     pool_size: Count = 10
     """How many versions are kept; a new one takes the place of the oldest."""
-    recency: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    recency: Annotated[Positive, Field(le=1.0)] = 1.0
     """How likely a version acts, relative to the next newer one: 1 is all alike, less prefers recent ones."""
     at_once: Count = 4
     """How many versions act at the same time, each in a part of the replicas; drawn anew for each rollout."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.errors import ConfigError
+from warpdrive.errors import ConfigError, shown
 from warpdrive.training.config import RunConfig, load_config, plain
 from warpdrive.training.distributed.team import Share, Team
 
@@ -15,7 +15,7 @@ def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share)
     """``config`` completed from ``env`` and checked against it; raises ``ConfigError``."""
     if not isinstance(config, (RunConfig, Mapping)):
         raise ConfigError(
-            f"Trainer: found the configuration {config!r}, expected a dictionary or what load_config returns"
+            f"Trainer: found the configuration {shown(config)}, expected a dictionary or what load_config returns"
         )
     raw = config.model_dump() if isinstance(config, RunConfig) else plain(config)
     raw.setdefault("env", None)
@@ -43,7 +43,7 @@ def has_dedicated_learner(config: RunConfig | Mapping[str, Any]) -> bool:
 def check_environment(env: EnvWrapper) -> None:
     """Raise ``ConfigError`` unless these are replicas to train in."""
     if not isinstance(env, EnvWrapper):
-        raise ConfigError(f"Trainer: found {env!r}, expected the replicas of an environment (an EnvWrapper)")
+        raise ConfigError(f"Trainer: found {shown(env)}, expected the replicas of an environment (an EnvWrapper)")
     if not env.auto_reset:
         raise ConfigError("Trainer: the environment has auto_reset=False, expected True: episodes follow one another")
 
@@ -68,7 +68,7 @@ def check_tags(env: EnvWrapper, given: Mapping[str, Sequence[int]] | None) -> No
     if given is None:
         return
     if not isinstance(given, Mapping):
-        raise ConfigError(f"Trainer: found policy_tag_to_agent_id_map = {given!r}, expected a dict")
+        raise ConfigError(f"Trainer: found policy_tag_to_agent_id_map = {shown(given)}, expected a dict")
     found = {tag: sorted(ids) for tag, ids in given.items()}
     if found != {tag: sorted(ids) for tag, ids in env.policy_tags.items()}:
         raise ConfigError(

@@ -3,29 +3,78 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Hashable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from warpdrive.errors import ConfigError
+from warpdrive.errors import ConfigError, nearest, one_line, shown
+
+_LARGEST_FILE = 1_000_000  # bytes; PyYAML takes seconds for each megabyte
+_MOST_VALUES = 100_000
+_DEEPEST = 50
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader that reads ``1e-3`` as a number and refuses a key given twice."""
+    """YAML's safe loader that reads ``1e-3`` as a number, and refuses a key given twice and what has no bounds."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+
+    def get_single_node(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None:
+            self._count(node, {})
+        return node
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            line = self.peek_event().start_mark.line + 1
+            raise ConfigError(f"line {line}: sections and lists are nested more than {_DEEPEST} deep")
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError, AttributeError, OverflowError):
+            if not isinstance(node, yaml.ScalarNode):
+                raise
+            kind = node.tag.rpartition(":")[2]  # int, float, bool, timestamp
+            raise ConfigError(f"{_line(node)}{shown(node.value)} cannot be read as YAML's '{kind}'") from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: dict[Any, int] = {}
-        for key_node, _ in node.value:
+        for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             key = self.construct_object(key_node, deep=True)
-            line = key_node.start_mark.line + 1
-            if not isinstance(key, str):
-                raise ConfigError(f"line {line}: found the key {key!r}, expected a name")
+            if not isinstance(key, str) or not key.isprintable():
+                raise ConfigError(f"{_line(key_node)}found the key {shown(key)}, expected a name")
             if key in seen:
-                raise ConfigError(f"line {line}: the key '{key}' is given twice (first in line {seen[key]})")
-            seen[key] = line
+                raise ConfigError(f"{_line(key_node)}the key '{key}' is given twice (first in line {seen[key]})")
+            seen[key] = key_node.start_mark.line + 1
         return super().construct_mapping(node, deep)
+
+    def _count(self, node: yaml.Node, counted: dict[int, int]) -> int:
+        """Return how many values a node is, each alias as often as it stands there; raise where that is too many."""
+        if id(node) not in counted:
+            counted[id(node)] = _MOST_VALUES + 1  # until it is known: only an alias to what it stands in gets here
+            parts = [] if isinstance(node, yaml.ScalarNode) else node.value
+            if isinstance(node, yaml.MappingNode):
+                parts = [part for pair in parts for part in pair]
+            counted[id(node)] = 1 + sum(self._count(part, counted) for part in parts)
+            if counted[id(node)] > _MOST_VALUES:
+                raise ConfigError(f"{_line(node)}with its aliases this is more than {_MOST_VALUES} values")
+        return counted[id(node)]
+
+
+def _line(node: yaml.Node) -> str:
+    return f"line {node.start_mark.line + 1}: "
 
 
 # YAML 1.1 wants a dot in a number with an exponent; YAML 1.2 and everybody who writes 1e-3 do not.
@@ -44,6 +93,30 @@ def _load(text: str) -> Any:
         raise ConfigError(f"not valid YAML: {' '.join(str(error).split())}") from None
 
 
+def nearest_file(path: Path) -> str:
+    """Return ``" Did you mean 'x'?"`` for the YAML file beside a missing one whose name is closest, or ``""``."""
+    with suppress(OSError, ValueError):
+        beside = [other.name for other in path.parent.iterdir() if other.suffix in (".yaml", ".yml")]
+        hint = nearest(path.name, beside)
+        return hint if path.parent == Path() else hint.replace(" '", f" '{path.parent}/")
+    return ""
+
+
+def _read(path: Path) -> str:
+    """Return the text of a regular file of no more than ``_LARGEST_FILE`` bytes.
+
+    Raises:
+        ConfigError: it is something else, from which one might read for ever, or it is larger.
+        OSError: it cannot be read.
+    """
+    found = path.stat()
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        raise ConfigError(f"{path}: found a pipe, socket or device, expected a file")
+    if found.st_size > _LARGEST_FILE:
+        raise ConfigError(f"{path}: found {found.st_size} bytes, more than the {_LARGEST_FILE} that are read")
+    return path.read_text(encoding="utf-8")
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file that holds one mapping.
 
@@ -52,12 +125,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
             a key twice. The message is one line that names the file.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _read(path)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: no such file.{nearest_file(path)}".removesuffix(".")) from None
+    except ConfigError:
+        raise
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError, too
         reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise ConfigError(f"{path}: cannot be read: {reason}") from None
+        raise ConfigError(f"{one_line(str(path))}: cannot be read: {reason}") from None
     try:
         value = _load(text)
     except ConfigError as error:
@@ -77,8 +152,8 @@ def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
     """
     key, equals, value = text.partition("=")
     path = tuple(part.strip() for part in key.split("."))
-    if not equals or not all(path):
-        raise ConfigError(f"found the override '{text}', expected key=value, such as trainer.num_envs=2000")
+    if not equals or not all(part and part.isprintable() for part in path):
+        raise ConfigError(f"found the override {shown(text)}, expected key=value, such as trainer.num_envs=2000")
     try:
         return path, _load(value)
     except ConfigError as error:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
@@ -50,9 +51,12 @@ def _checked(given: Any, array: SpaceArray, num_envs: int) -> torch.Tensor:
             f"{array.name} is a {type(given).__name__}, expected a tensor or NumPy array of {kind} {expected}"
         )
     try:
-        tensor = torch.from_numpy(np.ascontiguousarray(given)) if isinstance(given, np.ndarray) else given
+        tensor = _as_tensor(given) if isinstance(given, np.ndarray) else given
     except TypeError:  # a dtype that tensors cannot have
         raise ActionError(f"{array.name} has the dtype {given.dtype}, expected {kind}") from None
+    if tensor.is_nested or tensor.layout != torch.strided or tensor.is_meta:
+        found = "nested" if tensor.is_nested else "meta" if tensor.is_meta else str(tensor.layout).partition(".")[2]
+        raise ActionError(f"{array.name} is a {found} tensor, expected a dense one")
     if tuple(tensor.shape) != expected:
         raise ActionError(f"{array.name} has the shape {tuple(tensor.shape)}, expected {expected}")
     if tensor.dtype not in (_INTEGERS if array.choices else (torch.float32, torch.float64)):
@@ -62,10 +66,17 @@ def _checked(given: Any, array: SpaceArray, num_envs: int) -> torch.Tensor:
     return tensor
 
 
+def _as_tensor(array: npt.NDArray[Any]) -> torch.Tensor:
+    """Return an array as a tensor, which has this machine's order of bytes."""
+    return torch.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+
+
 def _check_range(tensor: torch.Tensor, array: SpaceArray) -> None:
     if not array.choices:
-        if not bool(torch.isfinite(tensor).all()):
-            raise ActionError(f"{array.name} has values that are not finite")
+        finite = torch.isfinite(tensor.float())
+        if not bool(finite.all()):
+            found = tensor[~finite][0].item()
+            raise ActionError(f"{array.name} has the value {found:g}, expected numbers that are finite as float32")
         return
     columns = tensor.unsqueeze(-1) if isinstance(array.space, spaces.Discrete) else tensor.flatten(2)
     lowest, highest = columns.amin(dim=(0, 1)).tolist(), columns.amax(dim=(0, 1)).tolist()

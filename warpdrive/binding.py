@@ -98,7 +98,7 @@ class Binding:
 
 
 def _is_bindable(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, np.generic, np.ndarray))
+    return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating, np.ndarray))
 
 
 def _constant(name: str, value: Any) -> Any:

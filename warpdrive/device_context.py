@@ -209,7 +209,7 @@ class DeviceContext:
             f"{what} needs {needed / 2**30:.1f} GiB for {self.num_envs} replicas, more than {self.device} has: "
             "use fewer replicas, or shorter rollouts"
         )
-        if self.device.type == "cpu" and needed > _host_memory():
+        if self.device.type == "cpu" and needed > host_memory():
             raise DefinitionError(message)
         try:
             return torch.zeros(*shape, dtype=dtype, device=self.device)
@@ -238,7 +238,7 @@ class DeviceContext:
         return given.to(self.device, torch.int64)
 
 
-def _host_memory() -> float:
+def host_memory() -> float:
     """Return the bytes of this machine's memory, or infinity where the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import torch
+from gymnasium import spaces
 
 from warpdrive import registry
 from warpdrive.actions import checked_actions
+from warpdrive.arguments import check_is, check_within
 from warpdrive.backends.interface import Backend, load_backend
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, State, check_environment, kernel_functions, spaces_by_tag
 from warpdrive.episode_recorder import EpisodeRecorder, checked_replicas
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.fused_step import fuse_reset, fuse_step
 from warpdrive.observations import mapped
 from warpdrive.per_replica import per_replica_attributes
@@ -66,21 +67,26 @@ class EnvWrapper:
     ) -> None:
         if (env is None) == (env_name is None):
             raise DefinitionError("give EnvWrapper either an environment or env_name, not both and not neither")
-        self.env = env if env is not None else registry.make(str(env_name), **(env_config or {}))
+        if env is None:
+            check_is(str, env_name=env_name)
+            check_is(Mapping, env_config=env_config or {})
+            env = registry.make(str(env_name), **{str(key): value for key, value in (env_config or {}).items()})
+        check_environment(env)
+        self.env = env
         self.env_name = env_name or self.env.name
         self.env_config = None if env_name is None else dict(env_config or {})
-        check_environment(self.env)
-        _check_counts(num_envs=num_envs, reset_pool_size=reset_pool_size)
-        _check_within(1 << 64, seed=seed)
-        _check_within(1 << 32, process_id=process_id)
+        check_within(1, 1 << 31, num_envs=num_envs, reset_pool_size=reset_pool_size)
+        check_within(0, 1 << 64, seed=seed)
+        check_within(0, 1 << 32, process_id=process_id)
         first_env = process_id * num_envs if first_env is None else first_env
-        _check_within(1 << 32, first_env=first_env)
+        check_within(0, 1 << 32, first_env=first_env)
         self.num_envs, self.num_agents, self.seed = num_envs, int(self.env.num_agents), seed
         self.reset_pool_size, self.auto_reset, self.first_env = reset_pool_size, auto_reset, first_env
         self.policy_tags = {tag: [int(agent) for agent in ids] for tag, ids in self.env.policy_tags.items()}
         self.observation_spaces = spaces_by_tag(self.env, self.env.observation_space)
         self.action_spaces = spaces_by_tag(self.env, self.env.action_space)
         self.backend = load_backend(env_backend, process_id) if isinstance(env_backend, str) else env_backend
+        check_is(Backend, env_backend=self.backend)
         self.device = self.backend.device
         self.ctx = DeviceContext(self.device, num_envs, seed)
         self._agents = {tag: _index(ids, self.device) for tag, ids in self.policy_tags.items()}
@@ -105,6 +111,9 @@ class EnvWrapper:
         Args:
             actions: ``[num_envs, num_agents]`` for Discrete, ``[num_envs, num_agents, n]`` for MultiDiscrete (integers)
                 and Box (float32); a tensor or an array, or a dict of them by tag where tags have spaces of their own.
+                Those of a Box are clipped to it, as sampled ones are. Of values, only those on the CPU are checked:
+                on a GPU that would wait for the device, so that a choice that does not exist, or NaN, reaches the
+                kernels.
                 None: every agent acts at random, drawn in the same launch: uniformly among what it may do, normally
                 where its Box has no bounds. :meth:`actions` tells what was drawn.
 
@@ -117,7 +126,8 @@ class EnvWrapper:
             step overwrites them.
 
         Raises:
-            ActionError: actions of the wrong shape or dtype, choices that do not exist, or numbers that are not finite.
+            ActionError: actions of the wrong shape or dtype; on the CPU also choices that do not exist, and numbers
+                that are not finite as float32.
         """
         self._step(actions, self.auto_reset)
         info = {
@@ -134,6 +144,7 @@ class EnvWrapper:
         It aliases the device's array where their ids are contiguous or the tag has an array of its own; else it is a
         copy, made anew by each call.
         """
+        self._check_tag(tag)
         seen = self._observations()
         if isinstance(self.env.observation_space, dict):
             return seen[tag]
@@ -144,6 +155,7 @@ class EnvWrapper:
 
         It is an alias or a copy, as :meth:`observations`.
         """
+        self._check_tag(tag)
         if "action_mask" not in self.ctx:
             return None
         choices = self.logits(tag).shape[-1]  # other tags may have more
@@ -154,6 +166,7 @@ class EnvWrapper:
 
         It is an alias or a copy, as :meth:`observations`.
         """
+        self._check_tag(tag)
         if "active" not in self.ctx:
             return None
         return of_agents(self.ctx["active"], self._agents[tag], dim=1)
@@ -164,6 +177,7 @@ class EnvWrapper:
         It is what the environment got or, for a Box, with ``drawn`` what was drawn in a sampled step; an alias or a
         copy, as :meth:`observations`.
         """
+        self._check_tag(tag)
         array = next(array for array in self._action_arrays if array.path in ((), (tag,)))
         done = self.ctx[f"sampler.{array.name}" if drawn else array.name]
         return done if array.path else of_agents(done, self._agents[tag], dim=1)
@@ -176,6 +190,7 @@ class EnvWrapper:
         outside of the Box: the rollout records it with its log-probability, the environment gets it clipped (or
         squashed, see :meth:`squash`).
         """
+        self._check_tag(tag)
         return self.ctx[f"sampler.logits_{tag}"]
 
     def squash(self, tag: str) -> torch.Tensor:
@@ -184,6 +199,9 @@ class EnvWrapper:
         It is 0 at first. Where it is 1, the environment gets the hyperbolic tangent of what is drawn, stretched from
         [-1, 1] to the Box.
         """
+        self._check_tag(tag)
+        if f"sampler.squash_{tag}" not in self.ctx:
+            raise DefinitionError(f"squash: the actions of '{tag}' are {self.action_spaces[tag]}, expected a Box")
         return self.ctx[f"sampler.squash_{tag}"]
 
     def act_at_random(self, tag: str) -> None:
@@ -212,7 +230,7 @@ class EnvWrapper:
         return self._allocate_rollout(num_steps, self.auto_reset)
 
     def _allocate_rollout(self, num_steps: int, auto_reset: bool) -> Rollout:
-        _check_counts(num_steps=num_steps)
+        check_within(1, 1 << 31, num_steps=num_steps)
         record = make_record(self._binding, num_steps)
         fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=auto_reset)
         rollout = Rollout(
@@ -314,7 +332,7 @@ class EnvWrapper:
         """
         chosen = checked_replicas(replicas, self.num_envs)
         if max_steps is not None:
-            _check_counts(max_steps=max_steps)
+            check_within(1, 1 << 31, max_steps=max_steps)
         rollout = self._allocate_rollout(1, auto_reset=False)
         before = self.ctx.save_state()
         logits_before = {tag: self.logits(tag).clone() for tag in self.policy_tags}
@@ -342,10 +360,15 @@ class EnvWrapper:
             for tag, former in logits_before.items():
                 self.logits(tag).copy_(former)
 
+    def _check_tag(self, tag: str) -> None:
+        if not isinstance(tag, str) or tag not in self.policy_tags:
+            known = ", ".join(self.policy_tags)
+            hint = nearest(str(tag), self.policy_tags)
+            raise DefinitionError(f"there is no policy tag {shown(tag)}: expected one of {known}.{hint}")
+
     def state(self, env_index: int = 0) -> State:
         """Return one replica's arrays by name, copied to the host."""
-        if not 0 <= env_index < self.num_envs:
-            raise DefinitionError(f"replica {env_index} does not exist: there are {self.num_envs}, counted from 0")
+        check_within(0, self.num_envs, env_index=env_index)
         return {
             name: self.ctx[name][env_index].cpu().numpy().copy() for name in self.ctx.state_names if "." not in name
         }
@@ -370,7 +393,10 @@ class EnvWrapper:
         if actions is not None:
             given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
             for array in self._action_arrays:
-                self.ctx[array.name].copy_(given[array.name])
+                acted = self.ctx[array.name].copy_(given[array.name])
+                if isinstance(array.space, spaces.Box):  # on the device: nothing waits for it
+                    low, high = (self.ctx[f"constant.{end}_{array.name}"] for end in ("low", "high"))
+                    acted.view(*acted.shape[:2], -1).clamp_(low, high)
         kind = (actions is None, auto_reset)
         if kind not in self._launch_step:
             fused = fuse_step(self.env, self._binding, drawn=actions is None, auto_reset=auto_reset)
@@ -388,18 +414,6 @@ class EnvWrapper:
         """Return what of a rollout is a dict by tag."""
         observed, acted = (isinstance(s, dict) for s in (self.env.observation_space, self.env.action_space))
         return ["observations", "final_observations"] * observed + ["actions"] * acted
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-            raise DefinitionError(f"{name} is {value!r}, expected a positive integer")
-
-
-def _check_within(end: int, **values: int) -> None:
-    for name, value in values.items():
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 0 <= value < end:
-            raise DefinitionError(f"{name} is {value!r}, expected an integer from 0 to 2**{end.bit_length() - 1} - 1")
 
 
 def _index(agents: list[int], device: torch.device) -> torch.Tensor | slice:

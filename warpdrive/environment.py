@@ -7,14 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
 from warpdrive.backends.pycuda.cuda_kernel import CudaKernel
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import DefinitionError, shown
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
+from warpdrive.user_code import user_code
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -146,7 +148,10 @@ def check_environment(environment: Environment) -> None:
     """
     title = f"environment {type(environment).__name__}"
     if not isinstance(environment, Environment):
-        raise DefinitionError(f"an environment is an instance of warpdrive.Environment, found {environment!r}")
+        raise DefinitionError(
+            f"an environment is an instance of a subclass of warpdrive.Environment, found {shown(environment)}"
+            + _advice(environment)
+        )
     for attribute in (
         "name",
         "step",
@@ -156,19 +161,25 @@ def check_environment(environment: Environment) -> None:
         "observation_space",
         "action_space",
     ):
-        if not hasattr(environment, attribute):
+        with user_code(f"{title}: '{attribute}'"):
+            missing = not hasattr(environment, attribute)
+        if missing:
             raise DefinitionError(f"{title} has no '{attribute}': set it in the class or in its constructor")
+    if getattr(environment.initial_state, "__func__", None) is Environment.initial_state:
+        raise DefinitionError(
+            f"{title} has no 'initial_state': define it to return the arrays of a start state by name"
+        )
     if not isinstance(environment.name, str) or not environment.name:
-        raise DefinitionError(f"{title}: name is {environment.name!r}, expected a string")
+        raise DefinitionError(f"{title}: name is {shown(environment.name)}, expected a string")
     for attribute in ("num_agents", "episode_length"):
         value = getattr(environment, attribute)
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 1 <= value <= _LARGEST_INT32:
-            raise DefinitionError(f"{title}: {attribute} is {value!r}, expected a positive integer (int32)")
+            raise DefinitionError(f"{title}: {attribute} is {shown(value)}, expected a positive integer (int32)")
     for attribute in ("step", "observe", "reset"):
         value = getattr(environment, attribute)
         if not isinstance(value, (Kernel, CudaKernel)) and (attribute == "step" or value is not None):
             raise DefinitionError(
-                f"{title}: '{attribute}' is {value!r}, expected a function marked with @wd.kernel, "
+                f"{title}: '{attribute}' is {shown(value)}, expected a function marked with @wd.kernel, "
                 "or wd.cuda_kernel(...)"
             )
     _check_policy_tags(title, environment)
@@ -176,28 +187,46 @@ def check_environment(environment: Environment) -> None:
         _check_space(title, attribute, getattr(environment, attribute), environment)
 
 
+def _advice(given: object) -> str:
+    """Return what to do with things that are often handed over in the place of an environment, or ""."""
+    if isinstance(given, type) and issubclass(given, Environment):
+        return f": make one, {given.__name__}()"
+    if isinstance(given, str):
+        return f": give a registered name as env_name={shown(given)}"
+    if isinstance(given, (gymnasium.Env, gymnasium.vector.VectorEnv)):
+        return ": the step of an environment is a kernel here, see docs/authoring.md"
+    return ""
+
+
 def _check_policy_tags(title: str, environment: Environment) -> None:
     seen: dict[int, str] = {}
     if not isinstance(environment.policy_tags, Mapping):
         raise DefinitionError(
-            f"{title}: policy_tags is {environment.policy_tags!r}, expected a dict from tag to a list of agent ids"
+            f"{title}: policy_tags is {shown(environment.policy_tags)}, expected a dict from tag to a list of agent ids"
         )
     for tag, agents in environment.policy_tags.items():
         if not isinstance(tag, str) or not tag.isidentifier():
-            raise DefinitionError(f"{title}: policy tag {tag!r} is not a plain name")
-        if not isinstance(agents, (list, tuple, range, np.ndarray)) or not all(map(_is_agent_id, agents)):
-            raise DefinitionError(f"{title}: policy tag '{tag}' is {agents!r}, expected a list of agent ids (integers)")
+            raise DefinitionError(f"{title}: policy tag {shown(tag)} is not a plain name")
+        told = f"{title}: policy tag '{tag}' is {shown(agents)}"
+        if not isinstance(agents, (list, tuple, range)) and not (isinstance(agents, np.ndarray) and agents.ndim == 1):
+            raise DefinitionError(f"{told}, expected a list of agent ids (integers)")
+        if len(agents[: environment.num_agents + 1]) > environment.num_agents:  # a range may be longer than any list
+            raise DefinitionError(f"{told}, more agents than num_agents, which is {environment.num_agents}")
+        if not all(map(_is_agent_id, agents)):
+            raise DefinitionError(f"{told}, expected a list of agent ids (integers)")
         if len(agents) == 0:
             raise DefinitionError(f"{title}: policy tag '{tag}' has no agents")
         for agent in agents:
             if agent in seen:
                 raise DefinitionError(f"{title}: agent {agent} has two policy tags, '{seen[agent]}' and '{tag}'")
             seen[agent] = tag
-    if set(seen) != set(range(environment.num_agents)):
-        wrong = sorted(set(seen) ^ set(range(environment.num_agents)))[0]
+    wrong = next((agent for agent in seen if not 0 <= agent < environment.num_agents), None)
+    if wrong is None and len(seen) < environment.num_agents:
+        wrong = next(agent for agent in range(environment.num_agents) if agent not in seen)
+    if wrong is not None:
         raise DefinitionError(
             f"{title}: policy_tags must give each of the agents 0 to {environment.num_agents - 1} one tag; "
-            f"agent {wrong} is {'no agent' if wrong in seen else 'left out'}"
+            f"agent {shown(wrong)} is {'no agent' if wrong in seen else 'left out'}"
         )
 
 
@@ -208,7 +237,8 @@ def _is_agent_id(value: Any) -> bool:
 def _check_space(title: str, attribute: str, given: Any, environment: Environment) -> None:
     if isinstance(given, dict) and set(given) != set(environment.policy_tags):
         raise DefinitionError(
-            f"{title}: {attribute} has the tags {sorted(given)}, policy_tags has {sorted(environment.policy_tags)}"
+            f"{title}: {attribute} has the tags {shown(list(given))}, "
+            f"policy_tags has {shown(list(environment.policy_tags))}"
         )
     allowed: tuple[type, ...] = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete)
     expected = "a Box, Discrete or MultiDiscrete space of gymnasium"
@@ -218,16 +248,18 @@ def _check_space(title: str, attribute: str, given: Any, environment: Environmen
         expected = f"{expected}, or a Dict of them"
     for space in found:
         if not isinstance(space, allowed):
-            raise DefinitionError(f"{title}: {attribute} is {space!r}, expected {expected}")
+            raise DefinitionError(f"{title}: {attribute} is {shown(space)}, expected {expected}")
         if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) and np.any(space.start != 0):
-            raise DefinitionError(f"{title}: {attribute} is {space!r}: its values must start at 0")
+            raise DefinitionError(f"{title}: {attribute} is {shown(space)}: its values must start at 0")
         if attribute == "action_space" and isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim != 1:
-            raise DefinitionError(f"{title}: {attribute} is {space!r}: its components must lie along one axis")
+            raise DefinitionError(f"{title}: {attribute} is {shown(space)}: its components must lie along one axis")
         if attribute == "action_space" and isinstance(space, spaces.Box):
             if space.dtype != np.float32:
-                raise DefinitionError(f"{title}: {attribute} is {space!r}: a Box of actions must be float32")
+                raise DefinitionError(f"{title}: {attribute} is {shown(space)}: a Box of actions must be float32")
             if not np.all(space.low < space.high):
-                raise DefinitionError(f"{title}: {attribute} is {space!r}: its bounds must differ in every component")
+                raise DefinitionError(
+                    f"{title}: {attribute} is {shown(space)}: its bounds must differ in every component"
+                )
 
 
 def _parts(title: str, space: Any) -> list[Any]:
@@ -237,8 +269,8 @@ def _parts(title: str, space: Any) -> list[Any]:
     for key in space:
         if not isinstance(key, str) or not f"_{key}".isidentifier():
             raise DefinitionError(
-                f"{title}: observation_space has the key {key!r}, after which no array of a kernel can be named: use "
-                "letters, digits and _"
+                f"{title}: observation_space has the key {shown(key)}, after which no array of a kernel can be named: "
+                "use letters, digits and _"
             )
     if not len(space):
         raise DefinitionError(f"{title}: observation_space is an empty Dict")

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import inspect
+import re
 from collections.abc import Iterable
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
+_LONGEST_NAME = 100
+"""Characters of a name that are compared with others: the comparison takes time that grows with their square."""
 
 
 class WarpDriveError(Exception):
@@ -48,5 +54,30 @@ class TeamError(WarpDriveError):
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest of ``candidates`` to ``name``, or ``""`` if none is close."""
-    close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name[:_LONGEST_NAME], list(candidates), n=1, cutoff=0.5)
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def shown(value: object, most: int = 60) -> str:
+    """Return a short representation of a value for messages: one line of at most about ``most`` characters.
+
+    Objects without a representation of their own are named by their type, as an address tells nobody anything.
+    """
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    if inspect.isroutine(value):
+        return f"the function {value.__name__}"
+    try:
+        text = repr(value)
+    except Exception:  # numbers of more digits than Python converts, and representations that raise
+        text = f"a value of type {type(value).__name__}"
+    if _ADDRESS.search(text) or inspect.ismodule(value):
+        text = f"an object of type {type(value).__qualname__}"
+    return one_line(text, most)
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """Return a text without line ends and control characters, shortened to about ``most`` characters."""
+    words = " ".join(text.split())
+    plain = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in words)
+    return plain if len(plain) <= most else f"{plain[: most - 3]}..."

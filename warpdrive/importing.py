@@ -6,11 +6,13 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from warpdrive.errors import DefinitionError, nearest
+from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
+from warpdrive.user_code import user_code
+
+_NOTHING = object()
 
 
 def load_attribute(target: str, what: str, kind: str = "class") -> Any:
@@ -21,9 +23,11 @@ def load_attribute(target: str, what: str, kind: str = "class") -> Any:
     """
     place, _, attribute = target.rpartition(":")
     module = _import_file(Path(place)) if place.endswith(".py") else _import(place, what)
-    if not hasattr(module, attribute):
-        raise DefinitionError(f"'{place}' has no {kind} '{attribute}'.{nearest(attribute, dir(module))}")
-    return getattr(module, attribute)
+    with user_code(f"'{attribute}' of '{place}'"):
+        found = getattr(module, attribute, _NOTHING)
+    if found is _NOTHING:
+        raise DefinitionError(f"'{place}' has no {kind} {shown(attribute)}.{nearest(attribute, dir(module))}")
+    return found
 
 
 def place_of(definition: Any) -> str:
@@ -39,7 +43,8 @@ def place_of(definition: Any) -> str:
 
 def _import(place: str, what: str) -> Any:
     _can_import_from(Path.cwd())  # where Python itself looks in a script, but not in an installed command
-    return _running(lambda: importlib.import_module(place), what)
+    with user_code(f"{what} cannot be imported"):
+        return importlib.import_module(place)
 
 
 def _import_file(path: Path) -> Any:
@@ -53,8 +58,9 @@ def _import_file(path: Path) -> Any:
         module = importlib.util.module_from_spec(specification)
         sys.modules[name] = module
         try:
-            _running(lambda: specification.loader.exec_module(module), f"file '{path}'")  # type: ignore[union-attr]
-        except DefinitionError:
+            with user_code(f"file '{path}' cannot be imported"):
+                specification.loader.exec_module(module)
+        except WarpDriveError:
             del sys.modules[name]
             raise
     return sys.modules[name]
@@ -63,10 +69,3 @@ def _import_file(path: Path) -> Any:
 def _can_import_from(folder: Path) -> None:
     if str(folder) not in sys.path:
         sys.path.append(str(folder))  # at the end: nothing that is installed is hidden
-
-
-def _running(load: Callable[[], Any], what: str) -> Any:
-    try:
-        return load()
-    except Exception as error:
-        raise DefinitionError(f"{what} cannot be imported: {type(error).__name__}: {error}") from error

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
 from warpdrive.environment import Environment
-from warpdrive.errors import DefinitionError, nearest
+from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.importing import load_attribute
+from warpdrive.user_code import user_code
 
 ENTRY_POINT_GROUP = "warpdrive.environments"
 """The packaging entry points through which installed packages, this one too, offer environments."""
@@ -38,8 +40,17 @@ def environment_class(name: str) -> type[Environment]:
     target = _registered.get(name) or _offered().get(name, name)
     found = target if isinstance(target, type) else _load(target, name)
     if not (isinstance(found, type) and issubclass(found, Environment)):
-        raise DefinitionError(f"'{name}' is {found!r}, expected a subclass of warpdrive.Environment")
+        raise DefinitionError(f"{shown(name, 200)} is {shown(found)}, expected a subclass of warpdrive.Environment")
     return found
+
+
+def made(definition: type[Environment], parameters: Mapping[str, Any]) -> Environment:
+    """Return an instance of an environment's class.
+
+    Raises :class:`DefinitionError` for whatever its constructor raises.
+    """
+    with user_code(f"environment {definition.__name__} cannot be made"):
+        return definition(**parameters)
 
 
 def make(name: str, /, **config: Any) -> Environment:
@@ -54,7 +65,7 @@ def make(name: str, /, **config: Any) -> Environment:
     for key in config:
         if key not in parameters and not takes_any:
             raise DefinitionError(f"environment '{name}' has no parameter '{key}'.{nearest(key, parameters)}")
-    return cls(**config)
+    return made(cls, config)
 
 
 @cache
@@ -65,7 +76,7 @@ def _offered() -> dict[str, str]:
 def _load(target: str, name: str) -> Any:
     if ":" not in target:
         raise DefinitionError(
-            f"there is no environment '{name}'.{nearest(name, registered_names())} Known: "
+            f"there is no environment {shown(name)}.{nearest(name, registered_names())} Known: "
             f"{', '.join(registered_names())}; others are given as package.module:Class or path/to/file.py:Class"
         )
-    return load_attribute(target, f"environment '{name}'")
+    return load_attribute(target, f"environment {shown(name, 200)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,11 +13,18 @@ from gymnasium import spaces
 
 from warpdrive import random
 from warpdrive.binding import Binding, named_parameters
-from warpdrive.device_context import DeviceContext, torch_dtype
+from warpdrive.device_context import DeviceContext, host_memory, torch_dtype
 from warpdrive.environment import Environment, KernelFunctions, State, functions_in_every_language
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import DefinitionError, shown
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
+from warpdrive.user_code import user_code
+
+_LONGEST_DRAWING = 30
+"""Seconds of processor time for the start states of a pool."""
+_PYTHON_BYTES = 200
+"""About what an array takes besides its numbers."""
+_ON_THE_DEVICE = "The kernel function 'reset' of an environment can draw starts on the device: see docs/authoring.md"
 
 Shapes = dict[str, tuple[tuple[int, ...], npt.DTypeLike]]
 
@@ -60,14 +68,35 @@ def make_replica_arrays(
 
 
 def _draw_starts(environment: Environment, seed: int, pool_size: int) -> list[State]:
-    rng = np.random.default_rng(seed)
-    starts = []
-    for _ in range(pool_size):
-        state = environment.initial_state(rng)
-        if not isinstance(state, dict):
-            raise DefinitionError(f"initial_state of {type(environment).__name__} returned {state!r}, expected a dict")
-        starts.append({name: np.asarray(value) for name, value in state.items()})
+    rng, title = np.random.default_rng(seed), f"initial_state of {type(environment).__name__}"
+    starts: list[State] = []
+    began = time.process_time()
+    while len(starts) < pool_size:
+        with user_code(title):
+            state = environment.initial_state(rng)
+            if not isinstance(state, dict):
+                raise DefinitionError(f"{title} returned {shown(state)}, expected a dict")
+            starts.append({name: np.asarray(value) for name, value in state.items()})
+        if len(starts) in (1, 100, 10_000):
+            _check_pool_size(pool_size, starts, time.process_time() - began)
     return starts
+
+
+def _check_pool_size(pool_size: int, starts: list[State], seconds: float) -> None:
+    """Raise :class:`DefinitionError` where the whole pool does not fit, or takes too long, to go by the first."""
+    drawn = len(starts)
+    needed = pool_size * sum(value.nbytes + _PYTHON_BYTES for value in starts[0].values())
+    if needed > host_memory():
+        raise DefinitionError(
+            f"reset_pool_size is {pool_size}: that many start states need about {needed / 2**30:.0f} GiB, more than "
+            f"this machine has. {_ON_THE_DEVICE}"
+        )
+    if drawn > 1 and seconds / drawn * pool_size > _LONGEST_DRAWING:
+        raise DefinitionError(
+            f"reset_pool_size is {pool_size}: drawing that many start states would take about "
+            f"{seconds / drawn * pool_size:.0f} s, of which at most {_LONGEST_DRAWING} s are spent; there is time for "
+            f"about {int(_LONGEST_DRAWING * drawn / seconds)}. {_ON_THE_DEVICE}"
+        )
 
 
 def _constants(environment: Environment, seed: int, first_env: int, count: int) -> State:
@@ -134,7 +163,7 @@ def _check_starts(environment: Environment, starts: list[State], reserved: Shape
             raise DefinitionError(f"{title} returned the arrays {sorted(start)} and before {sorted(starts[0])}")
         for name, value in start.items():
             if not isinstance(name, str) or not name.isidentifier():
-                raise DefinitionError(f"{title} returned an array named {name!r}, which no parameter can have")
+                raise DefinitionError(f"{title} returned an array named {shown(name)}, which no parameter can have")
             torch_dtype(value.dtype, f"array '{name}' of {title}")
             expected = (starts[0][name].shape, starts[0][name].dtype)
             if name in reserved:

@@ -14,7 +14,7 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.envs import parameters
 from warpdrive.envs.battle import formation, reference
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import DefinitionError, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -422,7 +422,7 @@ class Battle(wd.Environment):
 def _tenths(name: str, value: Any, at_least: float = 0.0) -> int:
     tenths = 10 * parameters.real(name, value, at_least=at_least, at_most=MOST_HEALTH)
     if not math.isclose(tenths, round(tenths), rel_tol=1e-9):
-        raise DefinitionError(f"{name} is {value!r}, but it must be a multiple of 0.1.")
+        raise DefinitionError(f"{name} is {shown(value)}, but it must be a multiple of 0.1.")
     return round(tenths)
 
 
@@ -438,5 +438,6 @@ def _walls(value: Any, map_size: int) -> list[tuple[int, int]]:
     except (TypeError, ValueError):
         cells = np.zeros((1, 2))
     if not np.issubdtype(cells.dtype, np.integer) or ((cells < 0) | (cells >= map_size)).any():
-        raise DefinitionError(f"walls is {value!r}, but it must be a list of cells (x, y) from 0 to {map_size - 1}.")
+        cells_of = f"a list of cells (x, y) from 0 to {map_size - 1}"
+        raise DefinitionError(f"walls is {shown(value)}, but it must be {cells_of}.")
     return [(int(x), int(y)) for x, y in cells]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from warpdrive.errors import ConfigError
+from warpdrive.errors import ConfigError, shown
 from warpdrive.training.commands.printing import console_for_people
 
 TEMPLATE = "my_env"
@@ -24,7 +24,8 @@ def run(options: argparse.Namespace) -> int:
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
         plain = re.sub(r"\W+", "_", name).strip("_").lower()
         hint = f" Did you mean '{plain}'?" if plain.isidentifier() and not keyword.iskeyword(plain) else ""
-        raise ConfigError(f"'{name}' is no name for an environment: lower-case letters, digits and _ make one.{hint}")
+        made_of = "lower-case letters, digits and _ make one"
+        raise ConfigError(f"{shown(name)} is no name for an environment: {made_of}.{hint}")
     if folder.exists():
         raise ConfigError(f"{folder}: there is something of that name already")
     folder.mkdir()

@@ -6,17 +6,18 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
 from warpdrive.backends.machine import this_machine
 from warpdrive.backends.requirements import BACKENDS, Lack, chosen
 from warpdrive.errors import BackendError as BackendError
-from warpdrive.errors import nearest
+from warpdrive.errors import nearest, shown
 from warpdrive.kernels.fusion import Fusion
 
 
+@runtime_checkable
 class Backend(Protocol):
     """Compiles and launches kernels on one device."""
 
@@ -54,7 +55,7 @@ def load_backend(name: str, process_id: int = 0) -> Backend:
         return _best_backend(process_id)
     if name not in BACKENDS:
         known = ("auto", *BACKENDS)
-        raise BackendError(f"env_backend is '{name}': expected one of {', '.join(known)}.{nearest(name, known)}")
+        raise BackendError(f"env_backend is {shown(name)}: expected one of {', '.join(known)}.{nearest(name, known)}")
     return _LOADERS[name](process_id)
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any
 
-from warpdrive.errors import nearest
+from warpdrive.errors import nearest, shown
 from warpdrive.kernels.configuration import Configuration
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource, parse_function, read_function
@@ -165,7 +165,7 @@ def python_function(value: Any) -> FunctionType:
     """Return the Python function behind a plain function or a ``@cuda.jit`` or ``@njit`` dispatcher."""
     function = value.function if isinstance(value, DeviceFunction) else getattr(value, "py_func", value)
     if not isinstance(function, FunctionType):
-        raise KernelError(f"a kernel function is made of a Python function, found {value!r}")
+        raise KernelError(f"a kernel function is made of a Python function, found {shown(value)}")
     return function
 
 

@@ -1,0 +1,54 @@
+"""Run all bad inputs, or those of some kinds, and print how many are met as they should be, and which are not.
+
+python tests/bad_inputs/report.py [kind ...]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import corpus
+from judged import Case, verdict
+
+
+def main() -> int:
+    """Print the report; return 1 if a case is bad."""
+    wanted = sys.argv[1:] or list(corpus.KINDS)
+    good = total = 0
+    for kind in wanted:
+        began, cases, bad = time.monotonic(), 0, 0
+        for case in in_a_folder(corpus.KINDS[kind]):
+            cases += 1
+            started = time.monotonic()
+            why = verdict(case)
+            took = time.monotonic() - started
+            if why or took > 8:
+                bad += bool(why)
+                print(f"{kind}: {case.name} [{took:.1f} s]\n      {why}", flush=True)
+        good, total = good + cases - bad, total + cases
+        print(f"== {kind}: {cases - bad} of {cases} are good ({time.monotonic() - began:.0f} s)", flush=True)
+    print(f"{good} of {total} are good: {good / max(total, 1):.2%}")
+    return int(good < total)
+
+
+def in_a_folder(cases: Callable[[Path], Iterator[Case]]) -> Iterator[Case]:
+    """Go through cases in a folder of their own, which is the working directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        former = Path.cwd()
+        os.chdir(folder)
+        try:
+            yield from cases(Path(folder))
+        finally:
+            os.chdir(former)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""Check arguments of public functions: numbers, and what is of a certain type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from warpdrive.errors import DefinitionError, shown
+
+
+def check_within(least: int, end: int, **values: object) -> None:
+    """Raise :class:`DefinitionError` unless each value is an integer of at least ``least`` and below ``end``."""
+    for name, value in values.items():
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value < end:
+            most = f"2**{end.bit_length() - 1} - 1" if end > 1 << 20 and not end & (end - 1) else end - 1
+            raise DefinitionError(f"{name} is {shown(value)}, expected an integer from {least} to {most}")
+
+
+def check_is(kind: type | tuple[type, ...], **values: object) -> None:
+    """Raise :class:`DefinitionError` unless each value is an instance of ``kind``, or of one of several."""
+    for name, value in values.items():
+        if not isinstance(value, kind):
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            expected = " or ".join(f"a {one.__name__}" for one in kinds)
+            raise DefinitionError(f"{name} is {shown(value)}, expected {expected}")
+
+
+def check_path(**values: object) -> None:
+    """Raise :class:`DefinitionError` unless each value can be the path of a file."""
+    check_is((str, Path), **values)
+    for name, value in values.items():
+        if "\0" in str(value):
+            raise DefinitionError(f"{name} is {shown(str(value))}, which no file can be called: it has a NUL character")
