@@ -15,8 +15,9 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -24,15 +25,18 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from warpdrive import __version__
-from warpdrive.errors import CheckpointError, shown
+from warpdrive.errors import CheckpointError, one_line, shown
 from warpdrive.training.files import write_whole
 from warpdrive.training.run_folder import RunFolder, find_run
 
 _FORMAT = 3
+_MANIFEST, _STATE = "manifest.json", "trainer.pt"
+_UNSEALED = "0" * 64
 LATEST, BEST = "latest", "best"
 """Files beside the checkpoints of a run, which name one of them."""
 Which = Literal["latest", "best"]
@@ -61,7 +65,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     Raises:
         CheckpointError: ``folder`` exists and is not a checkpoint, or cannot be written.
     """
-    if folder.exists() and not (folder / "manifest.json").is_file():
+    if folder.exists() and not (folder / _MANIFEST).is_file():
         raise CheckpointError(f"{folder}: exists and is not a checkpoint; choose another folder")
     beside = _beside(folder)
     try:
@@ -69,7 +73,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         for tag, parameters in checkpoint.models.items():
             on_host = {name: value.detach().cpu().contiguous() for name, value in parameters.items()}
             save_file(on_host, beside / _model_file(tag))
-        torch.save(checkpoint.state, beside / "trainer.pt")
+        torch.save(checkpoint.state, beside / _STATE)
         manifest = {
             "format": _FORMAT,
             "config": checkpoint.config,
@@ -79,7 +83,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             "git": _git_hash(),
             "files": {path.name: _fingerprint(path) for path in sorted(beside.iterdir())},
         }
-        (beside / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        (beside / _MANIFEST).write_text(_sealed(manifest), encoding="utf-8")
         for path in (*beside.iterdir(), beside):
             _sync(path)
         _remove(folder)
@@ -97,14 +101,14 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     Raises:
         CheckpointError: a file is missing or differs from what was written.
     """
-    manifest = _read_manifest(folder)
-    _check_files(folder, manifest, manifest["files"])
-    return Checkpoint(
-        config=manifest["config"],
-        spaces=manifest["spaces"],
-        models={tag: load_file(folder / _model_file(tag)) for tag in manifest["policies"]},
-        state=torch.load(folder / "trainer.pt", map_location="cpu", weights_only=True),
-    )
+    models = read_models(folder)
+    path = folder / _STATE
+    _check_file(path, _read_manifest(folder))
+    with _reading(path):
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path}: found {shown(state)}, expected the state of a trainer")
+    return replace(models, state=state)
 
 
 def read_models(folder: Path) -> Checkpoint:
@@ -114,9 +118,13 @@ def read_models(folder: Path) -> Checkpoint:
         CheckpointError: a file is missing or differs from what was written.
     """
     manifest = _read_manifest(folder)
-    _check_files(folder, manifest, [_model_file(tag) for tag in manifest["policies"]])
-    models = {tag: load_file(folder / _model_file(tag)) for tag in manifest["policies"]}
-    return Checkpoint(config=manifest["config"], spaces=manifest["spaces"], models=models, state={})
+    models = {}
+    for tag in manifest.policies:
+        path = folder / _model_file(tag)
+        _check_file(path, manifest)
+        with _reading(path):
+            models[tag] = load_file(path)
+    return Checkpoint(config=manifest.config, spaces=manifest.spaces, models=models, state={})
 
 
 def save_in_run(
@@ -161,7 +169,7 @@ def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
     if which != "latest":
         raise CheckpointError(f"found which = {shown(which)}, expected 'latest' or 'best'")
     path = Path(path)
-    if (path / "manifest.json").exists() or path.parent.name == "checkpoints":
+    if (path / _MANIFEST).exists() or path.parent.name == "checkpoints":
         return path
     run = find_run(path)
     checkpoints = _by_age(run.checkpoints)  # not what ``latest`` says: a run may be killed before that is written
@@ -172,8 +180,11 @@ def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
 
 def _best_of(run: RunFolder) -> Path:
     pointer = run.checkpoints / BEST
-    folder = run.checkpoints / pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else None
-    if folder is None or not folder.is_dir():
+    name = pointer.read_bytes()[:100].decode(errors="replace").strip() if pointer.is_file() else ""
+    folder = next((path for path in _by_age(run.checkpoints) if path.name == name), None)
+    if name and folder is None:
+        raise CheckpointError(f"{pointer}: found {shown(name)}, which is no checkpoint of the run")
+    if folder is None:
         raise CheckpointError(
             f"{run.path}: the run has no best checkpoint, as nothing was evaluated while it trained: "
             "that needs trainer.evaluation.every and saving.keep_best"
@@ -224,7 +235,8 @@ def _model_file(tag: str) -> str:
 
 
 def _by_age(checkpoints: Path) -> list[Path]:
-    return sorted(checkpoints.glob("step_*"), key=_env_steps)
+    named = (path for path in checkpoints.glob("step_*") if path.name.removeprefix("step_").isdecimal())
+    return sorted((path for path in named if path.is_dir()), key=_env_steps)
 
 
 def _env_steps(folder: Path) -> int:
@@ -255,16 +267,27 @@ def _sync(path: Path) -> None:
 
 def _advice(folder: Path) -> str:
     others = [path.name for path in _by_age(folder.parent) if path != folder]
-    return f"use another checkpoint of the run: {', '.join(others)}" if others else "train again, or restore a copy"
+    return (
+        f"use another checkpoint of the run: {', '.join(others[-5:])}" if others else "train again, or restore a copy"
+    )
 
 
-def _check_files(folder: Path, manifest: Mapping[str, Any], names: Iterable[str]) -> None:
-    for name in names:
-        path = folder / name
-        if not path.is_file():
-            raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(folder)}")
-        if _fingerprint(path) != manifest["files"][name]:
-            raise CheckpointError(f"{path}: damaged, its checksum is not the one in manifest.json; {_advice(folder)}")
+def _check_file(path: Path, manifest: _Manifest) -> None:
+    """Raise unless a file is what the manifest says; a file of which it says nothing is none that was written."""
+    if not path.is_file():
+        raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(path.parent)}")
+    if _fingerprint(path) != manifest.files.get(path.name):
+        raise CheckpointError(f"{path}: damaged, its checksum is not the one in manifest.json; {_advice(path.parent)}")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file in errors of the libraries that read it, which raise whatever they run into."""
+    try:
+        yield
+    except Exception as error:
+        reason = one_line(str(error), 150)
+        raise CheckpointError(f"{path}: cannot be read: {reason}; {_advice(path.parent)}") from error
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
@@ -272,19 +295,55 @@ def _fingerprint(path: Path) -> dict[str, Any]:
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / "manifest.json"
+class _Manifest(BaseModel):
+    """What ``manifest.json`` says. A key that is none of these is one that was damaged."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    format: int
+    config: dict[str, Any]
+    policies: list[str]
+    spaces: dict[str, dict[str, dict[str, Any]]]
+    files: dict[str, dict[str, int | str]]
+    versions: dict[str, str] = {}
+    git: str | None = None
+    sha256: str | None = None
+    """Of the file itself, with zeros in this place; None: written before there was one."""
+
+
+def _sealed(manifest: Mapping[str, Any]) -> str:
+    """Return the text of a manifest, with a checksum of itself."""
+    text = json.dumps({**manifest, "sha256": _UNSEALED}, indent=2) + "\n"
+    return text.replace(_UNSEALED, _digest(text))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read_manifest(folder: Path) -> _Manifest:
+    path = folder / _MANIFEST
+    if not path.is_file():
+        raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(folder)}")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        made_by = manifest["format"]
-        complete = {"config", "policies", "spaces", "files"} <= manifest.keys()
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(folder)}") from None
-    except (OSError, ValueError, KeyError, TypeError):
+        text = path.read_text(encoding="utf-8")
+        raw = json.loads(text)
+    except (OSError, ValueError, RecursionError):
         raise CheckpointError(f"{path}: damaged; {_advice(folder)}") from None
-    if made_by != _FORMAT or not complete:
-        raise CheckpointError(f"{path}: found checkpoint format {made_by}, this version of warpdrive reads {_FORMAT}")
-    assert isinstance(manifest, dict)
+    made_by = raw.get("format") if isinstance(raw, dict) else None
+    if type(made_by) is int and made_by != _FORMAT:
+        raise CheckpointError(
+            f"{path}: found checkpoint format {shown(made_by)}, this version of warpdrive reads {_FORMAT}"
+        )
+    try:
+        manifest = _Manifest.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "all of it"
+        told = f"{one_line(place)} is {shown(first['input'])}, which is not what was written"
+        raise CheckpointError(f"{path}: damaged: {told}; {_advice(folder)}") from None
+    if manifest.sha256 is not None and _digest(text.replace(manifest.sha256, _UNSEALED)) != manifest.sha256:
+        raise CheckpointError(f"{path}: damaged, its checksum is not the one that it has; {_advice(folder)}")
     return manifest
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Mapping, Sequence, Set
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from warpdrive import registry
+from warpdrive.arguments import check_path
 from warpdrive.environment import Environment
-from warpdrive.errors import ConfigError, nearest
+from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.training.config_check import Problem, problems_of
 from warpdrive.training.files import write_whole
 from warpdrive.training.sections import POLICY_CONFIGS, RunConfig
@@ -48,6 +51,8 @@ def load_config(
     Raises:
         ConfigError: everything that is wrong with the configuration, one line per problem.
     """
+    if isinstance(overrides, str):
+        raise ConfigError(f"overrides is {shown(overrides)}, expected a list of them: [{shown(overrides)}]")
     if isinstance(source, Mapping):
         where, raw, folder = "run configuration", plain(source), Path()
     else:
@@ -71,6 +76,19 @@ def load_config(
     return RunConfig.model_validate(raw)
 
 
+def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
+    """Return the configuration in a checkpoint, to use its policies without its environment.
+
+    Raises:
+        CheckpointError: it is none.
+    """
+    try:
+        return RunConfig.model_validate(raw)
+    except ValidationError as error:
+        place = one_line(".".join(map(str, error.errors()[0]["loc"])))
+        raise CheckpointError(f"{folder}: damaged: its configuration is wrong in {place or 'all of it'}") from None
+
+
 def save_config(config: RunConfig, path: Path) -> None:
     """Write a complete configuration that ``load_config`` reads back to an equal one: whole, or not at all."""
     write_whole(path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
@@ -91,7 +109,9 @@ def check_goes_on(before: Mapping[str, Any], config: RunConfig) -> None:
     for key in (*_DECIDED, *of_policies):
         former, wanted = (_value_of(values, key.split(".")) for values in (before, now))
         if former != wanted:
-            raise ConfigError(f"{key}: found {wanted}, but the run that is to go on has {former}, which cannot change")
+            raise ConfigError(
+                f"{key}: found {shown(wanted)}, but the run that is to go on has {shown(former)}, which cannot change"
+            )
 
 
 def plain(value: Any) -> Any:
@@ -130,8 +150,9 @@ def _told(problems: Sequence[Problem], where: str, overridden: Sequence[str], cr
 
 
 def _file_of(source: str | Path) -> Path:
+    check_path(source=source)
     path, shipped = Path(source), shipped_configs()
-    if path.suffix in (".yaml", ".yml") or path.is_file():
+    if path.suffix in (".yaml", ".yml") or os.path.isfile(path):
         return path
     if str(source) in shipped:
         return shipped[str(source)]
@@ -145,7 +166,7 @@ def _file_of(source: str | Path) -> Path:
         )
     known = ", ".join(shipped)
     raise ConfigError(
-        f"{source}: neither a YAML file nor a registered environment."
+        f"{one_line(str(source), 100)}: neither a YAML file nor a registered environment."
         f"{nearest(str(source), shipped)} Shipped configurations: {known}"
     )
 

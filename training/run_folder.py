@@ -11,10 +11,14 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from warpdrive.errors import CheckpointError, nearest
+from warpdrive.arguments import check_path
+from warpdrive.errors import CheckpointError, nearest, one_line
 from warpdrive.training.config import RunConfig, save_config
 from warpdrive.training.files import write_whole
 from warpdrive.training.report import TrainingSummary
+
+_LONGEST_PATH = 4096
+"""Characters: Linux has no longer ones."""
 
 
 class RunFolder:
@@ -73,17 +77,18 @@ def find_run(run: str | Path, folder: str | Path = "runs") -> RunFolder:
     Raises:
         CheckpointError: there is no such run.
     """
+    check_path(run=run)
     path, parent = Path(run), Path(folder)
     for candidate in (path, path.parent.parent):
-        if (candidate / "config.yaml").is_file():
+        if os.path.isfile(candidate / "config.yaml"):
             return RunFolder(candidate)
-    for named in (path, parent / path):
+    for named in (path, parent / path) if len(str(run)) <= _LONGEST_PATH else ():
         runs = sorted(named.glob("*/config.yaml"), key=lambda config: config.stat().st_mtime_ns)
         if runs:
             return RunFolder(runs[-1].parent)
     names = sorted(child.name for child in parent.iterdir() if child.is_dir()) if parent.is_dir() else []
     known = f" Runs there: {', '.join(names)}." if names else ""
     raise CheckpointError(
-        f"{run}: neither a run folder (it has a config.yaml) nor the name of a run in '{folder}'."
+        f"{one_line(str(run))}: neither a run folder (it has a config.yaml) nor the name of a run in '{folder}'."
         f"{nearest(path.name, names)}{known}"
     )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium import Space, spaces
 
-from warpdrive.errors import CheckpointError, DefinitionError
+from warpdrive.errors import CheckpointError, DefinitionError, shown
+
+_LARGEST = 2**31
+"""Numbers of an observation, or choices of an action: more are none that a policy was trained with."""
 
 
 def describe_space(space: Space[Any]) -> dict[str, Any]:
@@ -35,18 +39,29 @@ def space_of(description: dict[str, Any]) -> Space[Any]:
     Raises:
         CheckpointError: it is of a kind that this version does not know.
     """
+    try:
+        return _space_of(description)
+    except (KeyError, TypeError, ValueError, AssertionError, OverflowError, AttributeError, RecursionError):
+        raise CheckpointError(f"found the space {shown(description)}, which is not what was written") from None
+
+
+def _space_of(description: Any) -> Space[Any]:
     kind = description["type"]
     if kind == "Box":
+        if math.prod(description["shape"]) > _LARGEST:
+            raise ValueError
         shape, dtype = tuple(description["shape"]), np.dtype(description["dtype"])
         low, high = (_array(description[bound], shape, dtype) for bound in ("low", "high"))
         return spaces.Box(low, high, shape, dtype.type)
     if kind == "Discrete":
+        if description["n"] > _LARGEST:
+            raise ValueError
         return spaces.Discrete(description["n"], start=description["start"])
     if kind == "MultiDiscrete":
         return spaces.MultiDiscrete(description["nvec"])
     if kind == "Dict":
-        return spaces.Dict({key: space_of(part) for key, part in description["spaces"].items()})
-    raise CheckpointError(f"found a space of the type '{kind}', which this version of warpdrive does not know")
+        return spaces.Dict({key: _space_of(part) for key, part in description["spaces"].items()})
+    raise CheckpointError(f"found a space of the type {shown(kind)}, which this version of warpdrive does not know")
 
 
 def _numbers(bound: npt.NDArray[Any]) -> Any:

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from gymnasium import Space, spaces
 from torch import Tensor
 
-from warpdrive.errors import ActionError, CheckpointError, nearest
+from warpdrive.arguments import check_is, check_within
+from warpdrive.errors import ActionError, CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.observations import Observations, tensors
 from warpdrive.training.checkpoint import Which, find_checkpoint, read_models
+from warpdrive.training.config import config_of_checkpoint
 from warpdrive.training.models import acting_distribution, build_model
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.distributions import Distribution
@@ -132,7 +135,7 @@ class TrainedPolicy:
         return next(iter(rows.values()))[0], {key: part for key, (_, part) in rows.items()}
 
     def _rows_of(self, what: str, observations: npt.ArrayLike | Tensor, space: Space[Any]) -> tuple[torch.Size, Tensor]:
-        seen, shape = torch.as_tensor(observations, device=self.device), space.shape
+        seen, shape = self._tensor(what, observations), space.shape
         assert shape is not None
         if len(shape) > seen.dim() or tuple(seen.shape[seen.dim() - len(shape) :]) != shape:
             many = ", ".join(["n", *(str(length) for length in shape)])
@@ -143,6 +146,19 @@ class TrainedPolicy:
         leading = seen.shape[: seen.dim() - len(shape)]
         return leading, seen.reshape((leading.numel(), *shape))
 
+    def _tensor(self, what: str, given: Any) -> Tensor:
+        """Return what was given as a dense tensor on the policy's device."""
+        try:
+            if isinstance(given, np.ndarray):
+                given = np.ascontiguousarray(given, given.dtype.newbyteorder("="))
+            tensor = torch.as_tensor(given, device=self.device)
+        except (RuntimeError, TypeError, ValueError):
+            raise ActionError(f"policy '{self.tag}': found {what} {shown(given)}, expected numbers") from None
+        if tensor.layout != torch.strided or tensor.is_nested or tensor.is_complex():
+            kind = "complex" if tensor.is_complex() else "sparse or nested"
+            raise ActionError(f"policy '{self.tag}': found {what} in a {kind} tensor, expected a dense one of numbers")
+        return tensor
+
     def _remembered(self, leading: torch.Size, episode_start: npt.ArrayLike | Tensor | None) -> Tensor:
         """Return the state of each row before its observation, ``[rows, state_size]``."""
         rows = leading.numel()
@@ -150,7 +166,7 @@ class TrainedPolicy:
             return torch.zeros(rows, self.model.state_size, device=self.device)
         begins = torch.zeros(leading, dtype=torch.bool, device=self.device)
         if episode_start is not None:
-            begins = torch.as_tensor(episode_start, device=self.device).bool()
+            begins = self._tensor("an episode_start", episode_start).bool()
         if begins.shape != leading:
             raise ActionError(
                 f"policy '{self.tag}': found an episode_start of shape {tuple(begins.shape)}, expected {tuple(leading)}"
@@ -163,7 +179,7 @@ class TrainedPolicy:
         return self._memory.masked_fill(begins.view(rows, 1), 0.0)
 
     def _checked_mask(self, action_mask: npt.ArrayLike | Tensor, expected: tuple[int, ...]) -> Tensor:
-        mask = torch.as_tensor(action_mask, device=self.device).bool()
+        mask = self._tensor("an action_mask", action_mask).bool()
         if self._bounds is not None:
             raise ActionError(f"policy '{self.tag}': found an action_mask, but {self.action_space} has no choices")
         if tuple(mask.shape) != expected:
@@ -233,17 +249,42 @@ def load_policy(
     Raises:
         CheckpointError: there is no checkpoint, it is damaged, or it has no such policy.
     """
+    if seed is not None:
+        check_within(0, 1 << 63, seed=seed)
+    place = found_device(device)
     folder = find_checkpoint(run_or_checkpoint, which)
     checkpoint = read_models(folder)
-    config = RunConfig.model_validate(checkpoint.config)
+    config = config_of_checkpoint(checkpoint.config, folder)
     tag = _chosen(tag, config, folder)
     settings = config.policy[tag]
     assert isinstance(settings, LearningConfig)
-    observation_space, action_space = (space_of(checkpoint.spaces[tag][kind]) for kind in ("observation", "action"))
-    model = build_model(settings, observation_space, action_space, seed=0)
-    model.load_state_dict(dict(checkpoint.models[tag]))
-    distribution = acting_distribution(settings, action_space)
-    return TrainedPolicy(tag, model.to(device), observation_space, action_space, distribution, seed)
+    if tag not in checkpoint.models:
+        raise CheckpointError(f"{folder}: has no policy '{tag}', though its configuration does")
+    described = checkpoint.spaces.get(tag, {})
+    observation_space, action_space = (space_of(described.get(kind)) for kind in ("observation", "action"))
+    try:
+        model = build_model(settings, observation_space, action_space, seed=0)
+        model.load_state_dict(dict(checkpoint.models[tag]))
+        distribution = acting_distribution(settings, action_space)
+    except (RuntimeError, ValueError, TypeError, AssertionError, KeyError) as error:
+        told = f"{settings.algorithm} for {action_space}"  # type: ignore[attr-defined]
+        raise CheckpointError(f"{folder}: the parameters of '{tag}' are not those of a model of {told}") from error
+    return TrainedPolicy(tag, model.to(place), observation_space, action_space, distribution, seed)
+
+
+def found_device(name: str | torch.device) -> torch.device:
+    """Return a device by PyTorch's name.
+
+    Raises:
+        ConfigError: there is no such device on this machine.
+    """
+    try:
+        check_is((str, torch.device), device=name)
+        device = torch.device(name)
+        torch.zeros(1, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ConfigError(f"device is {shown(name)}: {one_line(str(error).partition(chr(10))[0], 100)}") from None
+    return device
 
 
 def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:
@@ -254,8 +295,11 @@ def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:
         return trained[0]
     told = ", ".join(f"'{name}'" for name in trained) or "none"
     if tag is None:
-        raise CheckpointError(f"{folder}: which policy? Give tag=...; trained were {told}")
-    if tag in config.policy:
+        how = "its tag is given as --tag on the command line, as tag=... in Python"
+        raise CheckpointError(f"{folder}: which policy? Trained were {told}; {how}")
+    if isinstance(tag, str) and tag in config.policy:
         how = config.policy[tag].told  # type: ignore[union-attr]
         raise CheckpointError(f"{folder}: the agents of '{tag}' act {how}, nothing was trained; trained were {told}")
-    raise CheckpointError(f"{folder}: there is no policy tag '{tag}'; trained were {told}.{nearest(tag, trained)}")
+    raise CheckpointError(
+        f"{folder}: there is no policy tag {shown(tag)}; trained were {told}.{nearest(str(tag), trained)}"
+    )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.errors import CheckpointError, ConfigError, nearest
+from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line
 from warpdrive.recording import Recording
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.actor_copies import ActorCopies
@@ -50,7 +50,7 @@ from warpdrive.training.trainer_checks import (
     fitted,
     has_dedicated_learner,
 )
-from warpdrive.training.trainer_state import checkpoint_of, restore, where_it_stopped
+from warpdrive.training.trainer_state import check_spaces, checkpoint_of, restore, where_it_stopped
 from warpdrive.training.training_run import run_training
 from warpdrive.training.work_progress import WorkProgress, no_progress
 
@@ -473,10 +473,11 @@ class Trainer:
     def _of(cls, folder: Path, checkpoint: Checkpoint, config: RunConfig, env: EnvWrapper | None) -> Trainer:
         trainer = cls(env or make_env(config), without_loading(config))
         trainer.config = config
+        check_spaces(trainer, checkpoint.spaces, folder)
         try:
             trainer.restore(checkpoint)
-        except (KeyError, ValueError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[-1].strip()
+        except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
+            reason = one_line((str(error).strip().splitlines() or [type(error).__name__])[-1], 150)
             raise CheckpointError(f"{folder}: does not fit the environment as it is now: {reason}") from error
         return trainer
 

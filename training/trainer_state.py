@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warpdrive.environment import Environment
-from warpdrive.errors import CheckpointError
+from warpdrive.errors import CheckpointError, ConfigError, shown
 from warpdrive.training.checkpoint import Checkpoint, last_whole
 from warpdrive.training.config import RunConfig, check_goes_on, load_config
 from warpdrive.training.run_folder import RunFolder, find_run
-from warpdrive.training.space_description import describe_space
+from warpdrive.training.space_description import describe_space, space_of
+from warpdrive.training.yaml_source import read_yaml
 
 if TYPE_CHECKING:
     from warpdrive.training.trainer import Trainer
@@ -52,9 +53,28 @@ def checkpoint_of(trainer: Trainer) -> Checkpoint:
     )
 
 
+def check_spaces(trainer: Trainer, spaces: Mapping[str, Any], folder: Path) -> None:
+    """Raise ``CheckpointError`` unless a checkpoint's policies saw and did what those of the trainer see and do."""
+    if set(spaces) != set(trainer.policies):
+        raise CheckpointError(
+            f"{folder}: has policies of {', '.join(spaces) or 'no tag'}, expected {', '.join(trainer.policies)}"
+        )
+    for tag, found in spaces.items():
+        env = trainer.env
+        for kind, expected in (("observation", env.observation_spaces[tag]), ("action", env.action_spaces[tag])):
+            if found.get(kind) != describe_space(expected):
+                raise CheckpointError(
+                    f"{folder}: does not fit the environment as it is now: the {kind} space of '{tag}' was "
+                    f"{shown(space_of(found.get(kind)))}, and that of '{env.env_name}' is {shown(expected)}"
+                )
+
+
 def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
     """See ``Trainer.restore``."""
     state = checkpoint.state
+    for count in ("updates", "env_steps"):
+        if type(state[count]) is not int or state[count] < 0:
+            raise ValueError(f"found {count} = {shown(state[count])}, expected a number")
     trainer.updates, trainer.env_steps, trainer.returns = state["updates"], state["env_steps"], state["returns"]
     trainer.best, trainer.evaluation_under_way = state["best"], state["evaluation_under_way"]
     for name, total in state.get("episodes", {}).items():  # of all processes: one has them now
@@ -82,6 +102,18 @@ def where_it_stopped(
     path, checkpoint = found
     if Path(run).parent.name == "checkpoints" and Path(run).name != path.name:
         raise CheckpointError(f"{run}: the run has gone on since, to {path}; resume {folder.path}")
+    _check_same_environment(folder, path, checkpoint)
     config = load_config(checkpoint.config, overrides, environment=environment)
     check_goes_on(checkpoint.config, config)
     return folder, found, config
+
+
+def _check_same_environment(folder: RunFolder, path: Path, checkpoint: Checkpoint) -> None:
+    """Raise ``CheckpointError`` where a checkpoint is of another environment than the run in which it lies."""
+    try:
+        of_run = read_yaml(folder.config).get("env")
+    except ConfigError:  # the checkpoint has a configuration, too, which is written there next
+        return
+    names = [env.get("name") if isinstance(env, dict) else None for env in (checkpoint.config.get("env"), of_run)]
+    if names[0] != names[1]:
+        raise CheckpointError(f"{path}: is of the environment {shown(names[0])}, and the run of {shown(names[1])}")

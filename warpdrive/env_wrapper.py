@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 
@@ -368,7 +369,9 @@ class EnvWrapper:
 
     def state(self, env_index: int = 0) -> State:
         """Return one replica's arrays by name, copied to the host."""
-        check_within(0, self.num_envs, env_index=env_index)
+        if not isinstance(env_index, (int, np.integer)) or not 0 <= env_index < self.num_envs:
+            there_are = f"there are {self.num_envs}, counted from 0"
+            raise DefinitionError(f"replica {shown(env_index)} does not exist: {there_are}")
         return {
             name: self.ctx[name][env_index].cpu().numpy().copy() for name in self.ctx.state_names if "." not in name
         }

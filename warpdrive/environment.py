@@ -204,30 +204,26 @@ def _check_policy_tags(title: str, environment: Environment) -> None:
         raise DefinitionError(
             f"{title}: policy_tags is {shown(environment.policy_tags)}, expected a dict from tag to a list of agent ids"
         )
+    of_all = f"{title}: policy_tags must give each of the agents 0 to {environment.num_agents - 1} one tag"
     for tag, agents in environment.policy_tags.items():
         if not isinstance(tag, str) or not tag.isidentifier():
             raise DefinitionError(f"{title}: policy tag {shown(tag)} is not a plain name")
         told = f"{title}: policy tag '{tag}' is {shown(agents)}"
         if not isinstance(agents, (list, tuple, range)) and not (isinstance(agents, np.ndarray) and agents.ndim == 1):
             raise DefinitionError(f"{told}, expected a list of agent ids (integers)")
-        if len(agents[: environment.num_agents + 1]) > environment.num_agents:  # a range may be longer than any list
-            raise DefinitionError(f"{told}, more agents than num_agents, which is {environment.num_agents}")
-        if not all(map(_is_agent_id, agents)):
-            raise DefinitionError(f"{told}, expected a list of agent ids (integers)")
-        if len(agents) == 0:
+        if len(agents[:1]) == 0:
             raise DefinitionError(f"{title}: policy tag '{tag}' has no agents")
-        for agent in agents:
+        for agent in agents:  # a range may be endless: the first id that is wrong ends it
+            if not _is_agent_id(agent):
+                raise DefinitionError(f"{told}, expected a list of agent ids (integers)")
+            if not 0 <= agent < environment.num_agents:
+                raise DefinitionError(f"{of_all}; agent {shown(agent)} is no agent")
             if agent in seen:
                 raise DefinitionError(f"{title}: agent {agent} has two policy tags, '{seen[agent]}' and '{tag}'")
             seen[agent] = tag
-    wrong = next((agent for agent in seen if not 0 <= agent < environment.num_agents), None)
-    if wrong is None and len(seen) < environment.num_agents:
+    if len(seen) < environment.num_agents:
         wrong = next(agent for agent in range(environment.num_agents) if agent not in seen)
-    if wrong is not None:
-        raise DefinitionError(
-            f"{title}: policy_tags must give each of the agents 0 to {environment.num_agents - 1} one tag; "
-            f"agent {shown(wrong)} is {'no agent' if wrong in seen else 'left out'}"
-        )
+        raise DefinitionError(f"{of_all}; agent {wrong} is left out")
 
 
 def _is_agent_id(value: Any) -> bool:

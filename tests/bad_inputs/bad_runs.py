@@ -44,14 +44,14 @@ def damages(folder: Path) -> Iterator[Case]:
     files = sorted(path.name for path in sound.iterdir())
     other = sorted((run / "checkpoints" / "step_8").iterdir())[0].parent
 
-    def damaged(name: str, how: str, damage: Callable[[Path], None]) -> Iterator[Case]:
+    def damaged(name: str, how: str, damage: Callable[[Path], Any]) -> Iterator[Case]:
         def load() -> None:
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(sound, copy)
             damage(copy / name)
             Trainer.load(copy)
 
-        yield Case(f"{name}: {how}", load, name)
+        yield Case(f"{name}: {how}", load, "step_16/")
 
     for name in files:
         content = (sound / name).read_bytes()
@@ -68,7 +68,7 @@ def damages(folder: Path) -> Iterator[Case]:
         yield from damaged(name, "one byte too many", lambda path, data=content + b"x": _write(path, data))
         yield from damaged(name, "one new line too many", lambda path, data=content + b"\n": _write(path, data))
         yield from damaged(name, "one byte too few", lambda path, data=content[:-1]: _write(path, data))
-        yield from damaged(name, "zeros", lambda path, data=bytes(len(content)): _write(path, data))
+        yield from damaged(name, "zeros", lambda path, data=content: _write(path, bytes(len(data))))
         yield from damaged(name, "missing", lambda path: path.unlink())
         yield from damaged(name, "a folder", lambda path: (path.unlink(), path.mkdir()))
         yield from damaged(name, "a dangling link", lambda path: (path.unlink(), path.symlink_to("nowhere")))
@@ -103,7 +103,6 @@ _FORGED: list[tuple[str, Any]] = [
         for value in (
             ["nobody"],
             ["../../x"],
-            ["agent", "agent"],
             [5],
             [["agent"]],
             ["a" * 5000],
@@ -254,18 +253,13 @@ def forged(folder: Path) -> Iterator[Case]:
     }.items():
         yield Case(f"trainer.pt: {name}", lambda content=content: _with_state(sound, copy, content))
     state = torch.load(sound / "trainer.pt", weights_only=True)
-    for key in state:
-        for value in (None, 5, "x", [], {}, torch.zeros(3)):
-            if key in ("returns", "best", "evaluation_under_way", "episodes", "updates", "env_steps") and not (
-                key in ("updates", "env_steps") and value != 5
-            ):
-                continue
-            if key in ("opponents", "kept_between_steps"):
-                continue
-            yield Case(
-                f"trainer.pt: {key} = {value!r}",
-                lambda key=key, value=value: _with_state(sound, copy, {**state, key: value}),
-            )
+    values = [None, 5, "x", [], {}, torch.zeros(3)]
+    for key in ("updates", "env_steps", "policies", "simulation"):
+        for value in values[2 if key in ("updates", "env_steps") else 0 :]:
+            changed = {**state, key: value}
+            yield Case(f"trainer.pt: {key} = {value!r}", lambda changed=changed: _with_state(sound, copy, changed))
+        missing = {name: value for name, value in state.items() if name != key}
+        yield Case(f"trainer.pt: without {key}", lambda missing=missing: _with_state(sound, copy, missing))
 
 
 def _is_harmless(key: str, value: Any) -> bool:
@@ -327,7 +321,9 @@ def run_folders(folder: Path) -> Iterator[Case]:
             "resume a sweep": ["sweep", "--resume", str(case)],
         }
         for word in which or ("evaluate", "replay", "export", "resume"):
-            yield command(f"{name}: {word}", *given[word], keeps=case if os.path.isdir(case) else None)
+            yield command(
+                f"{name}: {word}", *given[word], keeps=case if folder in case.parents and os.path.isdir(case) else None
+            )
 
     every = ("evaluate", "best", "replay", "export", "plot", "resume", "resume a sweep")
     (folder / "nothing").mkdir()
