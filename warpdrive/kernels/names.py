@@ -64,7 +64,8 @@ def look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> An
             intrinsic = intrinsic_named(node.attr)
             if intrinsic is not None:
                 return intrinsic
-            refuse(node, f"{refusal(node.attr)}{nearest(node.attr, SUPPORTED)}")
+            hint = nearest(node.attr, SUPPORTED)
+            refuse(node, f"{refusal(node.attr)}{hint and '.'}{hint}")
         if not hasattr(owner, node.attr):
             refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")
         value = getattr(owner, node.attr)
@@ -85,10 +86,11 @@ def _known(node: ast.expr, value: Any) -> Any:
 
 
 def local_names_of(source: FunctionSource) -> set[str]:
-    """Return the names of a function's own: parameters, variables, and functions inside."""
+    """Return the names of a function's own: parameters, variables, and what is defined or imported inside."""
     body = source.tree.body
-    functions = {node.name for node in walk(body) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    return {*source.parameters, *functions, *stored_names(body)}
+    defined = {node.name for node in walk(body) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    imported = {(node.asname or node.name).split(".")[0] for node in walk(body) if isinstance(node, ast.alias)}
+    return {*source.parameters, *defined, *imported, *stored_names(body)}
 
 
 def names_in(node: ast.AST) -> set[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from types import FunctionType, MethodType
 from typing import Any
 
-from warpdrive.kernels.language import KERNEL_LIBRARY
+from warpdrive.kernels.language import DIMENSIONS, KERNEL_LIBRARY, SPACES
 
 _SHARED = (
     "let the threads put their values into an array of cuda.shared.array and read each other's after cuda.syncthreads()"
@@ -14,6 +16,10 @@ _VOTE = "cuda.syncthreads_and, syncthreads_or and syncthreads_count ask all thre
 _MATH = "use the function of math with the same meaning, which computes in float32 for float32"
 _GRID = "end the kernel where all blocks must meet and launch a second one: launches follow each other"
 _HALF = "convert to np.float32, compute, and store the result"
+_VECTOR = "keep the components in variables or in a cuda.local.array"
+_ONLY_CALLED = "a function can only be called, not passed on, assigned or put into a tuple"
+HALF = f"float16 is not part of the kernel language: {_HALF}"
+_PARTS = {"atomic": "atomic.add", "local": "local.array", "shared": "shared.array", "const": "const.array_like"}
 _HOST = "that belongs to the host: do it before the launch and pass arrays and numbers to the kernel"
 _INSTEAD = {
     **dict.fromkeys(("shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "shfl_sync_intrinsic"), _SHARED),
@@ -35,9 +41,14 @@ _MAKES_ARRAYS = (
 )
 
 
-def refuses_of_numpy(name: str) -> str:
-    """Return why a kernel cannot use a function of NumPy, or nothing if it perhaps can."""
-    if name not in _MAKES_ARRAYS:
+def refuses_of_numpy(module: str, name: str) -> str:
+    """Return why a kernel cannot use a function of a module of NumPy, or nothing if it perhaps can."""
+    if module.startswith("numpy.random"):
+        return (
+            f"np.random.{name} draws from the host's generator: use wd.random or the xoroshiro128p functions of "
+            "numba.cuda.random"
+        )
+    if module != "numpy" or name not in _MAKES_ARRAYS:
         return ""
     return (
         f"np.{name} makes an array, which takes new memory: use cuda.local.array or cuda.shared.array, and compute "
@@ -48,7 +59,39 @@ def refuses_of_numpy(name: str) -> str:
 def refusal(path: str) -> str:
     """Return what to say of something of ``numba.cuda`` that kernels cannot use, by its dotted name there."""
     instead = _INSTEAD.get(path.split(".")[0], _HOST if path in _host_names() else "")
+    instead = _VECTOR if path in _vector_names() else instead
     return f"cuda.{path} is not part of the kernel language on this backend{': ' if instead else ''}{instead}"
+
+
+def alone(path: str) -> str:
+    """Return what to say of something of ``numba.cuda`` that is named without the part or the call it is for."""
+    if path in DIMENSIONS:
+        instead = f"name an axis, such as cuda.{path}.x, and pass that to functions"
+    elif path in SPACES:
+        instead = f"name what is in it, such as cuda.{_PARTS[path]}"
+    else:
+        instead = _ONLY_CALLED
+    return f"cuda.{path} alone means nothing here: {instead}"
+
+
+def unusable(name: str, value: Any) -> str:
+    """Return what to say of a value of the author's module, called ``name``, that means nothing in a kernel."""
+    function = getattr(value, "py_func", value)
+    if isinstance(function, FunctionType):
+        return f"the function '{name}' stands here as a value: {_ONLY_CALLED}"
+    if isinstance(value, MethodType):
+        return f"'{name}' is a method, which belongs to an object: make it a function that takes what it needs"
+    if isinstance(value, list):
+        return f"'{name}' is a list: make it a tuple, or a NumPy array"
+    if isinstance(value, (dict, set, frozenset)):
+        return (
+            f"'{name}' is a {type(value).__name__}: name each value that the kernel needs, or put them in a NumPy array"
+        )
+    kind = "class" if isinstance(value, type) else type(value).__name__
+    return (
+        f"'{name}' is a {kind}; a kernel can use numbers, NumPy arrays, tuples of these, strings, named tuples, "
+        "enumerations, functions that it calls, and what numba knows of math, cmath and numpy"
+    )
 
 
 def refused_path(value: Any) -> str | None:
@@ -73,13 +116,23 @@ def _paths() -> dict[int, str]:
     found = {id(value): name for name in _INSTEAD if (value := getattr(cuda, name, None)) is not None}
     half = vars(cuda.fp16) if hasattr(cuda, "fp16") else {}
     own = ((name, value) for name, value in half.items() if _is_of_cuda(value) and not name.startswith("_"))
-    return found | {id(value): f"fp16.{name}" for name, value in own}
+    vectors = {id(getattr(cuda, name)): name for name in sorted(_vector_names(), key=len)}  # of two names the longer
+    return found | vectors | {id(value): f"fp16.{name}" for name, value in own}
 
 
 def _is_of_cuda(value: Any) -> bool:
     """Whether a value was made by ``numba.cuda``, rather than imported there: the module math, say."""
     module = getattr(value, "__module__", None) or type(value).__module__
     return str(module).startswith("numba.cuda")
+
+
+@cache
+def _vector_names() -> frozenset[str]:
+    """Return the names of the vector types, such as ``float32x3`` and ``float3``."""
+    from numba import cuda
+
+    kinds = r"(u?int|float)\d+x[1-4]|u?(char|short|int|long|longlong)[1-4]|(half|float|double)[1-4]"
+    return frozenset(name for name in vars(cuda) if re.fullmatch(kinds, name))
 
 
 @cache

@@ -54,7 +54,7 @@ from warpdrive.kernels.names import (
     names_in,
     source_of,
 )
-from warpdrive.kernels.refusals import refuses_of_numpy
+from warpdrive.kernels.refusals import HALF, alone, refuses_of_numpy, unusable
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -230,7 +230,7 @@ class _Resolver(ast.NodeTransformer):
         exception = called.func if called else node.exc
         value = look_up(exception, self.source, self.local_names) if exception is not None else None
         said = [argument.value for argument in called.args if isinstance(argument, ast.Constant)] if called else []
-        if not (isinstance(value, type) and issubclass(value, Exception)) or node.cause:
+        if not (isinstance(value, type) and issubclass(value, BaseException)) or node.cause:
             refuse(node, "a kernel raises a new exception, such as ValueError(...)")
         if called and (called.keywords or len(said) < len(called.args)):
             refuse(node, "what an exception says must be known when the kernel is compiled")
@@ -256,7 +256,8 @@ class _Resolver(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, _REFUSED):
-            refuse(node, f"{_REFUSED_NAMES[type(node)]} is not part of the kernel language")
+            instead = _INSTEAD.get(type(node), "")
+            refuse(node, f"{_REFUSED_NAMES[type(node)]} is not part of the kernel language{instead}")
         return super().generic_visit(node)
 
     def _resolved(self, node: ast.expr) -> ast.expr:
@@ -277,7 +278,7 @@ class _Resolver(ast.NodeTransformer):
     def _reference(self, node: ast.expr, value: Any) -> ast.expr:
         if isinstance(value, Intrinsic):
             if value.path not in VALUES:
-                refuse(node, f"{value!r} alone means nothing here")
+                refuse(node, alone(value.path))
             return IntrinsicName.of(value.path, node)
         if isinstance(value, float) and not math.isfinite(value):
             return self._constant(node, value)
@@ -287,6 +288,8 @@ class _Resolver(ast.NodeTransformer):
             return at(node, ast.Constant(int(value)))
         if isinstance(value, enum.Enum):
             return at(node, ast.Attribute(self._reference(node, type(value)), value.name, ast.Load()))
+        if value is np.float16 or getattr(value, "dtype", None) == np.float16:
+            refuse(node, HALF)
         if isinstance(value, (np.generic, np.ndarray)) or _is_tuple_of_constants(value):
             return self._constant(node, value)
         described = AuthorsClass.of(value)
@@ -294,17 +297,13 @@ class _Resolver(ast.NodeTransformer):
             self.table.classes[described.alias] = described
             return at(node, ast.Name(described.alias, ast.Load()))
         imported = importable(value)
-        if imported is not None and imported[0] == "numpy" and refuses_of_numpy(imported[1]):
-            refuse(node, refuses_of_numpy(imported[1]))
+        if imported is not None and refuses_of_numpy(*imported):
+            refuse(node, refuses_of_numpy(*imported))
         if imported is not None:
             alias = f"{GENERATED}{imported[0].replace('.', '_')}_{imported[1]}"
             self.table.imports[alias] = imported
             return at(node, ast.Name(alias, ast.Load()))
-        refuse(
-            node,
-            f"'{ast.unparse(node)}' is a {type(value).__name__}; a kernel can use numbers, NumPy arrays, tuples of "
-            "these, strings, named tuples, enumerations, functions, and what numba knows of math, cmath and numpy",
-        )
+        refuse(node, unusable(ast.unparse(node), value))
 
     def _constant(self, node: ast.expr, value: Any) -> ast.expr:
         self.table.classes |= {named.alias: named for named in _named_tuples(value)}
@@ -381,6 +380,8 @@ class _Resolver(ast.NodeTransformer):
         dtype = self._dtype_of(given)
         if dtype is None:
             refuse(node, f"'{ast.unparse(given)}' is no dtype that a device array can have")
+        if dtype == np.float16:
+            refuse(node, HALF)
         size, largest = math.prod(shape) * dtype.itemsize, LARGEST_ARRAY[path]
         if size > largest:
             refuse(node, f"this cuda.{path} takes {size} bytes; no device has more than {largest} for it")
@@ -446,6 +447,21 @@ _REFUSED_NAMES: dict[type[ast.AST], str] = {
     ast.Starred: "a starred expression",
 }
 _REFUSED = tuple(_REFUSED_NAMES)
+_OUTSIDE = ": write it as a 'def' outside, which is called by its name"
+_WITHOUT_MEMORY = ": use cuda.local.array, or a tuple of a known length"
+_IN_A_LOOP = ": write a loop, with a cuda.local.array for what is kept"
+_INSTEAD: dict[type[ast.AST], str] = {
+    ast.Lambda: _OUTSIDE,
+    ast.FunctionDef: _OUTSIDE,
+    ast.ClassDef: ": write it outside",
+    ast.Try: ": nothing in a kernel catches an exception, which ends the launch",
+    ast.List: _WITHOUT_MEMORY,
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _IN_A_LOOP),
+    **dict.fromkeys((ast.Import, ast.ImportFrom), ": import outside of the kernel"),
+    ast.NamedExpr: ": assign in a statement of its own",
+    ast.Starred: ": write out the elements, as in min(t[0], t[1])",
+}
+"""What to write in place of what is refused."""
 
 
 def _check_arguments(node: ast.Call, function: Intrinsic) -> None:

@@ -204,7 +204,13 @@ class _Straightener:
         item = ast.Subscript(copy_tree(over), place, ast.Load())
         if isinstance(over, ast.Name):
             return ast.Constant(0), ast.Call(load(LEN), [copy_tree(over)], []), ast.Constant(1), item
-        refuse(over, "a loop with a barrier inside goes over a range(...), an array or a tuple")
+        name = over.func.id if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) else ""
+        called = f", not over {name.removeprefix(f'{GENERATED}builtins_')}(...)" if name else ""
+        refuse(
+            over,
+            f"a loop with a barrier inside goes over a range(...), an array or a tuple{called}: count with a range and "
+            "take elements by their index",
+        )
 
     def jump(self, node: ast.stmt, flags: _Flags | None) -> list[ast.stmt]:
         if isinstance(node, ast.Return):

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 import pytest
 from numba import cuda
-from numba.cuda import syncthreads
+from numba.cuda import float3, syncthreads
 
 import warpdrive as wd
 
@@ -24,6 +24,13 @@ def not_a_kernel_s_business():
 
 class Thing:
     size = 2
+
+    def double(self, x):
+        return self.size * x
+
+
+THING = Thing()
+HALF = np.float16(0.5)
 
 
 def undefined_name(out):
@@ -157,6 +164,81 @@ def barrier_by_another_name(out):
 
 def whole_index(out):
     out[cuda.threadIdx] = 1  # here
+
+
+def index_as_an_argument(out):
+    out[0] = takes_two(cuda.threadIdx)  # here
+
+
+def index_by_its_number(out):
+    out[0] = cuda.blockIdx[0]  # here
+
+
+def function_as_an_argument(out):
+    out[0] = calls(takes_two, 1)  # here
+
+
+def calls(function, x):
+    return function(x)
+
+
+def function_in_a_variable(out):
+    double = takes_two  # here
+    out[0] = double(1)
+
+
+def atomic_as_an_argument(out):
+    calls(cuda.atomic.add, out)  # here
+
+
+def method_of_an_object(out):
+    out[0] = THING.double(1)  # here
+
+
+def starred_values(out):
+    both = (1, 2)
+    out[0] = min(*both)  # here
+
+
+def enumerate_around_a_barrier(out):
+    for k, value in enumerate(out):  # here
+        cuda.syncthreads()
+        out[0] += k * value
+
+
+def half_precision(out):
+    memory = cuda.local.array(3, np.float16)  # here
+    out[0] = memory[0]
+
+
+def half_precision_in_a_constant(out):
+    out[0] = HALF  # here
+
+
+def conversion_to_half_precision(out):
+    out[0] = np.float16(out[1])  # here
+
+
+def half_precision_of_cuda(out):
+    out[0] = cuda.fp16.hadd(out[0], out[1])  # here
+
+
+def vector_type(out):
+    out[0] = cuda.float32x3(1, 2, 3).x  # here
+
+
+def vector_type_by_its_short_name(out):
+    out[0] = float3(1, 2, 3).x  # here
+
+
+def import_inside(out):
+    import math as mathematics  # here
+
+    out[0] = mathematics.sqrt(4)
+
+
+def random_numbers_of_the_host(out):
+    out[0] = np.random.rand()  # here
 
 
 def takes_two(x, speed=2):
@@ -328,8 +410,8 @@ MISTAKES = [
     (with_try, ["try is not part of the kernel language"]),
     (with_list, ["a list is not part"]),
     (with_comprehension, ["a generator is not part"]),
-    (with_lambda, ["a lambda is not part"]),
-    (with_function, ["a function inside a kernel function is not part"]),
+    (with_lambda, ["a lambda is not part", "write it as a 'def' outside"]),
+    (with_function, ["a function inside a kernel function is not part", "write it as a 'def' outside"]),
     (with_with, ["with is not part"]),
     (with_raise, ["a kernel raises a new exception, such as ValueError(...)"]),
     (with_match, ["match is not part"]),
@@ -344,13 +426,29 @@ MISTAKES = [
     (barrier_with_a_value, ["cuda.syncthreads() is a statement"]),
     (barrier_by_another_name, ["cuda.syncthreads alone means nothing"]),
     (whole_index, ["cuda.threadIdx alone means nothing"]),
+    (index_as_an_argument, ["cuda.threadIdx alone means nothing", "cuda.threadIdx.x"]),
+    (index_by_its_number, ["cuda.blockIdx alone means nothing", "cuda.blockIdx.x"]),
+    (function_as_an_argument, ["the function 'takes_two' stands here as a value", "can only be called"]),
+    (function_in_a_variable, ["the function 'takes_two' stands here as a value", "can only be called"]),
+    (atomic_as_an_argument, ["cuda.atomic.add alone means nothing", "can only be called"]),
+    (method_of_an_object, ["'THING.double' is a method", "make it a function"]),
+    (starred_values, ["a starred expression is not part", "min(t[0], t[1])"]),
+    (enumerate_around_a_barrier, ["goes over a range(...), an array or a tuple, not over enumerate(...)"]),
+    (half_precision, ["float16 is not part", "np.float32"]),
+    (half_precision_in_a_constant, ["float16 is not part", "np.float32"]),
+    (conversion_to_half_precision, ["float16 is not part", "np.float32"]),
+    (half_precision_of_cuda, ["cuda.fp16 is not part", "np.float32"]),
+    (vector_type, ["cuda.float32x3 is not part", "cuda.local.array"]),
+    (vector_type_by_its_short_name, ["cuda.float32x3 is not part", "cuda.local.array"]),
+    (import_inside, ["import is not part", "outside of the kernel"]),
+    (random_numbers_of_the_host, ["np.random.rand draws from the host's generator", "xoroshiro128p"]),
     (too_many_arguments, ["'takes_two' takes 2 arguments, found 3"]),
     (too_few_arguments, ["'takes_two' needs an argument for its parameter 'x'"]),
     (unknown_keyword, ["'takes_two' has no parameter 'sped'", "Did you mean 'speed'?"]),
     (argument_given_twice, ["'takes_two' is given 'x' twice"]),
     (starred_arguments, ["starred arguments are not part"]),
     (dict_constant, ["'NAMES' is a dict"]),
-    (object_constant, ["'Thing' is a type"]),
+    (object_constant, ["'Thing' is a class"]),
     (reserved_name, ["'wd__'"]),
     (reserved_parameter, ["'wd__'"]),
     (type_error, ["type_error", "getitem"]),

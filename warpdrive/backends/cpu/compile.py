@@ -10,6 +10,7 @@ from typing import Any
 
 import numba
 from numba import types
+from numba.core.errors import NumbaError
 
 from warpdrive.backends import cache
 from warpdrive.backends.arguments import ArgumentKind
@@ -70,7 +71,7 @@ def _compile(
     key: str, kernel: ResolvedKernel, turns: Turns | None, kinds: Mapping[str, ArgumentKind], launch: LaunchKind
 ) -> CompiledKernel:
     origins: dict[str, GeneratedModule] = {}
-    with errors_at_their_origin(kernel, origins):
+    with errors_at_their_origin(kernel, origins, (NumbaError, NotImplementedError)):
         if not cache.is_stored(key):
             if turns is not None:
                 _generate_turns(key, kernel, turns, kinds, launch, origins)
