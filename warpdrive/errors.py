@@ -32,6 +32,10 @@ class CheckpointError(WarpDriveError):
     """A run folder or checkpoint that is missing, incomplete or damaged."""
 
 
+class TrustError(WarpDriveError):
+    """Code that a run names, and that nobody has said may be run."""
+
+
 class BackendError(WarpDriveError):
     """A backend that does not exist or cannot be used on this machine."""
 

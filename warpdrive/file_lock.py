@@ -1,0 +1,63 @@
+"""Locks of files between processes, which a process that is killed gives free."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _CODE_OF_A_TAKEN_LOCK = (13, 36)
+
+    def _lock(handle: int, wait: bool) -> None:
+        os.lseek(handle, 0, os.SEEK_SET)
+        while True:
+            try:
+                msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+                return
+            except OSError as error:
+                if not wait and error.errno in _CODE_OF_A_TAKEN_LOCK:
+                    raise BlockingIOError(error.errno, error.strerror) from None
+                if not wait or error.errno not in _CODE_OF_A_TAKEN_LOCK:
+                    raise
+else:
+    import fcntl
+
+    def _lock(handle: int, wait: bool) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+@contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of a file, which is made if need be, or of a folder, within the block.
+
+    Raises:
+        BlockingIOError: another process holds it, and ``wait`` is False.
+    """
+    if path.is_dir() and sys.platform == "win32":  # where folders cannot be opened
+        path /= ".lock"
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _lock(handle, wait)
+        yield
+    finally:
+        os.close(handle)
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of a file; not so if there is no such file."""
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        _lock(handle, wait=False)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
