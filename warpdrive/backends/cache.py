@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
 import importlib.util
-import os
 import shutil
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -19,37 +18,40 @@ from types import ModuleType
 import llvmlite
 import numba
 import numpy as np
-import platformdirs
+from numba.core import caching
 
 import warpdrive.kernels
-
-CACHE_VARIABLE = "WARPDRIVE_CACHE_DIR"
+from warpdrive.file_lock import locked
+from warpdrive.private import CACHE_VARIABLE as CACHE_VARIABLE
+from warpdrive.private import is_own, make_private, user_folder
 
 ONE_AT_A_TIME = threading.RLock()
 """Held by whoever compiles or imports: another thread would see half of a module that is being imported."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+_elsewhere: dict[str, Path] = {}
+"""Where what found no room in its folder is stored, by its key."""
 
 
 @contextmanager
 def one_process_at_a_time(key: str) -> Iterator[None]:
-    """Within the block no other thread compiles or imports, and no other process of this machine works on the key.
+    """Within the block no other thread compiles or imports, and no other process of this user works on the key.
 
     So what several processes need at the same time is compiled once. A process that is killed gives it free.
     """
-    with ONE_AT_A_TIME:
-        _folder(key).parent.mkdir(parents=True, exist_ok=True)
-        lock = _folder(key).parent / f".lock-{key}"
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    with ONE_AT_A_TIME, ExitStack() as stack:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+            stack.enter_context(locked(cache_folder() / f".lock-{key}"))
+        except OSError as error:  # then others compile it, too
+            if error.errno not in NO_ROOM:
+                raise
+        yield
 
 
 def cache_folder() -> Path:
-    """Return the folder of all compiled kernels: ``$WARPDRIVE_CACHE_DIR``, or the user's cache directory."""
-    root = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("warpdrive", appauthor=False)
-    return Path(root) / "kernels"
+    """Return the folder of all compiled kernels, which nobody but this user can write into: see ``user_folder``."""
+    folder = user_folder("kernels")
+    return folder if make_private(folder) else _spare_folder()
 
 
 def key_of(*content: str) -> str:
@@ -63,21 +65,45 @@ def key_of(*content: str) -> str:
 
 
 def is_stored(key: str) -> bool:
-    """Whether anything is stored under the key."""
-    return _folder(key).is_dir()
+    """Return whether anything is stored under the key, all of it by this user."""
+    folder = _folder(key)
+    return folder.is_dir() and all(is_own(path) for path in (folder, *folder.rglob("*")))
 
 
 def store(key: str, files: Mapping[str, str | bytes]) -> None:
-    """Store files, by their names, under the key: all of them, or on an error none."""
-    folder = _folder(key)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
-    for name, content in files.items():
-        (beside / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    """Store files, by their names, under the key: all of them, or on an error none.
+
+    Where the disk is full they are kept in a temporary folder for this process.
+    """
+    try:
+        _store(key, files, cache_folder())
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        _elsewhere[key] = _spare_folder()
+        _store(key, files, _elsewhere[key])
+
+
+def _store(key: str, files: Mapping[str, str | bytes], parent: Path) -> None:
+    beside = Path(tempfile.mkdtemp(prefix=".new-", dir=parent))
+    try:
+        for name, content in files.items():
+            (beside / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        with suppress(FileExistsError):
+            if not is_stored(key):  # of somebody else, from when others could write here
+                shutil.rmtree(parent / key, ignore_errors=True)
+            _rename(beside, parent / key)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _rename(beside: Path, folder: Path) -> None:
     try:
         beside.rename(folder)
-    except OSError:  # another process was quicker: what it stored is the same
-        shutil.rmtree(beside, ignore_errors=True)
+    except OSError as error:
+        if not folder.is_dir():
+            raise
+        raise FileExistsError(error.errno, "another process was quicker: what it stored is the same") from error
 
 
 def discard(key: str) -> None:
@@ -88,8 +114,9 @@ def discard(key: str) -> None:
 
 
 def load(key: str, name: str) -> ModuleType:
-    """Import a stored module."""
-    return import_file(module_name(key, name), path(key, f"{name}.py"))
+    """Import a stored module. Where there is no room for its machine code, the next process compiles it again."""
+    with _beside_their_modules():
+        return import_file(module_name(key, name), path(key, f"{name}.py"))
 
 
 def path(key: str, name: str) -> Path:
@@ -117,19 +144,40 @@ def import_file(name: str, path: Path) -> ModuleType:
     return sys.modules[name]
 
 
+@contextmanager
+def _beside_their_modules() -> Iterator[None]:
+    """Have numba store machine code beside the modules that are imported within the block, if there is room.
+
+    It reads what it finds there as pickles: ``$NUMBA_CACHE_DIR`` may be a folder that others can write into.
+    """
+    save_overload, folder = caching.Cache.save_overload, numba.config.CACHE_DIR
+
+    def save(self: caching.Cache, signature: object, data: object) -> None:
+        try:
+            save_overload(self, signature, data)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+
+    with ONE_AT_A_TIME:
+        caching.Cache.save_overload, numba.config.CACHE_DIR = save, ""
+        try:
+            yield
+        finally:
+            caching.Cache.save_overload, numba.config.CACHE_DIR = save_overload, folder
+
+
 def _folder(key: str) -> Path:
-    try:
-        folder = cache_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK)
-    except OSError:
-        writable = False
-    return (folder if writable else _temporary_folder()) / key
+    return _elsewhere.get(key, cache_folder()) / key
 
 
 @cache
-def _temporary_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="warpdrive-kernels-"))
+def _spare_folder() -> Path:
+    """Return a folder in memory, where there is one, else one of the system for temporary files."""
+    for parent in (Path("/dev/shm"), None):
+        with suppress(OSError):
+            return Path(tempfile.mkdtemp(prefix="warpdrive-kernels-", dir=parent))
+    raise OSError(errno.ENOSPC, "no space left for compiled kernels", tempfile.gettempdir())
 
 
 @cache

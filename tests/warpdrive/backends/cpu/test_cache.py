@@ -99,6 +99,37 @@ def test_a_cache_that_cannot_be_written_is_done_without(start, tmp_path):
     assert result_of(start(cache=tmp_path / "file" / "cache")) == "1 3 5 7"
 
 
+FULL = """
+import errno
+from numba.core import caching
+from warpdrive.backends import cache
+
+write, tried = cache._store, []
+
+
+def full(*given):
+    tried.append(given)
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+cache._store = lambda key, files, parent: full() if parent == cache.cache_folder() else write(key, files, parent)
+caching.Cache.save_overload = full
+"""
+
+
+def test_a_full_disk_is_done_without(start, tmp_path):
+    assert result_of(start(KERNELS + FULL)) == "1 3 5 7"
+    assert not kernel_folders(tmp_path / "cache")
+
+
+def test_numbas_own_folder_is_not_read(start, tmp_path):
+    """What is in it is unpickled, and it may be one that others can write into."""
+    numbas = tmp_path / "numba"
+    numbas.mkdir()
+    assert result_of(start(NUMBA_CACHE_DIR=str(numbas))) == "1 3 5 7"
+    assert not list(numbas.iterdir())
+
+
 DAMAGES = {
     "no python": lambda folder: (folder / "kernel.py").write_text("damaged ("),
     "empty": lambda folder: (folder / "kernel.py").write_text(""),
