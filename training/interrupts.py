@@ -1,58 +1,114 @@
-"""Ctrl-C, or SIGTERM, as a request to stop at the next safe point."""
+"""Ctrl-C, SIGTERM and SIGHUP as a request to stop at the next safe point."""
 
 from __future__ import annotations
 
+import os
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal has ended what was going on.
+
+    Args:
+        number: the signal.
+    """
+
+    def __init__(self, number: signal.Signals = signal.SIGINT) -> None:
+        super().__init__(number.name)
+        self.number = number
+
+
 class StopRequest:
-    """Whether somebody asked the run to stop."""
+    """Whether somebody asked the run to stop.
+
+    Attributes:
+        requested: whether they did.
+        by: the signal by which they did.
+    """
 
     requested = False
+    by: signal.Signals = signal.SIGINT
+
+
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that ask a program to end: Windows has no SIGHUP, which a terminal sends when it closes."""
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    return tuple(getattr(signal, name) for name in names if hasattr(signal, name))
+
+
+def exit_code_of(number: int) -> int:
+    """Return the exit code of a program that a signal has ended, as shells have it: 130 after Ctrl-C, 143, 129."""
+    return 128 + number
+
+
+def name_of(number: signal.Signals) -> str:
+    """Return what people call a signal."""
+    return "Ctrl-C" if number == signal.SIGINT else number.name
 
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[StopRequest]:
-    """Within the block the first Ctrl-C or SIGTERM sets ``requested`` and says so; a second one acts as usual.
+    """Within the block the first Ctrl-C, SIGTERM or SIGHUP sets ``requested`` and says so; a second acts as usual.
 
     Ctrl-C then raises KeyboardInterrupt. Signals can be handled in the main thread only; elsewhere the block changes
     nothing.
     """
     stop = StopRequest()
 
-    def ask() -> None:
-        stop.requested = True
-        print("stopping after this update; Ctrl-C again stops at once", file=sys.stderr, flush=True)
+    def ask(number: signal.Signals) -> None:
+        stop.requested, stop.by = True, number
+        again = "Ctrl-C again" if number == signal.SIGINT else "another one"
+        with suppress(OSError):
+            print(f"{name_of(number)}: stopping after this update; {again} stops at once", file=sys.stderr, flush=True)
 
-    with on_interrupt(ask, once=True):
+    with on_signal(ask, once=True):
         yield stop
 
 
 @contextmanager
-def on_interrupt(ask: Callable[[], None], once: bool = False) -> Iterator[None]:
-    """Within the block Ctrl-C and SIGTERM call ``ask``; if ``once``, only the first of them."""
+def on_signal(ask: Callable[[signal.Signals], None], once: bool = False) -> Iterator[None]:
+    """Within the block Ctrl-C, SIGTERM and SIGHUP call ``ask``; if ``once``, only the first of them.
+
+    SIGHUP is left alone where it is ignored, as under ``nohup``.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    former = {number: signal.getsignal(number) for number in stop_signals()}
+    hang_up = getattr(signal, "SIGHUP", None)
+    if hang_up is not None and former[hang_up] is signal.SIG_IGN:
+        del former[hang_up]
 
     def restore() -> None:
         for number, handler in former.items():
             signal.signal(number, handler)
 
-    def on_signal(signum: int, frame: FrameType | None) -> None:
+    def handle(signum: int, frame: FrameType | None) -> None:
         if once:
             restore()
-        ask()
+        if signum == hang_up:
+            _forget_terminal()
+        ask(signal.Signals(signum))
 
     for number in former:
-        signal.signal(number, on_signal)
+        signal.signal(number, handle)
     try:
         yield
     finally:
         restore()
+
+
+def _forget_terminal() -> None:
+    """Let what is printed go nowhere where it went to a terminal: that is gone, and writing to it would be an error."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(number).st_mode):  # isatty says no more
+                os.dup2(nowhere, number)
+    os.close(nowhere)

@@ -118,7 +118,7 @@ def test_the_command_is_the_same_in_all_processes(
     run = ["--resume", "my_run"] if what == "resume" else [str(file)]
     settings = ["trainer.total_steps=180", "trainer.seed=3"]
     assert main(["train", *run, *settings, "--no-replay", "--num_processes", "3", "--max_restarts", "2"]) == 0
-    assert launched == [(["-m", "warpdrive", "train", *run, *settings, "--no-replay"], 3, 2)]
+    assert [(given[:3]) for given in launched] == [(["-m", "warpdrive", "train", *run, *settings, "--no-replay"], 3, 2)]
 
 
 def test_a_killed_process_is_named_and_the_run_restarts(sections: Sections, tmp_path: Path) -> None:

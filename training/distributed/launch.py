@@ -1,29 +1,31 @@
-"""Start the processes of a run on this machine, through torch's elastic launcher."""
+"""Start the processes of a run on this machine, which meet in a private folder: nobody else can take part."""
 
 from __future__ import annotations
 
-import logging
 import os
+import secrets
 import signal
+import subprocess
 import sys
-import uuid
-from collections.abc import Mapping, Sequence
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from types import FrameType
-
-from torch.distributed.elastic.agent.server.api import WorkerGroup, WorkerSpec
-from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
-from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
-from torch.distributed.elastic.rendezvous import RendezvousParameters
-from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
+from pathlib import Path
 
 from warpdrive.backends.machine import this_machine
 from warpdrive.errors import TeamError
+from warpdrive.file_lock import locked
+from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
+from warpdrive.training.distributed.meeting import RUN
+from warpdrive.training.distributed.processes import recalled
+from warpdrive.training.distributed.rendezvous import FOLDER, SECRET
+from warpdrive.training.interrupts import Stopped, exit_code_of, on_signal, stop_signals
 
-_INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
-_STOPS = (signal.SIGINT, signal.SIGTERM)
+_BETWEEN_LOOKS = 0.1  # seconds
+_GRACE = 30.0  # seconds that processes have to end when another has failed
 
 
 def check_devices(gpus: int | None, processes: int | None, fraction: float | None, on_cpu: bool = False) -> int:
@@ -48,76 +50,146 @@ def check_devices(gpus: int | None, processes: int | None, fraction: float | Non
     return count
 
 
-def launch(arguments: Sequence[str], processes: int, max_restarts: int = 0) -> None:
-    """Run ``python <arguments>`` in several processes and wait for them; ports are free ones.
+def launch(
+    arguments: Sequence[str],
+    processes: int,
+    max_restarts: int = 0,
+    on_failure: Callable[[str | None, str], object] = lambda run, why: None,
+) -> None:
+    """Run ``python <arguments>`` in several processes and wait for them.
 
-    Each finds the others by the variables of ``torchrun``. Where one fails, all end; they are started anew at most
-    ``max_restarts`` times. Ctrl-C and SIGTERM are passed on to them; a third one ends them.
+    They meet in a folder that only this user can read, and send each other tensors within the machine; nothing listens
+    to the network. Where one fails, all end; they are started anew at most ``max_restarts`` times. Ctrl-C, SIGTERM and
+    SIGHUP are passed on to them; a third one ends them.
+
+    Args:
+        arguments: of the Python interpreter.
+        processes: how many.
+        max_restarts: how often they may be started anew.
+        on_failure: called, before ``TeamError`` is raised, with the folder of the run, if they had one, and the reason.
 
     Raises:
         TeamError: a process has failed: which, and how.
-        KeyboardInterrupt: they ended because they were asked to.
+        KeyboardInterrupt: they ended because they were asked to (a ``Stopped``, which says how).
     """
-    meeting = RendezvousParameters("c10d", "localhost:0", run_id=uuid.uuid4().hex, min_nodes=1, max_nodes=1)
-    agent = _Agent(
-        WorkerSpec(
-            role="default",
-            local_world_size=processes,
-            rdzv_handler=get_rendezvous_handler(meeting),
-            entrypoint=sys.executable,
-            args=tuple(arguments),
-            max_restarts=max_restarts,
-            monitor_interval=0.2,
-        ),
-        DefaultLogsSpecs(),
-    )
-    former = {number: signal.getsignal(number) for number in _STOPS}
-    try:
-        result = agent.run()
-    except SignalException as error:
-        raise KeyboardInterrupt from error
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-    if result.is_failed():
-        if agent.asked_to_stop or any(failure.exitcode == _INTERRUPTED for failure in result.failures.values()):
-            raise KeyboardInterrupt
-        raise TeamError(_in_words(result.failures, max_restarts))
+    with tempfile.TemporaryDirectory(prefix="warpdrive-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / SECRET).write_text(secrets.token_hex(32), encoding="ascii")
+        with locked(folder / LAUNCHER):
+            started = _Processes(folder, arguments, processes)
+            with on_signal(started.pass_on, once=False):
+                for restart in range(max_restarts + 1):
+                    failures = started.run()
+                    stop = started.asked_to_stop or _stop_of(failures)
+                    if stop:
+                        raise Stopped(stop)
+                    if not failures:
+                        return
+                    if restart < max_restarts:
+                        print(f"warpdrive: {_in_words(failures, 0)}; they begin anew", file=sys.stderr, flush=True)
+            why = _in_words(failures, max_restarts)
+            on_failure(recalled(FolderStore(folder, 0.0), RUN), why)
+            raise TeamError(why)
 
 
-class _Agent(LocalElasticAgent):
-    """Torch's, but who is asked to stop are its processes, which save first: they are not in the terminal's group."""
+@dataclass(frozen=True)
+class _Failure:
+    """How a process ended that did not come to its end.
 
-    asked_to_stop = 0
-    _started: Mapping[int, int] = {}
+    Attributes:
+        rank: of the process.
+        pid: its number.
+        code: the exit code; a signal's number with a minus in front.
+        time: when that was noticed.
+        unasked: whether it ended before the launcher made all end.
+    """
 
-    def _start_workers(self, worker_group: WorkerGroup) -> dict[int, int]:
-        started: dict[int, int] = super()._start_workers(worker_group)
-        self._started = started
-        for number in _STOPS:
-            signal.signal(number, self._pass_on)
-        return started
-
-    def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        self.asked_to_stop += 1
-        if self.asked_to_stop > 2:
-            raise KeyboardInterrupt
-        self._remaining_restarts = 0
-        logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # that they end is no failure
-        for process in self._started.values():
-            with suppress(ProcessLookupError):
-                if os.getpgid(process) != os.getpgid(0):
-                    os.kill(process, number)
+    rank: int
+    pid: int
+    code: int
+    time: datetime
+    unasked: bool
 
 
-def _in_words(failed: Mapping[int, ProcessFailure], max_restarts: int) -> str:
-    # a process that the launcher ended itself, because another had failed, is not to blame
-    failures = sorted(failed.items(), key=lambda item: (item[1].exitcode == -signal.SIGTERM, item[1].timestamp))
-    rank, failure = failures[0]
-    if failure.exitcode < 0:
-        how = f"was ended by {signal.Signals(-failure.exitcode).name}"
+class _Processes:
+    """The processes of a run, and how they end."""
+
+    def __init__(self, folder: Path, arguments: Sequence[str], count: int) -> None:
+        self.asked_to_stop: signal.Signals | None = None
+        self._folder, self._arguments, self._count = folder, arguments, count
+        self._asked = 0
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def run(self) -> list[_Failure]:
+        """Start all and wait until they have ended. Return how those did that failed, the first of them first."""
+        try:
+            for rank in range(self._count):
+                self._running.append(self._start(rank))
+            return self._wait()
+        finally:
+            for process in self._running:
+                _end(process, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+                process.wait()
+            self._running.clear()
+
+    def pass_on(self, number: signal.Signals) -> None:
+        """Ask the processes to end, which are not in the terminal's group; the third time, raise ``Stopped``."""
+        self.asked_to_stop = self.asked_to_stop or number
+        self._asked += 1
+        if self._asked > 2:
+            raise Stopped(number)
+        for process in self._running:
+            with suppress(OSError):
+                process.send_signal(number)
+
+    def _start(self, rank: int) -> subprocess.Popen[bytes]:
+        where = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": self._count, "LOCAL_WORLD_SIZE": self._count}
+        variables = {**os.environ, **{name: str(value) for name, value in where.items()}, FOLDER: str(self._folder)}
+        return subprocess.Popen([sys.executable, *self._arguments], env=variables, start_new_session=True)
+
+    def _wait(self) -> list[_Failure]:
+        failures: dict[int, _Failure] = {}
+        ends = float("inf")
+        while True:
+            for rank, process in enumerate(self._running):
+                code = process.poll()
+                if code and rank not in failures:
+                    unasked = ends == float("inf")
+                    failures[rank] = _Failure(rank, process.pid, code, datetime.now(), unasked)
+            if all(process.returncode is not None for process in self._running):
+                return sorted(failures.values(), key=lambda failure: not failure.unasked)
+            if failures and ends == float("inf") and not self.asked_to_stop:
+                ends = time.monotonic() + _GRACE
+                for process in self._running:
+                    _end(process, signal.SIGTERM)
+            if time.monotonic() > ends:
+                for process in self._running:
+                    _end(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+            time.sleep(_BETWEEN_LOOKS)
+
+
+def _end(process: subprocess.Popen[bytes], number: int) -> None:
+    """End a process that has not ended, and by SIGKILL also what it has started."""
+    if process.poll() is not None:
+        return
+    with suppress(OSError):
+        if os.name == "posix" and number == signal.SIGKILL:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+
+
+def _stop_of(failures: Sequence[_Failure]) -> signal.Signals | None:
+    """Return the signal by which somebody has stopped a process, where that is why the run has ended."""
+    codes = {failure.code for failure in failures if failure.unasked}
+    return next((number for number in stop_signals() if exit_code_of(number) in codes), None)
+
+
+def _in_words(failures: Sequence[_Failure], max_restarts: int) -> str:
+    failure = failures[0]
+    if failure.code < 0:
+        how = f"was ended by {signal.Signals(-failure.code).name}"
     else:
-        how = f"ended with exit code {failure.exitcode}, see what it printed"
-    when = datetime.fromtimestamp(failure.timestamp).strftime("%H:%M:%S")
+        how = f"ended with exit code {failure.code}, see what it printed"
     again = f", after {max_restarts} restart{'s' * (max_restarts > 1)}" if max_restarts else ""
-    return f"rank {rank} (process {failure.pid}) {how} at {when}{again}; all have ended"
+    return f"rank {failure.rank} (process {failure.pid}) {how} at {failure.time:%H:%M:%S}{again}; all have ended"

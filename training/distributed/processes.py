@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._C._distributed_c10d import TCPStore
 
 from warpdrive.errors import TeamError, WarpDriveError
+from warpdrive.training.distributed.folder_store import Store
+from warpdrive.training.distributed.objects import decoded, encoded
 from warpdrive.training.distributed.packing import (
     Layout,
     difference,
@@ -24,9 +25,10 @@ from warpdrive.training.distributed.packing import (
 )
 from warpdrive.training.distributed.team import Team
 from warpdrive.training.distributed.watch import INTERRUPTED, Watch
-from warpdrive.training.interrupts import on_interrupt
+from warpdrive.training.interrupts import on_signal
 
 _END = "end"
+_REMEMBERED = "warpdrive/remember/"
 T = TypeVar("T")
 
 
@@ -44,7 +46,7 @@ class Processes(Team):
             ``"experience"``, ``"weights"``, ``"orders"``.
     """
 
-    def __init__(self, rank: int, size: int, watch: Watch, store: TCPStore) -> None:
+    def __init__(self, rank: int, size: int, watch: Watch, store: Store) -> None:
         self.rank, self.size, self.watch, self._store = rank, size, watch, store
         self.traffic: Counter[str] = Counter()
         self._known: dict[int, Layout] = {}
@@ -122,10 +124,14 @@ class Processes(Team):
 
     def broadcast_object(self, value: Any) -> Any:
         """See ``Team``."""
-        box = [value]
+        letters = encoded(value) if self.leads else torch.zeros(0, dtype=torch.uint8)
+        length = torch.tensor([len(letters)])
         with self.watch.meeting():
-            dist.broadcast_object_list(box, 0, device=torch.device("cpu"))
-        return box[0]
+            dist.broadcast(length, 0)
+            if not self.leads:
+                letters = torch.zeros(int(length), dtype=torch.uint8)
+            dist.broadcast(letters, 0)
+        return value if self.leads else decoded(letters)
 
     def gather_objects(self, value: Any) -> list[Any]:
         """See ``Team``."""
@@ -134,20 +140,23 @@ class Processes(Team):
                 "process 0 came here alone, in a callback perhaps, and would wait for the others for ever: make a "
                 "Trainer in all processes, before or after training"
             )
-        found: list[Any] = [None] * self.size
+        own = encoded(value)
+        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
         with self.watch.meeting():
-            dist.all_gather_object(found, value)
-        return found
+            dist.all_gather(lengths, torch.tensor([len(own)]))
+            padded = own.new_zeros(max(int(length) for length in lengths))
+            padded[: len(own)] = own
+            letters = [torch.empty_like(padded) for _ in lengths]
+            dist.all_gather(letters, padded)
+        return [decoded(each[: int(length)]) for each, length in zip(letters, lengths, strict=True)]
 
     def remember(self, name: str, text: str) -> None:
         """See ``Team``."""
-        self._store.set(f"warpdrive/remember/{name}", text)
+        self._store.set(_REMEMBERED + name, text)
 
     def recall(self, name: str) -> str | None:
         """See ``Team``."""
-        key = f"warpdrive/remember/{name}"
-        found = self._store.get(key).decode() if self.leads and self._store.check([key]) else None
-        return self.broadcast_object(found)  # type: ignore[no-any-return]
+        return self.broadcast_object(recalled(self._store, name) if self.leads else None)  # type: ignore[no-any-return]
 
     def from_leader(self, function: Callable[[], T]) -> T:
         """See ``Team``."""
@@ -186,7 +195,7 @@ class Processes(Team):
     def led(self, run: Callable[[], T], follow: Callable[[str], object]) -> T:
         """See ``Team``."""
         if not self.leads:
-            with on_interrupt(self.watch.ask_to_stop):  # Ctrl-C is for process 0 to decide about
+            with on_signal(lambda _: self.watch.ask_to_stop()):  # Ctrl-C is for process 0 to decide about
                 while (name := self._order("")) != _END:
                     follow(name)
                 result, failure = self.broadcast_object(None)
@@ -268,6 +277,12 @@ class Processes(Team):
             if wrong:
                 raise TeamError(f"gather: what rank 0 and rank {rank} bring does not go together: {wrong}")
         return layouts
+
+
+def recalled(store: Store, name: str) -> str | None:
+    """Return what processes have left at a store by :meth:`Processes.remember`; None: nothing."""
+    key = _REMEMBERED + name
+    return store.get(key).decode() if store.check([key]) else None
 
 
 def _arrival() -> Callable[[], bool]:

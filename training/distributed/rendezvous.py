@@ -1,8 +1,10 @@
-"""How the processes of a run meet at a store whose address the environment variables say."""
+"""How the processes of a run meet: in a private folder of this machine, or at a store in a trusted network."""
 
 from __future__ import annotations
 
 import atexit
+import hashlib
+import hmac
 import json
 import os
 import socket
@@ -10,30 +12,66 @@ import struct
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, TCPStore
+from torch._C._distributed_c10d import FileStore, PrefixStore, TCPStore
+from torch._C._distributed_c10d import Store as TorchStore
 
 from warpdrive.backends.cpu.workers import get_num_threads, set_num_threads
 from warpdrive.errors import TeamError
+from warpdrive.training.distributed.folder_store import FolderStore, Store
 from warpdrive.training.distributed.processes import Processes
 from warpdrive.training.distributed.rank_output import mark_output
 from warpdrive.training.distributed.watch import Watch
 
-_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+FOLDER = "WARPDRIVE_MEETING"
+"""The variable that names the folder where the processes of one machine meet."""
+SECRET = "secret"
+"""A file in that folder with what only the processes of the run know."""
+TEAM_SECRET = "WARPDRIVE_TEAM_SECRET"
+"""The variable that holds such a secret where processes meet in a network."""
+
+_ANYWHERE = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+_IN_A_NETWORK = (*_ANYWHERE, "MASTER_ADDR", "MASTER_PORT")
+_LOOPBACK = "127.0.0.1"
 _AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 _SHORTEST_ARRIVAL, _LONGEST_ARRIVAL = 60.0, 300.0  # seconds: processes of one job may start some time apart
 _ONE_TRY, _BETWEEN_TRIES = 5.0, 0.2  # seconds
 _PREFIX = "warpdrive"
+_OUTSIDE, _ANY_PORT = "192.0.2.1", 9
+"""An address that nobody has (RFC 5737), to ask which network leads out: nothing is sent there."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where processes meet.
+
+    Attributes:
+        name: for people.
+        store: at which they meet.
+        connect: makes a connection to it; takes seconds that reading may wait.
+        group: makes the store at which ``torch.distributed`` meets; takes the name of the meeting.
+        own_address: of this machine, for the others; "": unknown.
+        secret: what proves that a process is one of the team; "": nothing does.
+    """
+
+    name: str
+    store: Store
+    connect: Callable[[float], Store]
+    group: Callable[[str], TorchStore]
+    own_address: str
+    secret: str
 
 
 def meet(variables: Mapping[str, str], timeout: float) -> Processes:
     """Meet the others. See ``meeting.join``."""
-    missing = [name for name in _VARIABLES if not variables.get(name)]
+    missing = [name for name in (_ANYWHERE if FOLDER in variables else _IN_A_NETWORK) if not variables.get(name)]
     if missing:
         raise TeamError(
             f"WORLD_SIZE is {variables['WORLD_SIZE']}, but {', '.join(missing)} not set: start processes with "
@@ -41,43 +79,123 @@ def meet(variables: Mapping[str, str], timeout: float) -> Processes:
         )
     rank, size = int(variables["RANK"]), int(variables["WORLD_SIZE"])
     _share_cores(variables)
-    address, port = variables["MASTER_ADDR"], int(variables["MASTER_PORT"])
     mark_output(rank)
     patience = min(max(timeout, _SHORTEST_ARRIVAL), _LONGEST_ARRIVAL)
-
-    def connect(seconds: float, serve: bool = False) -> TCPStore:
-        return TCPStore(address, port, is_master=serve, timeout=timedelta(seconds=seconds), wait_for_workers=False)
-
-    serves = rank == 0 and variables.get(_AGENT_STORE) != "True"
-    if not serves:
-        _reach(address, port, rank, patience)
-    try:
-        store = connect(patience, serves)
-    except RuntimeError as error:
-        advice = "is the port free?" if serves else "is that rank 0, and does the network let this through?"
-        raise TeamError(f"rank {rank}: cannot meet at {address}:{port}: {advice}") from error
-    own = _own_address(address, port)
-    session, addresses = _roll_call(store, rank, size, own, patience)
-    if own.startswith("127."):  # the name of this machine may mean so here, and another address elsewhere
-        others = [other for other in addresses if not other.startswith("127.")]
-        own = _own_address(others[0], port) if others else own
-    _choose_interface(own)
-    watch = Watch(connect, f"{address}:{port}", f"{_PREFIX}/{session}/watch", rank, size, patience)
+    place = (_in_a_folder if FOLDER in variables else _in_a_network)(variables, rank, size, patience)
+    session, addresses = _roll_call(place.store, rank, size, place.own_address, patience)
+    if FOLDER in variables:
+        _stay_within_this_machine()
+    else:
+        _choose_interface(place.own_address, addresses)
+    watch = Watch(place.connect, place.name, f"{_PREFIX}/{session}/watch", rank, size, patience)
     watch.start()
     both = torch.cuda.is_available()
     with watch.meeting():
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if both else "gloo",
-            store=PrefixStore(f"{_PREFIX}/{session}/group", store),
+            store=place.group(session),
             rank=rank,
             world_size=size,
             timeout=timedelta(seconds=timeout + _LONGEST_ARRIVAL),  # the watch comes before
         )
     watch.timeout = timeout
-    team = Processes(rank, size, watch, store)
+    team = Processes(rank, size, watch, place.store)
+    _check_peers(team, place.secret, session)
     atexit.register(team.leave)
     _tell_failures(team)
     return team
+
+
+def _in_a_folder(variables: Mapping[str, str], rank: int, size: int, patience: float) -> _Place:
+    folder = Path(variables[FOLDER])
+    return _Place(
+        str(folder),
+        FolderStore(folder, patience),
+        lambda seconds: FolderStore(folder, seconds),
+        lambda session: FileStore(str(folder / f"group-{session}"), size),
+        _LOOPBACK,
+        (folder / SECRET).read_text(encoding="ascii"),
+    )
+
+
+def _in_a_network(variables: Mapping[str, str], rank: int, size: int, patience: float) -> _Place:
+    address, port = variables["MASTER_ADDR"], _port(variables["MASTER_PORT"])
+
+    def connect(seconds: float, listening: socket.socket | None = None) -> TCPStore:
+        host = listening.getsockname()[0] if listening else address
+        handle = listening.detach() if listening else None
+        return TCPStore(
+            host,
+            port,
+            is_master=handle is not None,
+            timeout=timedelta(seconds=seconds),
+            wait_for_workers=False,
+            master_listen_fd=handle,
+        )
+
+    listening = None
+    if rank == 0 and variables.get(_AGENT_STORE) != "True":
+        listening = _listen(address, port, alone=variables.get("LOCAL_WORLD_SIZE") == variables["WORLD_SIZE"])
+        address = listening.getsockname()[0]
+    else:
+        _reach(address, port, rank, patience)
+    try:
+        store = connect(patience, listening)
+    except RuntimeError as error:
+        advice = "is that rank 0, and does the network let this through?"
+        raise TeamError(f"rank {rank}: cannot meet at {address}:{port}: {advice}") from error
+    return _Place(
+        f"{address}:{port}",
+        store,
+        connect,
+        lambda session: PrefixStore(f"{_PREFIX}/{session}/group", store),
+        _own_address(address, port),
+        variables.get(TEAM_SECRET, ""),
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise TeamError(f"MASTER_PORT: found '{text}', expected a number from 1 to 65535")
+    return int(text)
+
+
+def _listen(address: str, port: int, alone: bool) -> socket.socket:
+    """Return a socket that listens where ``address`` says, and nowhere else.
+
+    A machine may know its own name as an address within itself. Where others are to come, it is then its address in the
+    network that leads out.
+    """
+    try:
+        found = socket.gethostbyname(address)
+        if found.startswith("127.") and not alone and address != "localhost" and found != address:
+            found = _own_address(_OUTSIDE, port) or found
+        listening = socket.create_server((found, port), backlog=1024)
+    except OSError as error:
+        raise TeamError(
+            f"rank 0: cannot listen at {address}:{port}{_where(address)}: {error.strerror or error}: MASTER_ADDR must "
+            "be an address of this machine, and MASTER_PORT be free"
+        ) from error
+    return listening
+
+
+def _check_peers(team: Processes, secret: str, session: str) -> None:
+    """Check that those to whom this process is connected are processes of the run, who know its secret.
+
+    gloo takes whoever connects first. What such a stranger would send is never run as code, but would be learned from.
+
+    Raises:
+        TeamError: somebody does not know the secret.
+    """
+
+    def proof(rank: int) -> str:
+        return hmac.new(secret.encode(), f"{session} {rank}".encode(), hashlib.sha256).hexdigest()
+
+    for rank, found in enumerate(team.gather_objects(proof(team.rank))):
+        if secret and not (isinstance(found, str) and hmac.compare_digest(found, proof(rank))):
+            raise TeamError(
+                f"rank {team.rank}: who is connected as rank {rank} is not of this run, or has another {TEAM_SECRET}"
+            )
 
 
 def _reach(address: str, port: int, rank: int, patience: float) -> None:
@@ -107,7 +225,7 @@ def _where(address: str) -> str:
     return ""
 
 
-def _roll_call(store: TCPStore, rank: int, size: int, address: str, patience: float) -> tuple[str, list[str]]:
+def _roll_call(store: Store, rank: int, size: int, address: str, patience: float) -> tuple[str, list[str]]:
     """Wait until everyone is there; return a name for this meeting, and everybody's address.
 
     A store that outlives processes that are restarted still has what they wrote. So everybody brings a word of their
@@ -138,7 +256,7 @@ def _roll_call(store: TCPStore, rank: int, size: int, address: str, patience: fl
         time.sleep(0.05)
 
 
-def _read(store: TCPStore, key: str) -> str | None:
+def _read(store: Store, key: str) -> str | None:
     return store.get(key).decode() if store.check([key]) else None
 
 
@@ -162,10 +280,29 @@ def _own_address(address: str, port: int) -> str:
     return ""
 
 
-def _choose_interface(own: str) -> None:
+def _stay_within_this_machine() -> None:
+    """Let gloo and nccl connect within this machine only, whatever the variables of the shell say."""
+    name = "lo0" if sys.platform == "darwin" else _interface_of(_LOOPBACK)
+    if name:
+        os.environ["GLOO_SOCKET_IFNAME"], os.environ["NCCL_SOCKET_IFNAME"] = name, f"={name}"
+
+
+def _choose_interface(own: str, addresses: Sequence[str]) -> None:
     """Let gloo and nccl use the network in which this machine has an address: its name may lead nowhere."""
+    if own.startswith("127."):  # the name of this machine may mean so here, and another address elsewhere
+        others = [other for other in addresses if not other.startswith("127.")]
+        own = _own_address(others[0], _ANY_PORT) if others else own
+    name = _interface_of(own)
+    if name:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
+        if not own.startswith("127."):
+            os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={name}")  # and none that begins like it
+
+
+def _interface_of(own: str) -> str:
+    """The name of the network interface with an address, as far as that can be known; else ""."""
     if not sys.platform.startswith("linux"):
-        return
+        return ""
     import fcntl
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -173,10 +310,8 @@ def _choose_interface(own: str) -> None:
             with suppress(OSError):
                 asked = struct.pack("256s", name.encode()[:15])
                 if socket.inet_ntoa(fcntl.ioctl(probe.fileno(), 0x8915, asked)[20:24]) == own:  # SIOCGIFADDR
-                    os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
-                    if not own.startswith("127."):
-                        os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={name}")  # and none that begins like it
-                    return
+                    return name
+    return ""
 
 
 def _tell_failures(team: Processes) -> None:

@@ -124,11 +124,11 @@ class Team:
         """Make tensors those of process 0, bit for bit."""
 
     def broadcast_object(self, value: Any) -> Any:
-        """What process 0 has given: anything that can be pickled."""
+        """What process 0 has given: anything that ``objects.encoded`` takes."""
         return value
 
     def gather_objects(self, value: Any) -> list[Any]:
-        """What each process has given, in the order of their ranks: anything that can be pickled."""
+        """What each process has given, in the order of their ranks: anything that ``objects.encoded`` takes."""
         return [value]
 
     def remember(self, name: str, text: str) -> None:
@@ -139,7 +139,7 @@ class Team:
         return None
 
     def from_leader(self, function: Callable[[], T]) -> T:
-        """What process 0 gets by calling ``function``, also if that raises: something that can be pickled.
+        """What process 0 gets by calling ``function``, also if that raises: something that ``objects.encoded`` takes.
 
         Within :meth:`led` it is for process 0 alone.
         """

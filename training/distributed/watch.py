@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from torch._C._distributed_c10d import PrefixStore, TCPStore
-
 from warpdrive.errors import TeamError
+from warpdrive.terminal import plain
+from warpdrive.training.distributed.folder_store import Store
 
 _SILENCE = 60.0  # seconds; processes are heard of every one or two, unless something is wrong
 _GONE = 3.0  # seconds without a sign of life, where it is known already that somebody is missing
@@ -80,10 +80,10 @@ class Watch:
     """
 
     def __init__(
-        self, connect: Callable[[float], TCPStore], place: str, prefix: str, rank: int, size: int, timeout: float
+        self, connect: Callable[[float], Store], place: str, prefix: str, rank: int, size: int, timeout: float
     ) -> None:
         self.place, self.rank, self.size, self.timeout = place, rank, size, timeout
-        self._store = PrefixStore(prefix, connect(timeout))
+        self._store, self._prefix = connect(timeout), prefix
         self._lock = threading.Lock()  # a connection is for one thread at a time
         self.met, self._beats = 0, 0
         self._awaited: tuple[float, Arrival] | None = None
@@ -116,8 +116,8 @@ class Watch:
         self._set(f"identity/{self.rank}", json.dumps(asdict(Identity.own())))
         for rank in range(self.size):
             with self._lock:
-                self.identities[rank] = Identity(**json.loads(self._store.get(f"identity/{rank}")))
-                self._store.get(f"sign/{rank}")
+                self.identities[rank] = Identity(**json.loads(self._store.get(f"{self._prefix}/identity/{rank}")))
+                self._store.get(f"{self._prefix}/sign/{rank}")
         self._answered = self._clock
         self._heard = dict.fromkeys(range(self.size), self._answered)
         for thread in self._threads:
@@ -187,7 +187,7 @@ class Watch:
             try:
                 self._say(self._state)
                 with self._lock:
-                    signs = self._store.multi_get([f"sign/{rank}" for rank in range(self.size)])
+                    signs = self._store.multi_get([f"{self._prefix}/sign/{rank}" for rank in range(self.size)])
             except RuntimeError:
                 self._broken = True
                 return
@@ -242,7 +242,7 @@ class Watch:
         return 0.0 if awaited is None or awaited[1]() else now - awaited[0]
 
     def _give_up(self, why: str, culprits: list[int]) -> None:
-        print(f"warpdrive: {why}: rank {self.rank} ends", file=sys.stderr, flush=True)
+        print(plain(f"warpdrive: {why}: rank {self.rank} ends"), file=sys.stderr, flush=True)
         with suppress(OSError):
             self.tell(why)
         if not self._broken:
@@ -297,7 +297,7 @@ class Watch:
     def _set(self, key: str, value: str) -> None:
         if self._lock.acquire(timeout=_TO_SAY):  # whoever has it may wait for a machine that is gone
             try:
-                self._store.set(key, value)
+                self._store.set(f"{self._prefix}/{key}", value)
             finally:
                 self._lock.release()
 
