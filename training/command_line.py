@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from warpdrive import __version__
 from warpdrive.errors import ConfigError, WarpDriveError, nearest, one_line
+from warpdrive.terminal import plain
 
 COMMANDS = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
 TAKE_OVERRIDES = ("train", "autoscale", "sweep", "check")
+MAY_NAME_CODE = ("train", "autoscale", "sweep", "evaluate", "replay", "export", "check")
 UNEXPECTED, MISTAKE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
 DESCRIPTION = """\
@@ -180,7 +182,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, and where to read more."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(MISTAKE, f"{self.prog}: {message.replace(chr(10), ' ')} (see {self.prog} --help)\n")
+        self.exit(MISTAKE, plain(f"{self.prog}: {message.replace(chr(10), ' ')} (see {self.prog} --help)") + "\n")
 
 
 if TYPE_CHECKING:
@@ -191,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     It is 0; 2 for a mistake of the user; 1 for what ``check`` has found, and for a mistake in this package; 130 after
-    Ctrl-C; 141 where nobody reads on, as after ``| head``.
+    Ctrl-C, 143 after SIGTERM; 141 where nobody reads on, as after ``| head``.
     """
     options = _parse(sys.argv[1:] if arguments is None else arguments)
     # Threads that wait for each other by spinning slow a run down several times where other programs need the cores.
@@ -208,13 +210,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if options.debug:
             raise
-        print(f"warpdrive {options.command}: {_in_words(error)}", file=sys.stderr)
+        _tell(f"warpdrive {options.command}: {_in_words(error)}")
         return MISTAKE if _is_mistake(error) else UNEXPECTED
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         if options.debug:
             raise
-        print(f"\nwarpdrive {options.command}: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        number = getattr(error, "number", None)  # of a signal that is not Ctrl-C
+        by = f" by {number.name}" if number else ""
+        print(f"\nwarpdrive {options.command}: interrupted{by}", file=sys.stderr)
+        return INTERRUPTED if number is None else 128 + int(number)
     return code
 
 
@@ -233,6 +237,10 @@ def _in_words(error: Exception) -> str:
         f"unexpected {type(error).__name__}: {one_line(str(error))}; this is a mistake in warpdrive: "
         "please report it with what --debug shows"
     )
+
+
+def _tell(text: str) -> None:
+    print(plain(text), file=sys.stderr)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -289,6 +297,10 @@ def _add(commands: _Commands, name: str, what: str, epilog: str) -> argparse.Arg
     layout = argparse.RawDescriptionHelpFormatter
     parser = commands.add_parser(name, help=what, description=description, epilog=epilog, formatter_class=layout)
     parser.add_argument("--debug", action="store_true", help="show where in the code an error came from")
+    if name in MAY_NAME_CODE:
+        parser.add_argument(
+            "--trust", action="store_true", help="run code that a run names, also what is not yours (docs/security.md)"
+        )
     return parser
 
 
@@ -503,5 +515,5 @@ def _check_command(arguments: Sequence[str]) -> None:
     """Exit with a suggestion if ``arguments`` begin with a word that is no command."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
         hint = nearest(arguments[0], COMMANDS) or f" There are {', '.join(COMMANDS)}."
-        print(f"warpdrive: there is no command '{arguments[0]}'.{hint}", file=sys.stderr)
+        _tell(f"warpdrive: there is no command '{arguments[0]}'.{hint}")
         raise SystemExit(MISTAKE)

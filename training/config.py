@@ -18,6 +18,7 @@ from warpdrive.environment import Environment
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.training.config_check import Problem, problems_of
 from warpdrive.training.files import write_whole
+from warpdrive.training.named_code import check_named_code, named_code
 from warpdrive.training.sections import POLICY_CONFIGS, RunConfig
 from warpdrive.training.yaml_source import parse_override, read_yaml
 
@@ -35,6 +36,7 @@ def load_config(
     overrides: Sequence[str] = (),
     *,
     environment: Environment | None = None,
+    trust: bool | None = None,
 ) -> RunConfig:
     """Read and check a run configuration.
 
@@ -47,8 +49,11 @@ def load_config(
             it, then from the working directory; the result has its whole path, so that the run is found again from
             anywhere.
         environment: the environment to check the policy tags against; None: made from the section ``env``.
+        trust: whether the code that ``source`` names may be run, whatever it is; None: unless it is ``config.yaml`` in
+            the folder of a run. See :mod:`warpdrive.training.named_code`.
 
     Raises:
+        TrustError: ``source`` is not trusted, and names code that is not known here.
         ConfigError: everything that is wrong with the configuration, one line per problem.
     """
     if isinstance(overrides, str):
@@ -58,10 +63,13 @@ def load_config(
     else:
         path = _file_of(source)
         where, raw, folder = str(path), read_yaml(path), path.parent
+        trust = trust or (trust is None and not _is_of_a_run(path))
     raw.setdefault("env", {})
     if isinstance(raw["env"], dict) and isinstance(raw["env"].get("name"), str):
         raw.setdefault("name", raw["env"]["name"].rpartition(":")[2])
     _find_files(raw, folder)
+    if trust is False:
+        check_named_code(raw, where)
     overridden: list[str] = []
     created: set[str] = set()
     for text in overrides:
@@ -125,20 +133,14 @@ def plain(value: Any) -> Any:
 
 def _find_files(raw: dict[str, Any], folder: Path) -> None:
     """Give the files of the environment, of models and of functions their whole paths, if they are in ``folder``."""
-    _find_file(raw.get("env"), "name", folder)
-    policies = raw.get("policy")
-    for policy in policies.values() if isinstance(policies, dict) else ():
-        if isinstance(policy, dict):
-            _find_file(policy.get("model"), "type", folder)
-            _find_file(policy, "function", folder)
-
-
-def _find_file(section: Any, key: str, folder: Path) -> None:
-    name = section.get(key) if isinstance(section, dict) else None
-    if isinstance(name, str):
-        file, colon, attribute = name.rpartition(":")
+    for _, section, name in named_code(raw):
+        file, colon, attribute = section[name].rpartition(":")
         if colon and file.endswith(".py") and (folder / file).is_file():
-            section[key] = f"{(folder / file).resolve()}:{attribute}"
+            section[name] = f"{(folder / file).resolve()}:{attribute}"
+
+
+def _is_of_a_run(path: Path) -> bool:
+    return path.name == "config.yaml" and any((path.parent / name).exists() for name in ("checkpoints", "metrics.csv"))
 
 
 def _told(problems: Sequence[Problem], where: str, overridden: Sequence[str], created: Set[str]) -> str:

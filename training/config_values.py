@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
 
 from warpdrive.errors import DefinitionError, shown
 from warpdrive.importing import load_attribute
+from warpdrive.used_code import note_used
 
 
 def whole_number(value: object) -> object:
@@ -118,6 +119,8 @@ def load_function(given: Any) -> Callable[..., Any]:
     found = load_attribute(given, f"function {shown(given, 200)}", kind="function") if isinstance(given, str) else given
     if not callable(found):
         raise DefinitionError(f"{shown(given)} is {shown(found)}, expected a function")
+    if found is given:
+        note_used(name_of_function(given))
     loaded: Callable[..., Any] = found
     return loaded
 

@@ -17,6 +17,7 @@ from warpdrive.recording import Recording
 from warpdrive.spaces import observation_arrays
 from warpdrive.training.animation import Animation, check_output
 from warpdrive.training.film import Film
+from warpdrive.training.named_code import check_named_code
 from warpdrive.training.trainer import Trainer
 from warpdrive.training.work_progress import WorkProgress
 
@@ -48,6 +49,7 @@ def replay(
     width: int | None = None,
     max_frames: int | None = None,
     console: Console | None = None,
+    trust: bool = False,
 ) -> Animation:
     """Animate episodes. The result shows itself in a notebook, with ``.player()`` together with buttons and a slider.
 
@@ -68,16 +70,18 @@ def replay(
         width: of the whole picture in pixels; None: what ``render`` gives, several side by side at most 960.
         max_frames: of longer episodes only every n-th step is shown; None: 1000, or as many as 1 GiB of memory holds.
         console: where to show the progress of drawing, if it lasts more than two seconds; None: stderr.
+        trust: whether code that a run or a recording names may be run if it is not known here, see docs/security.md.
 
     Raises:
+        TrustError: the run or recording names code that is not known here.
         WarpDriveError: there is no such run or replica, the environment has no ``render``, or ``output`` cannot be
             written.
     """
     outputs = [output] if isinstance(output, (str, Path)) else list(output or ())
     for path in outputs:
         check_output(Path(path))
-    source = loaded(source)
-    env = environment_of(source, env)
+    source = loaded(source, trust)
+    env = environment_of(source, env, trust)
     check_render(env)
     recordings = record_episodes(source, replicas, episodes, seed, random, deterministic)
     animation = draw_recordings(env, recordings, fps=fps, width=width, max_frames=max_frames, console=console)
@@ -91,17 +95,18 @@ def is_recording(path: str | Path) -> bool:
     return Path(path).suffix.lower() in RECORDING_FORMATS
 
 
-def loaded(source: Source | str | Path) -> Source:
-    """Return what can be replayed, from its file or folder if need be."""
+def loaded(source: Source | str | Path, trust: bool = False) -> Source:
+    """Return what can be replayed, from its file or folder if need be. For ``trust`` see :func:`replay`."""
     if not isinstance(source, (str, Path)):
         return source
-    return Recording.load(source) if is_recording(source) else Trainer.load(source)
+    return Recording.load(source) if is_recording(source) else Trainer.load(source, trust=trust)
 
 
-def environment_of(source: Source, env: Environment | None = None) -> Environment:
+def environment_of(source: Source, env: Environment | None = None, trust: bool = False) -> Environment:
     """Return what draws: ``env`` if it is given, else the environment in which ``source`` plays or played.
 
-    Raises :class:`WarpDriveError` for a recording that does not know how to make it.
+    Raises :class:`WarpDriveError` for a recording that does not know how to make it, and :class:`TrustError` for one
+    that names code which is not known here.
     """
     if env is not None:
         return env
@@ -114,6 +119,8 @@ def environment_of(source: Source, env: Environment | None = None) -> Environmen
             f"the environment '{source.env_name}' of the recording was handed over as an object, so that nobody knows "
             "how to make it again: give what draws it, wd.replay(recording, env=...)"
         )
+    if not trust:
+        check_named_code({"env": {"name": source.env_name}}, "the recording")
     return registry.make(source.env_name, **source.env_config)
 
 

@@ -21,6 +21,7 @@ from warpdrive.training.config import config_of_checkpoint
 from warpdrive.training.models import acting_distribution, build_model
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.distributions import Distribution
+from warpdrive.training.named_code import check_named_code
 from warpdrive.training.sections import LearningConfig, RunConfig
 from warpdrive.training.space_description import space_of
 
@@ -236,6 +237,7 @@ def load_policy(
     which: Which = "latest",
     device: str | torch.device = "cpu",
     seed: int | None = None,
+    trust: bool = False,
 ) -> TrainedPolicy:
     """Load one policy of a run, to act without its environment.
 
@@ -245,9 +247,12 @@ def load_policy(
         which: of a run's checkpoints: ``"latest"``, or ``"best"`` by the evaluations while it trained.
         device: where it acts, as PyTorch names it.
         seed: of the actions that are sampled; None: others each time.
+        trust: whether the file of a model that the run names may be run if it is not known here, see docs/security.md.
+            Nothing else that a run may name is needed to act.
 
     Raises:
         CheckpointError: there is no checkpoint, it is damaged, or it has no such policy.
+        TrustError: the policy's model is code that is not known here.
     """
     if seed is not None:
         check_within(0, 1 << 63, seed=seed)
@@ -258,6 +263,8 @@ def load_policy(
     tag = _chosen(tag, config, folder)
     settings = config.policy[tag]
     assert isinstance(settings, LearningConfig)
+    if not trust:
+        check_named_code({"policy": {tag: {"model": settings.model.model_dump()}}}, folder)
     if tag not in checkpoint.models:
         raise CheckpointError(f"{folder}: has no policy '{tag}', though its configuration does")
     described = checkpoint.spaces.get(tag, {})

@@ -34,6 +34,7 @@ from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
 from warpdrive.training.distributed.team import ALL_HERE, Spread, tensors_of
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator, fitting_episodes
 from warpdrive.training.models.base import Actor
+from warpdrive.training.named_code import check_named_code
 from warpdrive.training.opponents import Opponent, build_opponents
 from warpdrive.training.policy import Policy
 from warpdrive.training.pretrained import without_loading
@@ -425,27 +426,36 @@ class Trainer:
         self.team.from_leader(lambda: write_checkpoint(Path(path), checkpoint))
 
     @classmethod
-    def load(cls, path: str | Path, env: EnvWrapper | None = None, which: Which = "latest") -> Trainer:
+    def load(
+        cls, path: str | Path, env: EnvWrapper | None = None, which: Which = "latest", *, trust: bool = False
+    ) -> Trainer:
         """A trainer as it was when the checkpoint was written; ``train`` continues from there in a new run folder.
 
         Args:
             path: a checkpoint folder, or a run: its folder or name.
             env: the environment; None: made from the configuration in the checkpoint.
             which: of a run's checkpoints: ``"latest"``, or ``"best"`` by the evaluations while it trained.
+            trust: whether code that the run names may be run if it is not known here, see docs/security.md.
 
         Raises:
             CheckpointError: there is no checkpoint, it is damaged, or it does not fit the environment.
+            TrustError: the run names code that is not known here.
         """
 
         def read() -> tuple[Path, Checkpoint]:
             folder = find_checkpoint(path, which)
-            return folder, read_checkpoint(folder)
+            checkpoint = read_checkpoint(folder)
+            if not trust:
+                check_named_code(checkpoint.config, folder)
+            return folder, checkpoint
 
         folder, checkpoint = join().from_leader(read)
         return cls._of(folder, checkpoint, load_config(checkpoint.config, environment=env.env if env else None), env)
 
     @classmethod
-    def resume(cls, run: str | Path, overrides: Sequence[str] = (), env: EnvWrapper | None = None) -> Trainer:
+    def resume(
+        cls, run: str | Path, overrides: Sequence[str] = (), env: EnvWrapper | None = None, *, trust: bool = False
+    ) -> Trainer:
         """A trainer whose ``train`` goes on with a run, in its folder, as if it had never stopped.
 
         It begins where the last whole checkpoint was written: what was logged later is logged again. On the CPU backend
@@ -457,14 +467,16 @@ class Trainer:
             overrides: ``"trainer.total_steps=2e6"``: changes of the configuration, as in ``load_config``, from here on.
                 What decides about what has happened so far cannot change: the environment, the seed, models.
             env: the environment; None: made from the run's configuration.
+            trust: whether code that the run names may be run if it is not known here, see docs/security.md.
 
         Raises:
             CheckpointError: there is no such run, its checkpoints are damaged or do not fit the environment, or it has
                 gone on from the checkpoint given.
             ConfigError: an override is wrong, or changes what cannot change.
+            TrustError: the run names code that is not known here.
         """
         environment = env.env if env else None
-        folder, found, config = join().from_leader(lambda: where_it_stopped(run, overrides, environment))
+        folder, found, config = join().from_leader(lambda: where_it_stopped(run, overrides, environment, trust))
         trainer = cls._of(*found, config, env) if found else cls(env or make_env(config), config)
         trainer._resumed = folder
         return trainer

@@ -10,6 +10,7 @@ from warpdrive.environment import Environment
 from warpdrive.errors import CheckpointError, ConfigError, shown
 from warpdrive.training.checkpoint import Checkpoint, last_whole
 from warpdrive.training.config import RunConfig, check_goes_on, load_config
+from warpdrive.training.named_code import check_named_code
 from warpdrive.training.run_folder import RunFolder, find_run
 from warpdrive.training.space_description import describe_space, space_of
 from warpdrive.training.yaml_source import read_yaml
@@ -92,16 +93,18 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
 
 
 def where_it_stopped(
-    run: str | Path, overrides: Sequence[str], environment: Environment | None
+    run: str | Path, overrides: Sequence[str], environment: Environment | None, trust: bool = False
 ) -> tuple[RunFolder, tuple[Path, Checkpoint] | None, RunConfig]:
     """A run's folder, its last whole checkpoint, if it has any, and how it is to go on. See ``Trainer.resume``."""
     folder = find_run(run)
     found = last_whole(folder.checkpoints)
     if found is None:
-        return folder, None, load_config(folder.config, overrides, environment=environment)
+        return folder, None, load_config(folder.config, overrides, environment=environment, trust=trust)
     path, checkpoint = found
     if Path(run).parent.name == "checkpoints" and Path(run).name != path.name:
         raise CheckpointError(f"{run}: the run has gone on since, to {path}; resume {folder.path}")
+    if not trust:
+        check_named_code(checkpoint.config, path)
     _check_same_environment(folder, path, checkpoint)
     config = load_config(checkpoint.config, overrides, environment=environment)
     check_goes_on(checkpoint.config, config)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
+from warpdrive.used_code import is_installed, note_used
 from warpdrive.user_code import user_code
 
 _NOTHING = object()
@@ -17,6 +18,9 @@ _NOTHING = object()
 
 def load_attribute(target: str, what: str, kind: str = "class") -> Any:
     """Return what ``target``, a place and a name with a colon between, stands for.
+
+    The code is run, and noted as used by this user (``used_code``): what a run of somebody else names is looked at
+    before this function is called.
 
     Raises :class:`DefinitionError`, which says ``what`` it was for where a module cannot be imported, and of which
     ``kind`` there is none where it has no such name.
@@ -27,7 +31,16 @@ def load_attribute(target: str, what: str, kind: str = "class") -> Any:
         found = getattr(module, attribute, _NOTHING)
     if found is _NOTHING:
         raise DefinitionError(f"'{place}' has no {kind} {shown(attribute)}.{nearest(attribute, dir(module))}")
+    note_used(target)
     return found
+
+
+def module_command(name: str) -> list[str]:
+    """Return the command that runs a module in a process of its own, without a look at the working directory.
+
+    Python looks there first for every module that is imported; before 3.11 it cannot be told not to.
+    """
+    return [sys.executable, *(["-P"] if sys.version_info >= (3, 11) else []), "-m", name]
 
 
 def place_of(definition: Any) -> str:
@@ -42,7 +55,8 @@ def place_of(definition: Any) -> str:
 
 
 def _import(place: str, what: str) -> Any:
-    _can_import_from(Path.cwd())  # where Python itself looks in a script, but not in an installed command
+    if not is_installed(f"{place}:"):
+        _can_import_from(Path.cwd())  # where Python itself looks in a script, but not in an installed command
     with user_code(f"{what} cannot be imported"):
         return importlib.import_module(place)
 

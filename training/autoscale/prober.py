@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from warpdrive.errors import TrainingError
+from warpdrive.importing import module_command
 from warpdrive.training.autoscale.memory import gib
 from warpdrive.training.autoscale.size import Outcome, Size
 from warpdrive.training.autoscale.starter import Starter
@@ -166,7 +167,7 @@ class Prober:
             overrides = [f"trainer.total_steps={steps}", f"saving.folder={name}/runs", "saving.log_every=1"]
             if self.config.saving.model_dump().get("wandb"):
                 overrides.append("saving.wandb=null")
-            command = [sys.executable, "-m", "warpdrive", "train", str(config_file), *overrides]
+            command = [*module_command("warpdrive"), "train", str(config_file), *overrides]
             if self.devices > 1:
                 command += ["--num_processes" if self._on_cpu else "--num_gpus", str(self.devices)]
             most = None if self._of_host() is None else (self.most - grows) * self.devices

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
+from warpdrive.importing import module_command
+
 _BETWEEN_LOOKS = 0.02
 
 
@@ -36,7 +38,7 @@ class Starter:
 
     def __init__(self, variables: Mapping[str, str] | None = None, cores: Sequence[int] = ()) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "warpdrive.training.autoscale.starter"],
+            module_command("warpdrive.training.autoscale.starter"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.text import Text
 
 from warpdrive.errors import ConfigError
@@ -30,7 +31,7 @@ _UPDATES_OF_A_RUN = 50
 
 def run(options: argparse.Namespace) -> int:
     """Search, and say what was found and where it is."""
-    config = load_config(options.source, options.overrides)
+    config = load_config(options.source, options.overrides, trust=options.trust or None)
     found = find(config, options, console_for_people(), then_train=False, devices=devices_for(config))
     return INTERRUPTED if found.stopped else 0
 
@@ -114,9 +115,11 @@ def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -
         alone = f"one with its share of the machine: {short(found.winner.speed)}"
         together = f"{found.devices} processes together: {short(found.speed)} environment steps/s ({alone})"
         console.print(together, highlight=False)
-    console.print(f"\n[bold]{output}[/bold]   the configuration of this size", highlight=False)
+    console.print(
+        f"\n[bold]{escape(str(output))}[/bold]   the configuration of this size", highlight=False, markup=True
+    )
     for suffix, meaning in ((".png", "throughput and memory against size"), (".json", "the table as JSON")):
-        console.print(f"{output.with_suffix(suffix)}   [dim]{meaning}[/dim]", highlight=False)
+        console.print(f"{escape(str(output.with_suffix(suffix)))}   [dim]{meaning}[/dim]", highlight=False, markup=True)
     if found.stopped:
         console.print(
             "\nstopped by Ctrl-C: the best so far, which has not been trained with to the end", highlight=False

@@ -35,7 +35,7 @@ FOUND = 1
 def run(options: argparse.Namespace) -> int:
     """Check an environment, print what was found, and return 1 if that is anything."""
     console = console_for_people()
-    env = _environment(options.source, options.overrides)
+    env = _environment(options.source, options.overrides, options.trust)
     backends = comparable_backends(env)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(f"checking '{env.name}'", total=options.steps + PLAYED_STEPS)
@@ -84,9 +84,9 @@ def print_report(console: Console, report: Report) -> None:
         )
         for finding in report:
             table.add_row(finding.kind, str(finding.count), _told(finding))
-        console.print(table, highlight=False, markup=False)
+        console.print(table, highlight=False)
     for note in report.notes:
-        console.print(f"note: {note}", highlight=False, markup=False)
+        console.print(f"note: {note}", highlight=False)
 
 
 def _told(finding: Finding) -> Text:
@@ -99,11 +99,11 @@ def _told(finding: Finding) -> Text:
     return told.append("\n")
 
 
-def _environment(source: str, overrides: Sequence[str]) -> Environment:
+def _environment(source: str, overrides: Sequence[str], trust: bool) -> Environment:
     """Make the environment of a run configuration, or one that is named; ``key=value`` gives its parameters."""
     if Path(source).suffix in (".yaml", ".yml"):
         given = [text if "." in text.partition("=")[0] else f"env.{text}" for text in overrides]
-        config = load_config(source, given)
+        config = load_config(source, given, trust=trust or None)
         if config.env is None:
             raise ConfigError(f"{source}: the section env is missing")
         return registry.make(config.env.name, **config.env.parameters)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from warpdrive.training.commands.printing import console_for_people
+from warpdrive.training.checkpoint import Which
+from warpdrive.training.commands.printing import console_for_people, say
 from warpdrive.training.export import input_names, output_names
 from warpdrive.training.trained_policy import load_policy
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the file, and print what it is called and what goes in and comes out."""
-    policy = load_policy(options.run, options.tag, which="best" if options.best else "latest")
+    which: Which = "best" if options.best else "latest"
+    policy = load_policy(options.run, options.tag, which=which, trust=options.trust)
     with console_for_people().status("exporting, and comparing what was written"):
         path = policy.export(Path(options.output or f"{policy.tag}.onnx"), action_mask=options.action_mask)
-    print(f"{path}: the policy of '{policy.tag}', {policy.observation_space} -> {policy.action_space}")
-    print(f"  inputs   {', '.join(input_names(policy, options.action_mask))}")
-    print(f"  outputs  {', '.join(output_names(policy))}")
+    say(f"{path}: the policy of '{policy.tag}', {policy.observation_space} -> {policy.action_space}")
+    say(f"  inputs   {', '.join(input_names(policy, options.action_mask))}")
+    say(f"  outputs  {', '.join(output_names(policy))}")
     return 0

@@ -12,6 +12,7 @@ from warpdrive.training.animation import FORMATS as PICTURES
 from warpdrive.training.animation import check_output
 from warpdrive.training.checkpoint import find_checkpoint
 from warpdrive.training.commands.printing import console_for_people
+from warpdrive.training.files import check_no_link
 from warpdrive.training.replay import draw_recordings, environment_of, is_recording, loaded, record_episodes
 
 
@@ -23,9 +24,9 @@ def run(options: argparse.Namespace) -> int:
     pictures = [path for path in outputs if path not in arrays]
     for path in outputs:
         _check(path, options.episodes)
-    source = loaded(find_checkpoint(options.run, "best") if options.best else options.run)
+    source = loaded(find_checkpoint(options.run, "best") if options.best else options.run, options.trust)
     if isinstance(source, Recording) and pictures:
-        environment_of(source)  # if it cannot be made, nothing is written
+        environment_of(source, trust=options.trust)  # if it cannot be made, nothing is written
     recordings = record_episodes(
         source, options.replicas, options.episodes, options.seed, tuple(options.random), options.deterministic
     )
@@ -33,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         recordings[0].save(path)
         console.print(f"{path}  ({recordings[0].num_steps} steps)", highlight=False, soft_wrap=True)
     if pictures:
-        env = environment_of(source)
+        env = environment_of(source, trust=options.trust)
         animation = draw_recordings(env, recordings, fps=options.fps, width=options.width, console=console)
         steps = sum(recording.num_steps + 1 for recording in recordings)
         some = f" of {steps} states" if len(animation.frames) < steps else ""
@@ -63,4 +64,6 @@ def _usual_output(run: str) -> Path:
         return Path(run).with_suffix(".gif")
     checkpoint = find_checkpoint(run)
     inside_a_run = checkpoint.parent.name == "checkpoints"
-    return (checkpoint.parent.parent if inside_a_run else Path(".")) / "replay.gif"
+    output = (checkpoint.parent.parent if inside_a_run else Path(".")) / "replay.gif"
+    check_no_link(output)
+    return output

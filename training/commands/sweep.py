@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,11 +15,13 @@ from typing import Any
 import torch
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.text import Text
 
 from warpdrive.errors import ConfigError, nearest
-from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_for_people
+from warpdrive.training.commands.printing import as_typed, console_for_people, say
 from warpdrive.training.config import RunConfig, load_config
+from warpdrive.training.interrupts import Stopped, exit_code_of, on_signal
 from warpdrive.training.places import places
 from warpdrive.training.sections import RandomConfig
 from warpdrive.training.sweep.engines import make_engine
@@ -37,11 +40,12 @@ def run(options: argparse.Namespace) -> int:
     """Run all trials, and say which was best. Exit code 1 if every trial failed."""
     request = _stored(options.resume) if options.resume else _requested(options)
     space, fixed = parse_space(request["arguments"])
-    config = load_config(request["source"], fixed)
+    trust = options.trust or (False if options.resume else None)
+    config = load_config(request["source"], fixed, trust=trust)
     tag = _tag(request["tag"], config)
     engine = make_engine(request["engine"], space, request["trials"], request["seed"], request["minimise"])
     if not options.resume:
-        _check_first(request["source"], fixed, space)
+        _check_first(request["source"], fixed, space, trust)
     folder = Path(options.resume) if options.resume else _new_folder(config)
     if not options.resume:
         (folder / "sweep.json").write_text(json.dumps(request, indent=2) + "\n")
@@ -49,9 +53,17 @@ def run(options: argparse.Namespace) -> int:
     console, tags = console_for_people(), list(config.policy)
     told = f"{engine.trials} trials, {min(len(where), engine.trials)} at a time, in {folder}"
     console.print(told, highlight=False, soft_wrap=True)
+    stopped_by = signal.SIGINT
+
+    def stop(number: signal.Signals) -> None:
+        nonlocal stopped_by
+        stopped_by = number
+        raise Stopped(number)
+
     with _Display(console, space, tags) as display:
         runner = Runner(Plan(folder.resolve(), request["source"], fixed, tag), engine, where, display.show)
-        whole = runner.run()
+        with on_signal(stop):  # trials are processes of their own, which save first
+            whole = runner.run()
     trials = ranked(runner.trials, request["minimise"])
     best = trials[0] if trials and trials[0].score is not None else None
     console.print(trial_table(trials, space, tags))
@@ -59,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     save_picture(trials, space, tag, best, folder / "sweep.png")
     _print_end(console, folder, best, whole)
     if not whole:
-        return INTERRUPTED
+        return exit_code_of(stopped_by)
     return 0 if best is not None else 1
 
 
@@ -94,7 +106,7 @@ def _tag(wanted: str | None, config: RunConfig) -> str:
     return wanted
 
 
-def _check_first(source: str, fixed: Sequence[str], space: Space) -> None:
+def _check_first(source: str, fixed: Sequence[str], space: Space, trust: bool | None) -> None:
     """Tell wrong keys and values before anything is trained: those of lists, each with the first of the others.
 
     Raises:
@@ -104,7 +116,7 @@ def _check_first(source: str, fixed: Sequence[str], space: Space) -> None:
     first = {key: values[0] for key, values in ends.items()}
     for key, values in ends.items():
         for value in values:
-            load_config(source, [*fixed, *as_overrides(first | {key: value})])
+            load_config(source, [*fixed, *as_overrides(first | {key: value})], trust=trust)
 
 
 def _new_folder(config: RunConfig) -> Path:
@@ -121,9 +133,9 @@ def _new_folder(config: RunConfig) -> Path:
 
 
 def _print_end(console: Console, folder: Path, best: Trial | None, whole: bool) -> None:
-    console.print(f"\n[bold]{folder}[/bold]", highlight=False, soft_wrap=True)
+    console.print(f"\n[bold]{escape(str(folder))}[/bold]", highlight=False, soft_wrap=True, markup=True)
     for name, meaning in _CONTENTS.items():
-        console.print(f"  {name:<13}[dim]{meaning}[/dim]", highlight=False)
+        console.print(f"  {name:<13}[dim]{meaning}[/dim]", highlight=False, markup=True)
     commands = []
     if best is not None:
         values = ", ".join(f"{key} = {value}" for key, value in best.values.items())
@@ -165,5 +177,5 @@ class _Display:
                 self._told[trial.number] = trial.status
                 values = ", ".join(f"{key}={value}" for key, value in trial.values.items())
                 score = "" if trial.score is None else f", return {trial.score:.2f}"
-                print(f"trial {trial.number} ({values}): {trial.reason or trial.status}{score}", flush=True)
+                say(f"trial {trial.number} ({values}): {trial.reason or trial.status}{score}")
         sys.stdout.flush()

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from warpdrive.errors import ConfigError
+from warpdrive.importing import module_command
 from warpdrive.training.config import load_config, save_config
 from warpdrive.training.places import Place
 from warpdrive.training.sweep.engines import Engine
@@ -142,7 +142,7 @@ class Runner:
         place = self._free.pop(0)
         with (trial.folder / "printed.txt").open("ab") as printed:
             process = subprocess.Popen(
-                [sys.executable, "-m", "warpdrive.training.sweep.trial", str(trial.folder)],
+                [*module_command("warpdrive.training.sweep.trial"), str(trial.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
