@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpdrive.errors import WarpDriveError, nearest
+from warpdrive.training.files import writing
 from warpdrive.training.player import player_page
 from warpdrive.training.work_progress import WorkProgress
 
@@ -66,7 +67,7 @@ class Animation:
         check_output(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         write = {".gif": self._save_gif, ".mp4": self._save_mp4, ".html": self._save_html}
-        with WorkProgress(f"writing {path.name}"):
+        with WorkProgress(f"writing {path.name}"), writing(path):
             write[path.suffix.lower()](path)
         self.path = path
         return path

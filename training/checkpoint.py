@@ -21,17 +21,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 from urllib.parse import quote
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from warpdrive import __version__
 from warpdrive.errors import CheckpointError, one_line, shown
-from warpdrive.training.files import write_whole
+from warpdrive.training.files import no_room, write_whole
 from warpdrive.training.run_folder import RunFolder, find_run
 
 _FORMAT = 3
@@ -72,8 +72,9 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         beside.mkdir(parents=True)
         for tag, parameters in checkpoint.models.items():
             on_host = {name: value.detach().cpu().contiguous() for name, value in parameters.items()}
-            save_file(on_host, beside / _model_file(tag))
-        torch.save(checkpoint.state, beside / _STATE)
+            (beside / _model_file(tag)).write_bytes(save(on_host))
+        with (beside / _STATE).open("wb") as file:
+            _save_state(checkpoint.state, file)
         manifest = {
             "format": _FORMAT,
             "config": checkpoint.config,
@@ -90,9 +91,51 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         os.rename(beside, folder)
         _sync(folder.parent)
     except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be written: {error.strerror}") from error
+        full = no_room(error)
+        shutil.rmtree(beside, ignore_errors=True)  # to tell what is free without it
+        raise CheckpointError(
+            _told_of_full_disk(folder, checkpoint, full) if full else f"{folder}: cannot be written: {error.strerror}"
+        ) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _save_state(state: Mapping[str, Any], file: IO[bytes]) -> None:
+    """Save as ``torch.save`` does, but raise the ``OSError`` of a file, which that replaces by one of its own."""
+    failures: list[OSError] = []
+
+    class Remembering:
+        def write(self, content: bytes) -> int:
+            try:
+                return file.write(content)
+            except OSError as error:
+                failures.append(error)
+                raise
+
+        def flush(self) -> None:
+            file.flush()
+
+    try:
+        torch.save(state, Remembering())
+    except RuntimeError:
+        if failures:
+            raise failures[0] from None
+        raise
+
+
+def _told_of_full_disk(folder: Path, checkpoint: Checkpoint, full: str) -> str:
+    needed = _bytes_of([checkpoint.models, checkpoint.state])
+    free = shutil.disk_usage(folder.parent).free
+    last = latest_of(folder.parent) if folder.name.startswith("step_") else None
+    stays = f"; the checkpoint before, {last}, is whole: make room and go on from there" if last else ""
+    return f"{full}: {folder} needs about {needed / 1e6:.2f} MB, and {free / 1e6:.2f} MB are free there{stays}"
+
+
+def _bytes_of(value: Any) -> int:
+    if isinstance(value, Tensor):
+        return value.nbytes
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return sum(map(_bytes_of, parts))
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
@@ -172,10 +215,15 @@ def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
     if (path / _MANIFEST).exists() or path.parent.name == "checkpoints":
         return path
     run = find_run(path)
-    checkpoints = _by_age(run.checkpoints)  # not what ``latest`` says: a run may be killed before that is written
-    if not checkpoints:
+    last = latest_of(run.checkpoints)  # not what ``latest`` says: a run may be killed before that is written
+    if last is None:
         raise CheckpointError(f"{run.path}: the run has no checkpoint; it ended before its first one")
-    return checkpoints[-1]
+    return last
+
+
+def latest_of(checkpoints: Path) -> Path | None:
+    """The last checkpoint of a run, or None if there is none; whether it is damaged is not looked at."""
+    return next(reversed(_by_age(checkpoints)), None)
 
 
 def _best_of(run: RunFolder) -> Path:

@@ -1,16 +1,60 @@
-"""Small files that are there whole or not at all."""
+"""Small files that are there whole or not at all, and disks that are full."""
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from warpdrive.errors import CheckpointError
+
+_NO_ROOM = {
+    errno.ENOSPC: "no space left on device",
+    errno.EDQUOT: "no space left of what this user may use (quota)",
+    errno.EFBIG: "no space left: larger than files may be here (ulimit -f)",
+}
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a small text file beside its place and move it there, so that nobody ever reads half of it."""
+    """Write a small text file beside its place and move it there, so that nobody ever reads half of it.
+
+    An ``OSError`` names the file.
+    """
     beside = path.with_name(path.name + ".part")
-    with beside.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    with writing(path):
+        try:
+            beside.unlink(missing_ok=True)  # of a process that was killed; or a link, which would lead elsewhere
+            with beside.open("x", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+
+
+def check_no_link(path: Path) -> None:
+    """Check that a file of a run, which may be somebody else's, is not a link to something that would be overwritten.
+
+    Raises:
+        CheckpointError: it is one.
+    """
+    if path.is_symlink():
+        raise CheckpointError(f"{path}: is a link, and what it leads to would be written over; remove it")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Let an ``OSError`` within the block name the file: Python does where one is opened, but not where it is full."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, no_room(error) or error.strerror, str(path)) from error
+
+
+def no_room(error: BaseException) -> str:
+    """Return in words that a disk is full, if that is what an error means, else ""."""
+    return _NO_ROOM.get(error.errno or 0, "") if isinstance(error, OSError) else ""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from warpdrive.errors import ConfigError
 from warpdrive.training.config import RunConfig
+from warpdrive.training.files import writing
 from warpdrive.training.run_folder import RunFolder
 from warpdrive.training.sections import WandbConfig
 
@@ -36,17 +37,20 @@ class TensorBoardEvents:
     def __init__(self, folder: Path, go_on_after: int = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter  # takes a second to import
 
+        self._folder = folder
         self._writer = SummaryWriter(str(folder), purge_step=go_on_after + 1 if go_on_after else None)
 
     def add(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """See ``MetricSink``."""
-        for name, value in metrics.items():
-            if not math.isnan(value):
-                self._writer.add_scalar(name, value, env_steps)
+        with writing(self._folder):
+            for name, value in metrics.items():
+                if not math.isnan(value):
+                    self._writer.add_scalar(name, value, env_steps)
 
     def close(self) -> None:
         """See ``MetricSink``."""
-        self._writer.close()
+        with writing(self._folder):
+            self._writer.close()
 
 
 class WandbRun:

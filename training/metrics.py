@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import math
-import resource
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
 import torch
 
-from warpdrive.training.files import write_whole
+from warpdrive.training.files import write_whole, writing
 from warpdrive.training.metric_sinks import MetricSink
 
 
@@ -39,8 +39,9 @@ class MetricsLog:
         if not metrics.keys() <= set(self._columns):
             self._widen([name for name in metrics if name not in self._columns])
         row = {name: repr(value) for name, value in metrics.items() if not math.isnan(value)}
-        csv.writer(self._file).writerow([env_steps, *(row.get(name, "") for name in self._columns)])
-        self._file.flush()
+        with writing(self._path):
+            csv.writer(self._file).writerow([env_steps, *(row.get(name, "") for name in self._columns)])
+            self._file.flush()
         self._hand_on(env_steps, metrics)
 
     def amend(self, env_steps: int, metrics: Mapping[str, float]) -> None:
@@ -74,15 +75,21 @@ class MetricsLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
-        for sink in self._sinks:
-            sink.close()
+        with ExitStack() as stack:
+            for sink in self._sinks:
+                stack.callback(sink.close)
+            stack.enter_context(writing(self._path))
+            self._file.close()
 
 
 def memory_gib(device: torch.device) -> float:
-    """The most memory used so far, in GiB: of PyTorch on a GPU, of the whole process on the CPU."""
+    """The most memory used so far, in GiB: of PyTorch on a GPU, of the whole process on the CPU; NaN on Windows."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**30
+    if sys.platform == "win32":
+        return math.nan
+    import resource
+
     unit = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss differs
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
 

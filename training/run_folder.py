@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, nearest, one_line
+from warpdrive.file_lock import locked
 from warpdrive.training.config import RunConfig, save_config
-from warpdrive.training.files import write_whole
+from warpdrive.training.files import check_no_link, write_whole
 from warpdrive.training.report import TrainingSummary
 
 _LONGEST_PATH = 4096
@@ -52,16 +51,16 @@ class RunFolder:
         """Within the block no other process can write into the run. A process that is killed gives it free.
 
         Raises:
-            CheckpointError: another process is writing into it.
+            CheckpointError: another process is writing into it, or there is a link in it.
         """
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for path in self.path.rglob("*"):
+            check_no_link(path)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.path, wait=False))
+            except BlockingIOError:
+                raise CheckpointError(f"{self.path}: another process is training in this run") from None
             yield
-        except BlockingIOError:
-            raise CheckpointError(f"{self.path}: another process is training in this run") from None
-        finally:
-            os.close(handle)
 
     def write_summary(self, summary: TrainingSummary) -> None:
         """Write ``summary.json`` (whole or not at all)."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from warpdrive.errors import CheckpointError
 from warpdrive.training.checkpoint import (
     Checkpoint,
     find_checkpoint,
+    last_whole,
     read_checkpoint,
     save_in_run,
     write_checkpoint,
@@ -63,10 +66,41 @@ def test_a_failed_write_leaves_the_former_checkpoint(tmp_path: Path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", no_space)
-    with pytest.raises(CheckpointError, match="one: cannot be written: No space left on device"):
+    with pytest.raises(CheckpointError, match=r"no space left on device: .*one needs about 0\.00 MB, and .* are free"):
         write_checkpoint(tmp_path / "one", example(2.0))
     assert read_checkpoint(tmp_path / "one").models["tagger"]["weight"][0, 0] == 1.0
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits of files")
+@pytest.mark.parametrize("large", ["models", "state"])
+def test_a_full_disk_is_told_in_a_line(tmp_path: Path, large: str) -> None:
+    """A limit for the size of files is met in the middle of a file, as the end of a disk is."""
+    checkpoints = run_with_two(tmp_path).parent
+    import resource  # not on Windows
+
+    many = torch.zeros(100_000)
+    parts = {"models": {"tagger": {"weight": many}}} if large == "models" else {"state": {"simulation": many}}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(CheckpointError) as raised:
+            save_in_run(checkpoints, 300, replace(example(3.0), **parts), keep_last=3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    told = str(raised.value)
+    assert told.startswith("no space left: larger than files may be here (ulimit -f): ")
+    assert "step_300 needs about 0.40 MB, and " in told and "step_200, is whole: make room and go on from" in told
+    found = last_whole(checkpoints)
+    assert (
+        found
+        and found[0].name == "step_200"
+        and {path.name for path in checkpoints.glob("*step*")}
+        == {
+            "step_100",
+            "step_200",
+        }
+    )
 
 
 def run_with_two(path: Path) -> Path:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from warpdrive.training.commands.printing import console_for_people
+from warpdrive.training.files import check_no_link
 from warpdrive.training.learning_curve_plot import check_output, draw
 from warpdrive.training.learning_curves import chosen_metrics, grouped, read_runs, usual_metrics
 
@@ -29,4 +30,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _usual_output(folders: list[Path]) -> Path:
     """Return where a picture goes if nobody says: into the folder of the run, if it is of one only."""
-    return (folders[0] if len(folders) == 1 else Path(".")) / "learning_curves.png"
+    output = (folders[0] if len(folders) == 1 else Path(".")) / "learning_curves.png"
+    check_no_link(output)
+    return output
