@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -32,6 +33,4 @@ def player_page(
         "first": sources[0],
         "frames": json.dumps(sources, separators=(",\n", ":")),
     }
-    for name, value in values.items():
-        page = page.replace("{{" + name + "}}", value)
-    return page
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], page)  # once: a title is not looked into

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,8 @@ class TrainingProgress(Callback):
 
     def show(self, report: UpdateReport) -> None:
         """Show ``report``, and the last evaluation."""
-        self._view.show(report, self._evaluation)
+        with suppress(OSError):  # a terminal that was closed is no reason to stop
+            self._view.show(report, self._evaluation)
 
     def __enter__(self) -> TrainingProgress:
         self._view.start()
@@ -59,7 +61,8 @@ class TrainingProgress(Callback):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._view.stop()
+        with suppress(OSError):
+            self._view.stop()
 
 
 class _Screen:

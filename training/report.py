@@ -56,7 +56,7 @@ class TrainingSummary:
     """How a run ended; also written to ``summary.json``.
 
     Attributes:
-        status: ``"finished"``, ``"interrupted"`` (Ctrl-C) or ``"failed"``.
+        status: ``"finished"``, ``"interrupted"`` (Ctrl-C, SIGTERM or SIGHUP) or ``"failed"``.
         run_folder: where everything was written.
         checkpoint: the last checkpoint's folder, or None.
         updates: updates done.
@@ -65,6 +65,7 @@ class TrainingSummary:
         returns: per policy tag, as in the last ``UpdateReport`` in which an episode had ended.
         message: what went wrong, or "".
         best: the checkpoint with the best evaluation, or None.
+        stopped_by: the signal that interrupted the run, as ``"SIGTERM"``, or "".
     """
 
     status: str
@@ -76,3 +77,4 @@ class TrainingSummary:
     returns: dict[str, float | None]
     message: str = ""
     best: Path | None = None
+    stopped_by: str = ""

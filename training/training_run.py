@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from warpdrive.training.best_checkpoint import BestCheckpoint
 from warpdrive.training.callbacks import Callback, Callbacks, OnUpdate
-from warpdrive.training.checkpoint import prepare_to_go_on, save_in_run
+from warpdrive.training.checkpoint import latest_of, prepare_to_go_on, save_in_run
 from warpdrive.training.config import save_config
 from warpdrive.training.distributed.meeting import RUN
 from warpdrive.training.interrupts import StopRequest, stop_on_interrupt
@@ -24,6 +24,7 @@ from warpdrive.training.run_folder import RunFolder
 from warpdrive.training.run_log import RunLog
 from warpdrive.training.torch_threads import torch_threads
 from warpdrive.training.work_progress import no_progress
+from warpdrive.training.yaml_source import read_yaml
 
 if TYPE_CHECKING:
     from warpdrive.training.trainer import Trainer
@@ -51,6 +52,7 @@ def run_training(
     with folder.lock():
         if going_on:
             prepare_to_go_on(folder.checkpoints, trainer.env_steps)
+            folder.summary.unlink(missing_ok=True)  # a run that is under way has none
             save_config(trainer.config, folder.config)
         sinks = sinks_of(trainer.config, folder, trainer.env_steps)
         with (
@@ -61,6 +63,19 @@ def run_training(
             no_progress(),  # of what callbacks do: this is the run's
         ):
             return _TrainingRun(trainer, folder, metrics, stop, callbacks).run()
+
+
+def summarise_failed(folder: RunFolder, seconds: float, why: str) -> None:
+    """Leave ``summary.json`` of a run whose process was killed; what it says is what the last checkpoint has.
+
+    Does nothing where the process itself has left one.
+    """
+    if folder.summary.exists() or not folder.config.is_file():
+        return
+    last = latest_of(folder.checkpoints)
+    env_steps = int(last.name.removeprefix("step_")) if last else 0
+    batch = read_yaml(folder.config)["trainer"]["train_batch_size"]
+    folder.write_summary(TrainingSummary("failed", folder.path, last, env_steps // batch, env_steps, seconds, {}, why))
 
 
 class _TrainingRun:
@@ -90,10 +105,12 @@ class _TrainingRun:
                 self.evaluation.begin()
             with self.trainer.team.before_giving_up(lambda why: self._write_summary("failed", why)):
                 status = self._train()
-        except KeyboardInterrupt:  # the second Ctrl-C: the update under way is lost
+        except KeyboardInterrupt as error:  # the second Ctrl-C: the update under way is lost
             status = "interrupted"
+            self.stop.by = getattr(error, "number", self.stop.by)
         except Exception as error:
-            self._summarise("failed", str(error))
+            with suppress(OSError):  # of a full disk, which is why
+                self._summarise("failed", str(error))
             raise
         finally:
             self.evaluation.close()
@@ -209,6 +226,7 @@ class _TrainingRun:
             returns=self.log.returns,
             message=message,
             best=self.best.folder,
+            stopped_by=self.stop.by.name if status == "interrupted" else "",
         )
         self.folder.write_summary(summary)
         return summary

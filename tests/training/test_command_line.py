@@ -10,14 +10,17 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 from PIL import Image
+from rich.table import Table
 
 import warpdrive
 from warpdrive.training.command_line import main
+from warpdrive.training.commands.printing import console_for_people
 
 TINY = (
     "trainer.num_envs=20",
@@ -280,6 +283,24 @@ def test_a_kernel_parameter_that_is_bound_to_nothing_is_named(tmp_path, monkeypa
         assert words in line
 
 
+def test_names_cannot_command_a_terminal(tmp_path, monkeypatch, capsys):
+    """Of files, of keys, and of what is typed; nor do brackets in them become colours."""
+    evil = "\x1b]0;owned\x07\u202e[/bold]"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.yaml").write_text('env: {name: cartpole}\n"\\x1b[2Jkey": 1\n')
+    for arguments in (["train", f"{evil}.yaml"], ["train", "run.yaml"], [evil], ["envs", evil], ["train", "--" + evil]):
+        with suppress(SystemExit):
+            assert main(arguments) == 2
+        told = capsys.readouterr().err
+        assert r"\x1b" in told and "\x1b" not in told and "\u202e" not in told, arguments
+    console_for_people().print(f"a run in {evil}", evil)
+    console_for_people().print(Table(evil))
+    told = capsys.readouterr().out
+    assert (
+        told.count(r"\x1b]0;owned\u202e[/bold]") == 2 and told.count(r"\x1b]0;owned") == 3 and "\x1b" not in told
+    )  # rich itself takes the bell away
+
+
 def test_debug_shows_where_an_error_came_from(capsys):
     with pytest.raises(warpdrive.errors.WarpDriveError):
         main(["train", "tag_gridwrld", "--debug"])
@@ -348,6 +369,44 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_readable_run(tmp_path, monkeypatch, ca
     assert json.loads((run / "summary.json").read_text())["status"] == "interrupted"
     monkeypatch.chdir(tmp_path)
     assert main(["evaluate", str(run), "--episodes", "10"]) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_other_signals_save_and_are_told_by_their_names(number, code, tmp_path):
+    """SIGHUP comes when a terminal is closed: what is printed then is an error."""
+    import fcntl  # not on Windows
+    import termios
+
+    arguments = [*TINY, "trainer.total_steps=1_000_000_000"]
+    command = [sys.executable, "-m", "warpdrive", "train", "tag_gridworld", *arguments]
+    terminal, end = os.openpty()
+    with (tmp_path / "output.txt").open("w") as stream:
+        streams = {"stdin": end, "stdout": end, "stderr": end} if number == signal.SIGHUP else {"stdout": stream}
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            start_new_session=True,
+            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if number == signal.SIGHUP else None,
+            **{"stderr": subprocess.STDOUT, **streams},
+        )
+        os.close(end)
+        try:
+            wait_until(lambda: any(tmp_path.glob("runs/*/*/metrics.csv")), process, 300)
+            os.close(terminal)  # which sends SIGHUP
+            if number != signal.SIGHUP:
+                process.send_signal(number)
+            assert process.wait(timeout=300) == code
+        finally:
+            process.kill()
+    printed = (tmp_path / "output.txt").read_text()
+    assert "Traceback" not in printed and "Ctrl-C" not in printed
+    if number == signal.SIGTERM:
+        assert "SIGTERM: stopping after this update" in printed and "stopped by SIGTERM after" in printed
+    (run,) = (tmp_path / "runs" / "tag_gridworld").iterdir()
+    told = json.loads((run / "summary.json").read_text())
+    assert told["status"] == "interrupted" and told["stopped_by"] == number.name
+    assert Path(told["checkpoint"]).name == f"step_{told['env_steps']}"
 
 
 def test_ctrl_c_after_the_training_says_where_the_run_is(tmp_path, monkeypatch, capsys):

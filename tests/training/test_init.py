@@ -57,6 +57,16 @@ def test_names_that_cannot_be_are_refused(name, hint, tmp_path, monkeypatch, cap
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["numpy", "random", "pytest"])
+def test_names_of_modules_are_refused(name, tmp_path, monkeypatch, capsys):
+    """Its tests would import the file in place of what everything else needs."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", name]) == 2
+    told = capsys.readouterr().err
+    assert f"'{name}' is the name of an installed Python module" in told and f"Did you mean 'my_{name}'?" in told
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_there_already_is_left_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ant_hill").mkdir()

@@ -36,20 +36,23 @@ def print_diagnosis(console: Console, found: dict[str, Any]) -> None:
         f"[bold]WarpDrive {__version__}[/bold] on Python {found['python']}, {found['system']}, {found['cores']} "
         f"core{'s' * (found['cores'] != 1)}",
         highlight=False,
+        markup=True,
     )
     console.print()
     table = _table("found", "version", "")
     for row in _parts(found):
         table.add_row(*row)
-    console.print(table)
+    console.print(table, markup=True)
     console.print()
     table = _table("backend", "usable", "what it lacks, and what would help")
     for row in _backends(found):
         table.add_row(*row)
-    console.print(table)
+    console.print(table, markup=True)
     console.print()
     reason = ", since numba can be used" if found["auto"] == "numba" else ", since numba cannot be used"
-    console.print(f"env_backend [bold]auto[/bold] is [bold]{found['auto']}[/bold]{reason}.", highlight=False)
+    console.print(
+        f"env_backend [bold]auto[/bold] is [bold]{found['auto']}[/bold]{reason}.", highlight=False, markup=True
+    )
 
 
 def _table(*columns: str) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import keyword
 import re
+import sys
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,11 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{shown(name)} is no name for an environment: {made_of}.{hint}")
     if folder.exists():
         raise ConfigError(f"{folder}: there is something of that name already")
+    if find_spec(name) is not None or name in sys.stdlib_module_names:
+        raise ConfigError(
+            f"'{name}' is the name of an installed Python module, which {name}.py would be imported in place of. "
+            f"Did you mean 'my_{name}'?"
+        )
     folder.mkdir()
     for template in (files("warpdrive.training") / "templates" / TEMPLATE).iterdir():
         if template.name.endswith((".py", ".yaml")):

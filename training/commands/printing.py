@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from warpdrive.terminal import plain
 
 if TYPE_CHECKING:  # importing it needs PyTorch, which may be what is broken
     from warpdrive.environment import Environment
@@ -17,10 +21,27 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
 
+class _PlainConsole(Console):
+    """A console on which texts are texts, whatever they hold: see ``terminal.plain``."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Go through what is written, without control characters that are not this console's own."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(plain(segment.text), segment.style)
+
+
 def console_for_people() -> Console:
-    """Return a console that does not fold tables where nobody watches: in files and pipes."""
-    console = Console()
-    return console if console.is_terminal else Console(width=160)
+    """Return a console that does not fold tables where nobody watches: in files and pipes.
+
+    What is printed with ``markup=True`` may have colours, and has names escaped.
+    """
+    console = _PlainConsole(markup=False)
+    return console if console.is_terminal else _PlainConsole(markup=False, width=160)
+
+
+def say(text: str) -> None:
+    """Print a line as it is, without folding or colours, at once."""
+    print(plain(text), flush=True)
 
 
 def in_words(env: Environment) -> str:

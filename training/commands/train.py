@@ -6,12 +6,16 @@ import argparse
 import json
 import os
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from signal import Signals
 
 from rich.console import Console
+from rich.markup import escape
 
 from warpdrive.errors import WarpDriveError
+from warpdrive.importing import module_command
 from warpdrive.training.commands.autoscale import devices_for, file_for
 from warpdrive.training.commands.autoscale import find as find_size
 from warpdrive.training.commands.printing import INTERRUPTED, as_typed, console_for_people, in_words
@@ -19,10 +23,14 @@ from warpdrive.training.comparison import Measurement, as_plain_data, comparison
 from warpdrive.training.config import RunConfig, load_config
 from warpdrive.training.distributed.meeting import RUN, join
 from warpdrive.training.distributed.team import Team
+from warpdrive.training.files import write_whole
+from warpdrive.training.interrupts import exit_code_of, name_of
 from warpdrive.training.progress import TrainingProgress, clock, short
 from warpdrive.training.replay import can_render, replay
 from warpdrive.training.report import TrainingSummary
+from warpdrive.training.run_folder import RunFolder
 from warpdrive.training.trainer import Trainer, make_env
+from warpdrive.training.training_run import summarise_failed
 
 _MOST_EPISODES_SHOWN = 3
 _MOST_FRAMES = 300  # of what nobody asked for
@@ -31,7 +39,7 @@ _MOST_FRAMES = 300  # of what nobody asked for
 def run(options: argparse.Namespace) -> int:
     """Train as the run configuration says, and leave a run folder; or go on with a run."""
     console = console_for_people()
-    config = None if options.resume else load_config(options.source, options.overrides)
+    config = None if options.resume else load_config(options.source, options.overrides, trust=options.trust or None)
     if options.auto_scale and config is not None and not options.num_processes and devices_for(config) > 1:
         options.num_gpus = options.num_gpus or devices_for(config)
     if options.num_gpus or options.num_processes:
@@ -45,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
             trainer = Trainer(make_env(config), config)
         else:
             assert resumed is not None, "the command line is checked for this"
-            trainer = Trainer.resume(resumed, options.overrides)
+            trainer = Trainer.resume(resumed, options.overrides, trust=options.trust)
     env = trainer.env
     if resumed and team.leads:
         print(f"going on after {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
@@ -60,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         summary = trainer.train(callbacks=[progress])
     if summary.status == "interrupted":
         _print_interrupted(console, summary)
-        return INTERRUPTED
+        return exit_code_of(Signals[summary.stopped_by])
     console.print(
         f"trained for {short(summary.env_steps)} environment steps "
         f"({short(summary.env_steps * env.num_agents)} agent steps) in {clock(summary.seconds)}\n",
@@ -90,7 +98,7 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
         source = [str(file_for(config, options))]
     elif options.resume:
         source += options.overrides
-    flags = [flag for flag in ("--no-replay", "--debug") if getattr(options, flag[2:].replace("-", "_"))]
+    flags = [flag for flag in ("--no-replay", "--trust", "--debug") if getattr(options, flag[2:].replace("-", "_"))]
     if config is not None:
         length, envs = config.trainer.rollout_length, config.trainer.num_envs
         apart = config.trainer.dedicated_learner
@@ -102,14 +110,20 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
             f"{config.trainer.train_batch_size} environment steps in all, {length} of each replica",
             flush=True,
         )
-    launch(["-m", "warpdrive", "train", *source, *flags], processes, options.max_restarts)
+    began = time.perf_counter()
+
+    def summarise(run: str | None, why: str) -> None:
+        if run is not None:
+            summarise_failed(RunFolder(Path(run)), time.perf_counter() - began, why)
+
+    launch([*module_command("warpdrive")[1:], "train", *source, *flags], processes, options.max_restarts, summarise)
     return 0
 
 
 def _show_what_came_out(console: Console, trainer: Trainer, run_folder: Path, animated: bool) -> None:
     measurements = measure(trainer)
     console.print(comparison_table(measurements, in_words(trainer.env.env)))
-    (run_folder / "evaluation.json").write_text(json.dumps(as_plain_data(measurements), indent=2) + "\n")
+    write_whole(run_folder / "evaluation.json", json.dumps(as_plain_data(measurements), indent=2) + "\n")
     if animated:
         _write_replay(console, trainer, run_folder)
 
@@ -143,10 +157,10 @@ _CONTENTS = {
 
 
 def _print_run_folder(console: Console, trainer: Trainer, folder: Path) -> None:
-    console.print(f"\n[bold]{folder}[/bold]", highlight=False, soft_wrap=True)
+    console.print(f"\n[bold]{escape(str(folder))}[/bold]", highlight=False, soft_wrap=True, markup=True)
     for name, meaning in _CONTENTS.items():
         if (folder / name).exists():
-            console.print(f"  {name:<17}[dim]{meaning}[/dim]", highlight=False)
+            console.print(f"  {name:<17}[dim]{meaning}[/dim]", highlight=False, markup=True)
     console.print("\nnext:", highlight=False)
     look = f"replay {folder} --seed 100 -o another.gif" if can_render(trainer.env.env) else f"evaluate {folder}"
     commands = [f"{as_typed('warpdrive')} {look}"]
@@ -157,11 +171,12 @@ def _print_run_folder(console: Console, trainer: Trainer, folder: Path) -> None:
 
 
 def _print_interrupted(console: Console, summary: TrainingSummary) -> None:
+    by = name_of(Signals[summary.stopped_by])
     if summary.checkpoint is None:
-        console.print(f"stopped by Ctrl-C before anything was saved; what was logged is in {summary.run_folder}")
+        console.print(f"stopped by {by} before anything was saved; what was logged is in {summary.run_folder}")
         return
     console.print(
-        f"stopped by Ctrl-C after {short(summary.env_steps)} environment steps; "
+        f"stopped by {by} after {short(summary.env_steps)} environment steps; "
         f"the policies so far are in {summary.checkpoint}\n"
         f"  {as_typed('warpdrive')} evaluate {summary.run_folder}\n"
         f"  {as_typed('warpdrive')} train --resume {summary.run_folder}",
