@@ -66,6 +66,7 @@ class DeviceContext:
         self.device, self.num_envs, self.seed = torch.device(device), num_envs, seed
         self._declared: dict[str, _Declaration] = {}
         self._memory: torch.Tensor | None = None
+        self._closed = False
         self._arrays: dict[str, torch.Tensor] = {}
 
     def declare(self, name: str, shape: Sequence[int], dtype: npt.DTypeLike) -> None:
@@ -116,6 +117,7 @@ class DeviceContext:
 
     def __getitem__(self, name: str) -> torch.Tensor:
         if name not in self._arrays:
+            self.check_open()
             raise KeyError(f"there is no array '{name}'.{nearest(name, self._arrays)}")
         return self._arrays[name]
 
@@ -194,6 +196,12 @@ class DeviceContext:
         """Free the memory. Tensors that were handed out keep what they alias alive."""
         self._arrays.clear()
         self._memory = None
+        self._closed = True
+
+    def check_open(self) -> None:
+        """Raise :class:`DefinitionError` if the memory was freed."""
+        if self._closed:
+            raise DefinitionError("it was closed, which freed its arrays: make another one")
 
     def __enter__(self) -> DeviceContext:
         return self

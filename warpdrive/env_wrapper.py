@@ -101,6 +101,7 @@ class EnvWrapper:
 
     def reset(self) -> Any:
         """Start an episode in every replica and return the first observations, as :meth:`step` does."""
+        self.ctx.check_open()
         for name in ("rewards", "terminated", "truncated"):
             self.ctx[name].zero_()
         self._launch_reset()
@@ -277,6 +278,7 @@ class EnvWrapper:
 
         Raises :class:`DefinitionError` for a rollout that is full, or of another EnvWrapper.
         """
+        self.ctx.check_open()
         if rollout.context is not self.ctx:
             raise DefinitionError("the rollout was allocated by another EnvWrapper")
         if rollout.steps_recorded == rollout.num_steps:
@@ -388,11 +390,12 @@ class EnvWrapper:
         return [*streams, *per_replica_attributes(self.env), *(f"episode.{name}" for name in _STATISTICS.values())]
 
     def close(self) -> None:
-        """Free the device's memory."""
+        """Free the device's memory. To step or reset after that is a ``DefinitionError``."""
         self.ctx.close()
 
     def _step(self, actions: Any, auto_reset: bool) -> None:
         """Advance every replica by one step with the caller's actions, or random ones for None."""
+        self.ctx.check_open()
         if actions is not None:
             given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
             for array in self._action_arrays:

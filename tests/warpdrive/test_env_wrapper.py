@@ -94,6 +94,16 @@ def test_steps_without_actions_are_steps_with_random_ones(walkers: Callable[...,
     np.testing.assert_allclose(counts, 28_000 / 3, atol=5 * np.sqrt(28_000 * 2 / 9))
 
 
+def test_nothing_can_be_done_after_close(walkers: Callable[..., Any]) -> None:
+    env = EnvWrapper(walkers(), num_envs=2, env_backend="cpu")
+    rollout = env.allocate_rollout(2)
+    env.step(None)
+    env.close()
+    for use in (env.step, env.reset, lambda: env.step_rollout(rollout), lambda: env.ctx["rewards"]):
+        with pytest.raises(DefinitionError, match="was closed, which freed its arrays: make another one"):
+            use()
+
+
 def test_without_auto_reset_an_episode_goes_on(walkers: Callable[..., Any], backend: str) -> None:
     env = EnvWrapper(walkers(episode_length=2), num_envs=1, env_backend=backend, auto_reset=False)
     for expected in (False, True, True):
