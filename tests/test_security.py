@@ -1,0 +1,493 @@
+"""What a stranger can do who shares a machine, a folder or a run with a user: nothing but what they are told here."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import warpdrive as wd
+from warpdrive import errors, used_code
+from warpdrive.backends import cache
+from warpdrive.errors import TeamError, TrustError
+from warpdrive.private import is_private, user_folder
+from warpdrive.training.command_line import main
+from warpdrive.training.config import load_config
+from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
+from warpdrive.training.distributed.objects import decoded, encoded
+from warpdrive.training.distributed.rendezvous import _check_peers, _listen
+from warpdrive.training.trainer import Trainer, make_env
+
+ANOTHER_USER = 65532
+"""The number of a user who owns nothing: one that no account has will do."""
+ROOT = Path(__file__).parent.parent
+as_root = pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="needs root, to be another user")
+
+GAME = """
+import numpy as np
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+
+
+@wd.kernel
+def step(x, actions, rewards, observations):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x[env, agent] = actions[env, agent]
+    rewards[env, agent] = x[env, agent]
+    observations[env, agent, 0] = x[env, agent]
+
+
+class Game(wd.Environment):
+    name = "game"
+    step = step
+    num_agents, episode_length = 2, 5
+    policy_tags = {"all": [0, 1]}
+    observation_space = spaces.Box(-1.0, 2.0, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def initial_state(self, rng):
+        return {"x": np.zeros(2, np.int32), "observations": np.zeros((2, 1), np.float32)}
+"""
+
+
+def configuration(folder: Path, **changes: Any) -> dict[str, Any]:
+    """A run that takes no time."""
+    values: dict[str, Any] = {
+        "name": "game",
+        "env": {"name": f"{folder}/my_game.py:Game"},
+        "trainer": {"num_envs": 2, "train_batch_size": 10, "total_steps": 20, "env_backend": "cpu", "seed": 0},
+        "policy": {"all": {"algorithm": "ppo", "minibatches": 1, "epochs": 1, "model": {"hidden": [4]}}},
+        "saving": {"folder": f"{folder}/runs", "tensorboard": False},
+    }
+    values["trainer"]["evaluation"] = {"num_episodes": 2}
+    return {**values, **changes}
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache where nothing is known yet of what this user has used."""
+    monkeypatch.setattr("warpdrive.used_code._in_this_process", {})
+    kernels = cache.cache_folder()
+    monkeypatch.setattr("warpdrive.used_code.user_folder", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(kernels.parent))  # of processes that are started
+    (tmp_path / "cache").mkdir(mode=0o700)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path, own_cache: Path) -> Path:
+    """A run that somebody has trained and given away, with the file of its environment in it."""
+    home = tmp_path / "stranger"
+    home.mkdir()
+    (home / "my_game.py").write_text(GAME)
+    config = load_config(configuration(home))
+    run = Trainer(make_env(config), config).train().run_folder
+    shutil.rmtree(own_cache)
+    own_cache.mkdir(mode=0o700)
+    used_code._in_this_process.clear()
+    for name in [name for name in sys.modules if name.startswith("warpdrive_file_my_game")]:
+        del sys.modules[name]
+    return run
+
+
+# --- processes of one run
+
+
+def listening(pids: set[int]) -> set[tuple[str, int]]:
+    """Addresses and ports at which processes listen, by TCP or UDP, from what the kernel says."""
+    inodes = set()
+    for pid in pids:
+        for handle in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                target = os.readlink(handle)
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    found = set()
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6), ("udp", socket.AF_INET)):
+        path = Path("/proc/net") / table
+        for line in path.read_text().splitlines()[1:] if path.exists() else []:
+            words = line.split()
+            place, state, inode = words[1], words[3], words[9]
+            if inode in inodes and (state == "0A" or table == "udp"):
+                address, port = place.split(":")
+                raw = bytes.fromhex(address)
+                host = b"".join(struct.pack("<I", *struct.unpack(">I", raw[i : i + 4])) for i in range(0, len(raw), 4))
+                found.add((socket.inet_ntop(family, host), int(port, 16)))
+    return found
+
+
+def family_of(pid: int) -> set[int]:
+    """The numbers of a process and of all that it has started."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(words[1])
+    found, more = {pid}, True
+    while more:
+        children = {child for child, parent in parents.items() if parent in found} - found
+        found, more = found | children, bool(children)
+    return found
+
+
+def addresses_of_this_machine() -> list[str]:
+    """Addresses by which others reach this machine."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return []
+        return [probe.getsockname()[0]]
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start an endless run; return it once it has a checkpoint."""
+    (tmp_path / "my_game.py").write_text(GAME)
+    values = configuration(tmp_path)
+    values["trainer"]["total_steps"] = 10**9
+    values["saving"]["checkpoint_every"] = 10
+    (tmp_path / "run.yaml").write_text(json.dumps(values))
+    jobs = []
+
+    def start(*options: str, processes: int = 1, **variables: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "warpdrive", "train", str(tmp_path / "run.yaml"), "--no-replay", *options]
+        for rank in range(processes):
+            ranks = {"RANK": str(rank), "LOCAL_RANK": str(rank)} if processes > 1 else {}
+            with (tmp_path / "log").open("ab") as log:
+                environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables, **ranks}
+                jobs.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+        until = time.monotonic() + 240
+        while not any(tmp_path.glob("runs/*/*/checkpoints/step_*")):
+            assert time.monotonic() < until and all(job.poll() is None for job in jobs), (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        return jobs[0]
+
+    yield start
+    for job in jobs:
+        job.kill()
+        job.wait()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("how", ["launched", "variables"])
+def test_processes_of_one_machine_listen_within_it_only(
+    endless: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, how: str
+) -> None:
+    """A stranger beyond the machine finds no port, one within it no folder; rank 0 killed leaves a summary."""
+    if how == "launched":
+        job = endless("--num_processes", "2", GLOO_SOCKET_IFNAME="eth0")
+    else:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        job = endless(processes=2, WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", **meeting)
+    found = listening(family_of(os.getpid()))
+    assert found, "the processes exchange messages somehow"
+    assert {address for address, _ in found} <= {"127.0.0.1", "::1"}
+    for address in addresses_of_this_machine():
+        for _, port in found:
+            with pytest.raises(OSError), socket.create_connection((address, port), timeout=5):
+                pass
+    if how == "variables":
+        return
+    (folder,) = {read_variable(pid, "WARPDRIVE_MEETING") for pid in family_of(job.pid) - {job.pid}} - {None}
+    assert is_private(Path(folder))
+    if os.getuid() == 0:
+        assert as_another_user(f"import os; os.listdir({folder!r})") == "PermissionError"
+    rank_0 = re.search(r"rank 0 is process (\d+)", (tmp_path / "log").read_text())
+    assert rank_0
+    os.kill(int(rank_0[1]), signal.SIGKILL)
+    assert job.wait(90) == 2
+    (summary,) = tmp_path.glob("runs/*/*/summary.json")
+    told = json.loads(summary.read_text())
+    assert told["status"] == "failed" and "rank 0" in told["message"] and "was ended by SIGKILL" in told["message"]
+    assert Path(told["checkpoint"]).name == f"step_{told['env_steps']}"
+    assert not Path(folder).exists()
+
+
+def read_variable(pid: int, name: str) -> str | None:
+    """A variable of the environment that a process began with."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return next((text[len(name) + 1 :].decode() for text in variables if text.startswith(f"{name}=".encode())), None)
+
+
+def as_another_user(program: str, user: int = ANOTHER_USER) -> str:
+    """Run a program as another user of this machine; return the kind of error that ends it, or what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import os\nos.setgroups([]); os.setgid({user}); os.setuid({user})\n{program}"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    return done.stdout.strip() if done.returncode == 0 else done.stderr.strip().splitlines()[-1].split(":")[0]
+
+
+class Evil:
+    """What a stranger would send: an object that runs a function when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Say what is run."""
+        return os.system, ("touch run_by_a_stranger",)
+
+
+def test_a_message_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for raw in (pickle.dumps(Evil()), b"", b"nonsense"):
+        with pytest.raises(TeamError, match="a message of another process cannot be read"):
+            decoded(torch.frombuffer(bytearray(raw or b"\0"), dtype=torch.uint8))
+    torch.save(Evil(), tmp_path / "file")
+    with pytest.raises(TeamError, match="cannot be read"):
+        decoded(torch.frombuffer(bytearray((tmp_path / "file").read_bytes()), dtype=torch.uint8))
+    with pytest.raises(TeamError, match="found Evil, which is not sent"):
+        encoded({"x": Evil()})
+    sent = {"path": tmp_path, "parts": [(1, 2.5, None), torch.arange(3)], "error": errors.ConfigError("no such key")}
+    found = decoded(encoded(sent))
+    assert found["path"] == tmp_path and found["parts"][0] == (1, 2.5, None)
+    assert found["parts"][1].tolist() == [0, 1, 2]
+    assert type(found["error"]) is errors.ConfigError and str(found["error"]) == "no such key"
+    assert not (tmp_path / "run_by_a_stranger").exists()
+
+
+def test_no_code_reads_pickles() -> None:
+    """But for the types of variables in generated code, which is compared with what this user may run anyway."""
+    dangerous = re.compile(
+        r"pickle\.loads?\(|Unpickler|allow_pickle=True|weights_only=False|\byaml\.(unsafe_load|full_load|Loader)\b"
+        r"|all_gather_object|broadcast_object_list|gather_object\(|torch\.load\((?!.*weights_only=True)"
+    )
+    found = {
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for folder in ("warpdrive", "training", "envs")
+        for path in (ROOT / folder).rglob("*.py")
+        for line in path.read_text().splitlines()
+        if dangerous.search(line)
+    }
+    assert found == {"warpdrive/backends/cpu/slots.py: kind = pickle.loads(pickled)"}
+
+
+def test_who_does_not_know_the_secret_is_refused() -> None:
+    class Strangers:
+        rank = 0
+
+        def gather_objects(self, value: Any) -> list[Any]:
+            return [value, "0" * len(value)]
+
+    _check_peers(Strangers(), "", "session")  # type: ignore[arg-type]
+    with pytest.raises(TeamError, match="who is connected as rank 1 is not of this run"):
+        _check_peers(Strangers(), "secret", "session")  # type: ignore[arg-type]
+
+
+def test_the_store_listens_at_the_address_that_is_given() -> None:
+    with _listen("127.0.0.1", 0, alone=False) as found:
+        assert found.getsockname()[0] == "127.0.0.1"
+    with _listen("localhost", 0, alone=False) as found:
+        assert found.getsockname()[0] == "127.0.0.1"
+    with pytest.raises(TeamError, match=r"cannot listen at 192\.0\.2\.1:.*MASTER_ADDR must be an address of this"):
+        _listen("192.0.2.1", 0, alone=False)
+
+
+def test_a_folder_that_others_can_write_into_is_no_place_to_meet(tmp_path: Path) -> None:
+    folder = tmp_path / "meeting"
+    folder.mkdir(mode=0o700)
+    (folder / LAUNCHER).touch()
+    store = FolderStore(folder, 1.0)
+    store.set("a/b", "x")
+    assert store.get("a/b") == b"x"
+    with pytest.raises(RuntimeError, match="the launcher has ended"):
+        store.check(["a/b"])
+    folder.chmod(0o777)
+    with pytest.raises(TeamError, match="other users can write into it"):
+        FolderStore(folder, 1.0)
+
+
+# --- folders that users share
+
+
+@as_root
+def test_a_cache_of_somebody_else_is_not_used(tmp_path: Path) -> None:
+    """Another user has filled a shared folder, and planted a program; this one uses, and leaves, none of it."""
+    shared = Path(f"/tmp/warpdrive-shared-{os.getpid()}")
+    shared.mkdir()
+    shared.chmod(0o1777)
+    mine = tmp_path / "program.py"
+    mine.write_text(GAME + "\nenv = wd.EnvWrapper(Game(), 2, 'cpu'); env.reset(); print(env.backend.name)")
+    variables = {**os.environ, "WARPDRIVE_CACHE_DIR": str(shared)}
+    try:
+        for _ in range(2):  # the key of what is compiled is known to all who have the same program
+            done = subprocess.run([sys.executable, mine], env=variables, capture_output=True, text=True, timeout=240)
+            assert done.stdout == "cpu\n", done.stderr
+            (own,) = shared.iterdir()
+            assert own.name == f"user-{os.getuid()}" and own.stat().st_mode & 0o777 == 0o700
+            for folder in (own / "kernels").iterdir():  # as if they had been others' all the time
+                for path in folder.glob("*.py") if folder.is_dir() else ():
+                    path.write_text(f"raise SystemExit('run by a stranger: {path.name}')\n")
+                    os.chown(path, ANOTHER_USER, ANOTHER_USER)
+        assert as_another_user(f"import os; os.listdir({str(own)!r})") == "PermissionError"
+    finally:
+        shutil.rmtree(shared)
+
+
+@as_root
+def test_users_of_a_shared_cache_do_not_disturb_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes first makes the folder; the others have one of their own in it, or elsewhere."""
+    for mode, where in ((0o1777, "shared"), (0o777, "elsewhere"), (0o700, "elsewhere")):
+        shared = tmp_path / oct(mode)
+        shared.mkdir()
+        shared.chmod(mode)
+        os.chown(shared, ANOTHER_USER, ANOTHER_USER)
+        monkeypatch.setenv("WARPDRIVE_CACHE_DIR", str(shared))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+        found = user_folder("kernels")
+        is_below = shared in found.parents
+        # a folder of somebody else is theirs to replace, whatever its mode
+        assert not is_below and tmp_path / "home" in found.parents, where
+        assert is_private(found.parent)
+    monkeypatch.setenv("WARPDRIVE_CACHE_DIR", str(tmp_path / "mine"))
+    assert user_folder("kernels") == tmp_path / "mine" / "kernels"
+
+
+# --- runs of strangers
+
+
+COMMANDS = {
+    "evaluate": ["evaluate", "{run}"],
+    "replay": ["replay", "{run}", "-o", "{run}/new.gif"],
+    "resume": ["train", "--resume", "{run}", "--no-replay"],
+    "again": ["train", "{run}/config.yaml", "--no-replay"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_run_of_a_stranger_brings_no_code(
+    command: str, run_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused by name, and nothing of it is run; with --trust it is, and from then on it is known."""
+    game = run_folder.parents[2] / "my_game.py"
+    game.write_text(f"open({str(game)!r} + '.ran', 'w').close()\n" + game.read_text())
+    arguments = [text.format(run=run_folder) for text in COMMANDS[command]]
+    monkeypatch.chdir(run_folder)
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert str(game) in told and "env.name" in told and "if you trust it, say --trust" in told
+    assert len(told.splitlines()) == 1
+    assert not Path(f"{game}.ran").exists()
+    if command == "evaluate":
+        assert main([*arguments, "--trust"]) == 0
+        assert Path(f"{game}.ran").exists()
+        assert main(arguments) == 0
+        game.write_text(game.read_text() + "# another one\n")
+        monkeypatch.setattr("warpdrive.used_code._in_this_process", {})
+        assert main(arguments) == 2
+        assert "has changed since you used it" in capsys.readouterr().err
+
+
+def test_ones_own_run_goes_on_without_a_word(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In another process, too: what this user has trained with is known by its place and its content."""
+    (tmp_path / "my_game.py").write_text(GAME)
+    config = load_config(configuration(tmp_path))
+    run = Trainer(make_env(config), config).train().run_folder
+    monkeypatch.setattr("warpdrive.used_code._in_this_process", {})
+    assert Trainer.resume(run).env_steps == 20
+    assert Trainer.load(run).env_steps == 20
+    # somebody else's run that brings the very same file, elsewhere, is somebody else's
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    shutil.copy(tmp_path / "my_game.py", copy)
+    manifest = next(run.glob("checkpoints/step_*/manifest.json"))
+    rewrite(manifest, lambda told: told["config"]["env"].update(name=f"{copy}/my_game.py:Game"))
+    with pytest.raises(TrustError, match=re.escape(f"{copy}/my_game.py")):
+        Trainer.load(run)
+
+
+def rewrite(manifest: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a manifest as somebody does who knows how checkpoints are made."""
+    told = json.loads(manifest.read_text())
+    change(told)
+    manifest.write_text(json.dumps(told))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"policy": {"all": {"algorithm": "function", "function": "os:system"}}},
+        {"policy": {"all": {"algorithm": "custom", "function": "timeit:timeit", "setup": "import antigravity"}}},
+        {"policy": {"all": {"algorithm": "ppo", "model": {"type": "evil.py:Model"}}}},
+        {"env": {"name": "evil:Game"}},
+        {"env": {"name": "runpy:Game"}},
+        {"env": {"name": "numba.__main__:Game"}},
+        {"env": {"name": "../evil.py:Game"}},
+    ],
+    ids=str,
+)
+def test_what_a_manifest_may_name(change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither files at hand nor functions of installed modules, which take any arguments."""
+    (tmp_path / "inner").mkdir()
+    for folder in (tmp_path, tmp_path / "inner"):
+        (folder / "evil.py").write_text("raise SystemExit('run by a stranger')")
+    monkeypatch.chdir(tmp_path / "inner")
+    with pytest.raises(TrustError, match="would be run"):
+        load_config(configuration(tmp_path, env={"name": "cartpole"}) | change, trust=False)
+
+
+def test_a_policy_is_loaded_without_the_code_of_its_environment(run_folder: Path) -> None:
+    policy = wd.load_policy(run_folder)
+    assert policy.act(torch.zeros(3, 1)).shape == (3,)
+    manifest = next(run_folder.glob("checkpoints/step_*/manifest.json"))
+    rewrite(manifest, lambda told: told["config"]["policy"]["all"].update(model={"type": "evil.py:Model"}))
+    with pytest.raises(TrustError, match=r"policy\.all\.model\.type: found evil\.py:Model"):
+        wd.load_policy(run_folder)
+
+
+def test_a_recording_of_a_stranger_brings_no_code(run_folder: Path, tmp_path: Path) -> None:
+    trainer = Trainer.load(run_folder, trust=True)
+    trainer.fetch_episode().save(tmp_path / "episode.npz")
+    used_code._in_this_process.clear()
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(TrustError, match=r"the recording: env\.name: found .*my_game\.py"):
+        wd.replay(tmp_path / "episode.npz")
+
+
+def test_a_run_folder_shadows_no_module(run_folder: Path) -> None:
+    """``python -m`` looks into the working directory first, where a run may have brought modules of any name."""
+    for name in ("numpy", "torch", "rich", "wandb"):
+        (run_folder / f"{name}.py").write_text("raise SystemExit('run by a stranger')")
+    done = subprocess.run(
+        [sys.executable, "-m", "warpdrive", "evaluate", "."], cwd=run_folder, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "if you trust it" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "config.yaml.part", "checkpoints/latest", "replay.gif"])
+def test_links_in_a_run_lead_nowhere(name: str, run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is written into a run does not end in another file of the user's."""
+    precious = run_folder.parent / "precious"
+    precious.write_text("mine")
+    (run_folder / name).unlink(missing_ok=True)
+    (run_folder / name).symlink_to(precious)
+    command = ["replay", str(run_folder)] if name == "replay.gif" else ["train", "--resume", str(run_folder)]
+    assert main([*command, "--trust", *["trainer.total_steps=40"] * (name != "replay.gif")]) == 2
+    assert f"{run_folder / name}: is a link" in capsys.readouterr().err
+    assert precious.read_text() == "mine"
