@@ -116,7 +116,7 @@ def _save_state(state: Mapping[str, Any], file: IO[bytes]) -> None:
             file.flush()
 
     try:
-        torch.save(state, Remembering())
+        torch.save(state, Remembering())  # type: ignore[arg-type]  # all that it needs of a file
     except RuntimeError:
         if failures:
             raise failures[0] from None
