@@ -15,6 +15,7 @@ from rich.text import Text
 
 from warpdrive.training.callbacks import Callback
 from warpdrive.training.displays import Display, display_on
+from warpdrive.training.plain_console import PlainConsole
 from warpdrive.training.report import EvaluationReport, UpdateReport
 from warpdrive.training.work_progress import PATIENCE, SECONDS_BETWEEN_LINES
 
@@ -32,7 +33,7 @@ class TrainingProgress(Callback):
     """
 
     def __init__(self, name: str, console: Console | None = None, at_once: bool = True) -> None:
-        console = console or Console(stderr=True)
+        console = console or PlainConsole(stderr=True)
         display = display_on(console)
         self._view = _Screen(name, display) if display else _Lines(name, console, 0.0 if at_once else PATIENCE)
         self._evaluation: EvaluationReport | None = None

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from warpdrive.training.displays import Display, display_on
+from warpdrive.training.plain_console import PlainConsole
 
 PATIENCE = 2.0
 """Seconds of work of which nobody needs to be told."""
@@ -51,7 +52,7 @@ class WorkProgress:
     ) -> None:
         self.description, self.total, self.unit = description, total, unit
         self.completed = 0
-        self._console = console or Console(stderr=True)
+        self._console = console or PlainConsole(stderr=True)
         self._display: Display | None = None
         self._bar: Progress | None = None
         self._lock = threading.Lock()

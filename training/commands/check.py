@@ -23,6 +23,7 @@ from warpdrive.environment import Environment
 from warpdrive.errors import ConfigError
 from warpdrive.training.commands.printing import console_for_people
 from warpdrive.training.config import load_config
+from warpdrive.training.plain_console import PlainConsole
 from warpdrive.training.yaml_source import parse_override
 
 PLAYED_STEPS = 50
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     console = console_for_people()
     env = _environment(options.source, options.overrides, options.trust)
     backends = comparable_backends(env)
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with Progress(console=PlainConsole(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(f"checking '{env.name}'", total=options.steps + PLAYED_STEPS)
         report = check_environment(
             env,
