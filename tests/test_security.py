@@ -25,6 +25,7 @@ from warpdrive import errors, used_code
 from warpdrive.backends import cache
 from warpdrive.errors import TeamError, TrustError
 from warpdrive.private import is_private, user_folder
+from warpdrive.training.checkpoint import _sealed
 from warpdrive.training.command_line import main
 from warpdrive.training.config import load_config
 from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
@@ -426,7 +427,7 @@ def rewrite(manifest: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change a manifest as somebody does who knows how checkpoints are made."""
     told = json.loads(manifest.read_text())
     change(told)
-    manifest.write_text(json.dumps(told))
+    manifest.write_text(_sealed(told))
 
 
 @pytest.mark.parametrize(
