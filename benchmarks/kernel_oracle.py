@@ -1,0 +1,88 @@
+"""Whether generated kernels do on the CPU backend what numba-cuda makes of them, bit for bit.
+
+python benchmarks/kernel_oracle.py --kernels 2000 --seed 0 [--processes 2]
+python benchmarks/kernel_oracle.py --seed 17 --kernels 1 --shrink
+
+Each seed is a kernel (``tests/warpdrive/kernels/generated_kernels.py``). What it should do says numba-cuda's own typing
+and lowering, whose LLVM modules run on this machine (``cuda_on_host.py`` beside it). Needs no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "warpdrive" / "kernels"))
+
+from oracle import FAULTS, KINDS, REFUSED_BY_CUDA, Outcome, examine, shrunk
+
+from warpdrive.backends.cache import CACHE_VARIABLE
+
+SHOWN = 5
+"""How many faults are printed with their kernels; of the others there is a line."""
+
+
+def outcomes(seeds: Iterable[int], folder: Path, processes: int) -> Iterable[Outcome]:
+    """Yield what comes of the kernel of each seed, as it is done."""
+    work = partial(examine, folder=folder)
+    if processes == 1:
+        yield from map(work, seeds)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes, warnings.simplefilter, ("ignore",), 200) as pool:
+        yield from pool.imap_unordered(work, seeds)
+
+
+def progress(counts: Counter[str], kernels: int, started: float) -> None:
+    """Say how far the work is: a line that is written over on a terminal, one in a hundred elsewhere."""
+    done = counts.total()
+    if sys.stderr.isatty() or done % 100 == 0 or done == kernels:
+        end = "\r" if sys.stderr.isatty() and done < kernels else "\n"
+        left = (time.perf_counter() - started) / done * (kernels - done)
+        print(f"{done} of {kernels} kernels, {left:.0f} s left  ", end=end, file=sys.stderr, flush=True)
+
+
+def show(outcome: Outcome, folder: Path, shrink: bool) -> None:
+    """Print a fault with its kernel."""
+    if shrink:
+        outcome = shrunk(outcome, folder)
+    print(f"\nseed {outcome.seed}: {outcome.kind}\n{outcome.detail}\n{outcome.text}", flush=True)
+
+
+def main() -> int:
+    """Examine kernels, print what differs and the counts, and return 1 if anything differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernels", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0, help="of the first kernel; the others follow it")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--shrink", action="store_true", help="leave out of a kernel what the fault does not need")
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    counts: Counter[str] = Counter()
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ[CACHE_VARIABLE] = str(folder / "cache")
+        seeds = range(chosen.seed, chosen.seed + chosen.kernels)
+        for outcome in outcomes(seeds, folder, chosen.processes):
+            counts[outcome.kind] += 1
+            progress(counts, chosen.kernels, started)
+            if outcome.kind in FAULTS and sum(counts[kind] for kind in FAULTS) <= SHOWN:
+                show(outcome, folder, chosen.shrink)
+            elif outcome.kind in (*FAULTS, REFUSED_BY_CUDA):
+                print(f"seed {outcome.seed}: {outcome.kind}: {' '.join(outcome.detail.split())[:160]}", flush=True)
+    for kind in KINDS:
+        print(f"{counts[kind]:6} {kind}")
+    return int(any(counts[kind] for kind in FAULTS))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""Compare generated kernels on the CPU backend with what numba-cuda itself makes of them (see ``cuda_on_host``)."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import itertools
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from cuda_on_host import HostKernel
+from generated_kernels import Generator
+from numba.core.errors import NumbaError
+from numba.cuda.core.errors import NumbaError as CudaError
+
+import warpdrive as wd
+from warpdrive.errors import WarpDriveError
+
+SAME, DIFFERENT, UNDETERMINED = "the same", "different", "results depend on the order of threads"
+REFUSED, REFUSED_BY_CUDA = "refused by WarpDrive", "refused by numba-cuda"
+KINDS = (SAME, DIFFERENT, REFUSED, REFUSED_BY_CUDA, UNDETERMINED)
+FAULTS = (DIFFERENT, REFUSED, UNDETERMINED)
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a kernel: one of ``KINDS``, what there is to say of it, and the kernel."""
+
+    seed: int
+    kind: str
+    detail: str
+    text: str
+
+
+def examine(seed: int, folder: Path) -> Outcome:
+    """Run the kernel of a seed both ways. Its source is written to the folder."""
+    generator = Generator(seed)
+    return _examined(generator, generator.text(), folder)
+
+
+def _examined(generator: Generator, text: str, folder: Path) -> Outcome:
+    module = _imported(text, folder)
+    blocks, threads = generator.launch()
+    expected, turned, found = (generator.arguments(module.RECORD) for _ in range(3))
+    try:
+        kernel = HostKernel(module.kernel, expected)
+    except (NumbaError, CudaError, NotImplementedError) as error:
+        return Outcome(generator.seed, REFUSED_BY_CUDA, str(error), text)
+    kernel.launch(blocks, threads, expected)
+    kernel.launch(blocks, threads, turned, falling=True)
+    if detail := _difference(generator.parameters, expected, turned):
+        return Outcome(generator.seed, UNDETERMINED, detail, text)
+    try:
+        wd.kernel(module.kernel)[blocks, threads](*found)
+    except WarpDriveError as error:
+        return Outcome(generator.seed, REFUSED, str(error), text)
+    detail = _difference(generator.parameters, expected, found)
+    return Outcome(generator.seed, DIFFERENT if detail else SAME, detail, text)
+
+
+def shrunk(outcome: Outcome, folder: Path) -> Outcome:
+    """Return a kernel with as few of the statements as have the same kind of outcome."""
+    generator, best = Generator(outcome.seed), outcome
+    generator.text()  # its arguments and its launch depend on nothing else
+    while True:
+        for text in _with_a_statement_less(best.text):
+            try:
+                tried = _examined(generator, text, folder)
+            except Exception:  # without the statement it means nothing
+                continue
+            if tried.kind == outcome.kind:
+                best = tried
+                break
+        else:
+            return best
+
+
+def _with_a_statement_less(text: str) -> Iterator[str]:
+    """Yield a module's text without one statement of a function, or with a branch in the place of an ``if``."""
+    whole = ast.parse(text)
+    count = sum(len(body) for body in _bodies(whole))
+    for number in range(count):
+        tree = ast.parse(text)
+        place = number
+        for body in _bodies(tree):
+            if place < len(body):
+                if len(body) == 1:
+                    break
+                del body[place]
+                yield ast.unparse(tree)
+                break
+            place -= len(body)
+
+
+def _bodies(tree: ast.Module) -> Iterator[list[ast.stmt]]:
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef):
+            for node in ast.walk(function):
+                for field in ("body", "orelse"):
+                    statements = getattr(node, field, None)
+                    if isinstance(statements, list) and statements:
+                        yield statements
+
+
+def _difference(names: Sequence[str], expected: Sequence[Any], found: Sequence[Any]) -> str:
+    """Say where arguments differ after a launch, and how; nothing if they do not. ``near`` need only be close."""
+    said = []
+    for name, first, second in zip(names, expected, found, strict=True):
+        if not isinstance(first, np.ndarray):
+            continue
+        for field in first.dtype.names or [...]:
+            a, b = first[field], second[field]
+            same = (a == b) | ((a != a) & (b != b))
+            if name == "near":
+                same |= np.isclose(a, b, rtol=1e-6)
+            for place in np.argwhere(~same)[:2]:
+                where = tuple(map(int, place))
+                label = name if field is ... else f"{name}.{field}"
+                said.append(f"{label}{list(where)}: {a[where]!r} expected, found {b[where]!r}")
+    return "\n".join(said)
+
+
+def _imported(text: str, folder: Path) -> ModuleType:
+    """Import a kernel from a file, from which its source is read."""
+    path = folder / f"generated_kernel_{os.getpid()}_{next(_numbers)}.py"
+    path.write_text(text)
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[path.stem] = module
+    specification.loader.exec_module(module)
+    return module
