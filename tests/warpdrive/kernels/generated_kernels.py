@@ -4,8 +4,8 @@ The generator knows the type of every variable at every place, since it asks num
 operation, and so writes kernels that numba-cuda compiles. It uses few names, and uses them again for values of other
 types. It knows which values are the same for all threads of a block, and lets only these decide about barriers.
 
-No thread reads what another one writes without a barrier between; integers are divided by what is not zero, shifted by
-less than their width, and made of floats only where these are in range. What many threads change atomically, they change
+No thread reads what another one writes without a barrier between; integers are shifted by less than their width,
+and made of floats only where these are in range. What many threads change atomically, they change
 by one operation whose order does not matter, and floats only by small whole numbers. What functions of ``math`` give,
 which no two machines compute alike, is only written to ``near``.
 """
@@ -126,8 +126,7 @@ class Shared:
 class Generator:
     """Writes ``kernel`` of one seed, and makes arguments for it."""
 
-    def __init__(self, seed: int, reuse: bool = True) -> None:
-        self.reuse = reuse
+    def __init__(self, seed: int) -> None:
         self.fresh = 0
         self.random = random.Random(seed)
         self.seed = seed
@@ -139,6 +138,7 @@ class Generator:
         self.fields = {name: self.random.choice((*INTEGERS, *FLOATS, "bool")) for name in ("x", "y", "z")}
         self.inputs = {f"i{n}": kind for n, kind in enumerate(self.random.sample((*INTEGERS, "bool"), 3))}
         self.inputs |= {f"f{n}": kind for n, kind in enumerate(FLOATS)}
+        self.inputs["special"] = self.random.choice(FLOATS)
         self.scalars = {"n": self.random.choice(INTEGERS), "v": self.random.choice(FLOATS)}
         self.counters = {
             "total": self.random.choice((*ATOMICS, *FLOATS)),
@@ -186,6 +186,7 @@ class Generator:
         """Return what the kernel is launched with; half of the numbers are small, the others of any size."""
         rng = np.random.default_rng(self.seed)
         made: dict[str, Any] = {name: self._numbers(rng, kind, 12) for name, kind in self.inputs.items()}
+        made["special"][::2] = rng.choice([np.nan, np.inf, -np.inf, 0.0, 1e-40, 1e30], 6)
         made |= {name: self._numbers(rng, kind, 1)[0] for name, kind in self.scalars.items()}
         made["r"] = np.zeros(12, record)
         for name, kind in self.fields.items():
@@ -267,10 +268,7 @@ class Generator:
 
     def statement(self, flow: Flow, indent: int) -> None:
         kinds = ["assign"] * 5 + ["augment"] * 2 + ["store", "own shared", "record", "local", "atomic", "mine", "near"]
-        kinds += ["tuple", "call"] + ["swap"] * self.reuse
-        if not self.reuse:
-            kinds.remove("augment")
-            kinds.remove("augment")
+        kinds += ["tuple", "swap", "call", "element"]
         if flow.depth < 3:
             kinds += ["if", "if", "for", "while"]
         if flow.in_loop and flow.depth:
@@ -295,7 +293,7 @@ class Generator:
 
     def name(self) -> Name:
         """Return a name for a value: mostly one of a few, so that names are used again for values of other types."""
-        if self.reuse and self.random.random() < 0.8:
+        if self.random.random() < 0.8:
             return self.random.choice(NAMES)
         self.fresh += 1
         return f"a{self.fresh}"
@@ -355,6 +353,21 @@ class Generator:
             value = self.cast(self.value(flow, 2), self.locals["l"])
             self.line(indent, f"l[{self.integer(flow).text} & 3] = {value}")
 
+    def write_element(self, flow: Flow, indent: int) -> None:
+        """An assignment like ``+=`` to an element of the thread's own."""
+        name, kind = self.random.choice(list(self.fields.items()))
+        places = [(f"r[g].{name}", getattr(types, self._plain(kind)))]
+        places += [("l[1]", dtype) for dtype in self.locals.values()]
+        places += [(shared.at("t", "0"), shared.type) for shared in self.shared if not shared.others]
+        place, kind = self.random.choice(places)
+        mark = self.random.choice(("+", "-", "*", "&", "|", "^", "//", "%", ">>", "<<"))
+        right = self.operand(flow, mark)
+        found = _result(OPERATORS[mark], kind, right.type)
+        if isinstance(found, types.Integer) or (found is not None and isinstance(kind, types.Float)):
+            self.line(indent, f"{place} {mark}= {right.text}")
+            for shared in self.shared:
+                shared.own = shared.own or place.startswith(shared.name)
+
     def write_atomic(self, flow: Flow, indent: int) -> None:
         name, kind = self.random.choice(list(self.counters.items()))
         value = f"{self.integer(flow).text} & 15"
@@ -362,7 +375,7 @@ class Generator:
         if kind in ATOMICS and self.random.random() < 0.5:
             value = self.cast(self.value(flow, 1), getattr(types, kind))
         elif name == "extreme":
-            value = self.random.choice([key for key in self.inputs if key.startswith("f")]) + "[g]"
+            value = self.random.choice(("f0", "f1")) + "[g]"
             value = value if kind in FLOATS else "np.int16(t)"
         self.line(indent, f"cuda.atomic.{self.operation[name]}({name}, {place}, {value})")
 
@@ -567,6 +580,10 @@ class Generator:
             self.join([(True, True)] * len(self.shared))
         self.join(before)
         flow.known = {name: flow.known[name] for name in frozen} | {name: (flow.known[name][0], False) for name in pinned}
+        if self.random.random() < 0.1:
+            self.line(indent, "else:")
+            self.line(indent + 1, "pass")
+            self.store(flow, indent + 1, self.value(flow, 1))
         if uniform and counting and counter not in flow.pinned:  # its body has run at least once
             flow.known[counter] = kind, flow.uniform
 
@@ -621,9 +638,8 @@ class Generator:
         inner = Flow({"x": (types.unliteral(given.type), False)}, uniform=False, barriers=False)
         value = self.cast(self.pure(inner, 2), shared.type)
         lines = ["    cuda.syncthreads()", f"    s[t] = {value}", "    cuda.syncthreads()"]
-        z = "x" if self.reuse else "z"
-        inner.known[z] = shared.type, False
-        lines += [f"    {z} = s[(t + 1) % cuda.blockDim.x]", "    cuda.syncthreads()"]
+        inner.known["x"] = shared.type, False
+        lines += ["    x = s[(t + 1) % cuda.blockDim.x]", "    cuda.syncthreads()"]
         early, late = self.pure(inner, 1), self.pure(inner, 2)
         lines += [f"    if {self.pure_condition(inner)}:", f"        return {early.text}", f"    return {late.text}"]
         self.functions.append("\n".join([f"@cuda.jit(device=True)\ndef {name}(s, t, x):", *lines]) + "\n\n")
@@ -667,6 +683,9 @@ class Generator:
     def operand(self, flow: Flow, mark: str, pure: bool = False) -> Value:
         """What may stand on the right of an operator."""
         if mark in ("//", "%", "/"):
+            if not pure and self.random.random() < 0.2:  # by zero, too
+                divisor = self.integer(flow)
+                return Value(f"({divisor.text} & 3)", _result(operator.and_, divisor.type, types.literal(3)), False)
             text = self.random.choice(("3", "7", "2.5", "np.float32(1.5)", "np.int32(5)", "np.uint8(9)", "-4"))
             kinds = {"2.5": types.float64, "np.float32(1.5)": types.float32, "np.int32(5)": types.int32}
             return Value(text, kinds.get(text, types.uint8 if "uint8" in text else types.int64), True)

@@ -42,7 +42,7 @@ class CpuAdapter(ast.NodeTransformer):
 
     def header(self, table: Table, imports: str) -> list[str]:
         """Return the lines that a module begins with: what the kernel names, and what was noted."""
-        lines = header_of(table, {("math", name): mathematics.__name__ for name in mathematics.REPLACED})
+        lines = header_of(table, dict.fromkeys(mathematics.REPLACEMENTS, mathematics.__name__))
         lines.append("from numba import cfunc, njit")
         lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, not_negative, stack_array, view")
         lines.append("from warpdrive.backends.cpu.slots import slot_accessors")

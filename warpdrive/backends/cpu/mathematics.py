@@ -1,23 +1,29 @@
-"""Functions of ``math`` that numba lacks on a CPU or types differently there than on a GPU: as they are on a GPU.
+"""Functions that numba lacks on a CPU, or types or computes differently there than on a GPU: as they are on a GPU.
 
-There, ``floor``, ``ceil`` and ``trunc`` give floats, and a power with an exponent of int32 has the type of its base.
+There, ``floor``, ``ceil`` and ``trunc`` give floats, a power with an exponent of int32 has the type of its base, and of
+two floats ``min`` and ``max`` give the one that is a number.
 """
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.imputils import impl_ret_borrowed
-from numba.core.typing.templates import Signature, signature
+from numba.core.imputils import impl_ret_borrowed, lower_builtin
+from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 
 from warpdrive.backends.cpu.scalars import FLOATS, Code, declare
 
 REPLACED = frozenset({"ceil", "floor", "trunc", "fmod", "modf", "remainder", "pow", "frexp", "ldexp"})
 """What this module has in the place of ``math``'s, under the same name."""
+EXTREMES = {"min": "llvm.minnum", "max": "llvm.maxnum"}
+"""What it has in the place of Python's own, and the operation on two floats."""
+REPLACEMENTS = [*(("math", name) for name in sorted(REPLACED)), *(("builtins", name) for name in EXTREMES)]
+"""``(module, name)`` of all of them."""
 
 
 def ceil(x: Any) -> Any:
@@ -54,6 +60,14 @@ def frexp(x: Any) -> Any:
 
 def ldexp(x: Any, i: Any) -> Any:
     """Return ``x * 2**i``."""
+
+
+def min(*args: Any) -> Any:
+    """Return the least; of two floats the other one if one is not a number."""
+
+
+def max(*args: Any) -> Any:
+    """Return the largest; of two floats the other one if one is not a number."""
 
 
 def replacement(function: Any) -> Any:
@@ -128,3 +142,34 @@ declare(modf, [signature(types.UniTuple(kind, 2), kind) for kind in reversed(FLO
 declare(pow, [*_of_floats(2), *(signature(kind, kind, types.int32) for kind in FLOATS)], _pow)
 declare(frexp, [signature(types.Tuple((kind, types.int32)), kind) for kind in FLOATS], _as_on_the_cpu(math.frexp))
 declare(ldexp, [signature(kind, kind, types.int32) for kind in FLOATS], _as_on_the_cpu(math.ldexp))
+
+
+def _declare_extreme(function: Any) -> None:
+    """Give ``min`` or ``max`` the types that numba gives it, and its code but for two floats."""
+    original, operation = getattr(builtins, function.__name__), EXTREMES[function.__name__]
+
+    class Template(AbstractTemplate):  # type: ignore[misc]
+        key = function
+
+        def generic(self, args: tuple[Any, ...], kws: Any) -> Signature:
+            found: Signature = self.context.resolve_value_type(original).get_call_type(self.context, args, kws)
+            return signature(found.return_type, *args) if _are_two_floats(args) else found
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if not _are_two_floats(signature.args):
+            numbas = context.get_function(context.typing_context.resolve_value_type(original), signature)
+            context.add_linking_libs(getattr(numbas, "libs", ()))
+            return numbas(builder, args)
+        kind = signature.return_type
+        return _call(builder, operation, [context.cast(builder, *pair, kind) for pair in zip(args, signature.args, strict=True)])
+
+    infer_global(function)(Template)
+    lower_builtin(function, types.VarArg(types.Any))(code)
+
+
+def _are_two_floats(kinds: Any) -> bool:
+    return len(kinds) == 2 and all(isinstance(kind, types.Float) for kind in kinds)
+
+
+for _extreme in (min, max):
+    _declare_extreme(_extreme)
