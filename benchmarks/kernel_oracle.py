@@ -44,7 +44,7 @@ def outcomes(seeds: Iterable[int], folder: Path, processes: int) -> Iterable[Out
 def progress(counts: Counter[str], kernels: int, started: float) -> None:
     """Say how far the work is: a line that is written over on a terminal, one in a hundred elsewhere."""
     done = counts.total()
-    if sys.stderr.isatty() or done % 100 == 0 or done == kernels:
+    if sys.stderr.isatty() or done % 20 == 0 or done == kernels:
         end = "\r" if sys.stderr.isatty() and done < kernels else "\n"
         left = (time.perf_counter() - started) / done * (kernels - done)
         print(f"{done} of {kernels} kernels, {left:.0f} s left  ", end=end, file=sys.stderr, flush=True)

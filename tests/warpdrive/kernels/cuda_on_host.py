@@ -1,9 +1,10 @@
 """Kernels as numba-cuda itself types and lowers them, run on the host: a fibre for each thread of a block.
 
-Nothing of the library takes part. numba-cuda compiles the author's function, for the types of the arguments, to the LLVM
-modules that it would hand to NVVM. Here these are retargeted: shared arrays become global variables of the process, the
-special registers words that a scheduler sets, and every barrier a switch to the scheduler, which goes on when all threads
-of the block wait. LLVM contracts no products and sums, as the library's own GPU backend does not let NVVM do.
+Nothing of the library takes part. numba-cuda compiles the author's function, for the types of the arguments, to the
+LLVM modules that it would hand to NVVM. Here these are retargeted: shared arrays become global variables of the
+process, the special registers words that a scheduler sets, and every barrier a switch to the scheduler, which goes on
+when all threads of the block wait. LLVM contracts no products and sums, as the library's own GPU backend does not let
+NVVM do.
 
 The functions of libdevice are those of the C library here, so results of ``math`` are only close to a GPU's. Shuffles,
 votes of warps, cooperative groups and blocks that wait for each other are not there.
@@ -41,7 +42,7 @@ DONE, WARP_BARRIER, BARRIER, COUNT, AND, OR = range(6)
 VOTES = {COUNT: sum, AND: all, OR: any}
 
 
-class Deadlock(Exception):
+class DeadlockError(Exception):
     """Threads of a block wait for each other at barriers that they do not share."""
 
 
@@ -70,10 +71,12 @@ class HostKernel:
         self.arguments = (ctypes.c_uint64 * max(1, len(parameters))).from_address(address)
         self.start = self.engine.get_function_address("gpu.start")
 
-    def launch(self, blocks: Any, threads: Any, arguments: Sequence[Any], shared: int = 0, falling: bool = False) -> None:
+    def launch(
+        self, blocks: Any, threads: Any, arguments: Sequence[Any], shared: int = 0, falling: bool = False
+    ) -> None:
         """Run a grid, block after block. Between barriers threads run in rising order, or in ``falling``.
 
-        Raises :class:`Deadlock`.
+        Raises :class:`DeadlockError`.
         """
         grid, block = _three(blocks), _three(threads)
         words = [word for value in arguments for word in _words(value)]
@@ -131,7 +134,7 @@ def _released(waiting: dict[int, int], votes: dict[int, int]) -> tuple[list[int]
         lanes = [number for number in waiting if number // WARP == warp]
         if all(waiting[lane] == WARP_BARRIER for lane in lanes):
             return lanes, 0
-    raise Deadlock(f"threads wait at different barriers: {waiting}")
+    raise DeadlockError(f"threads wait at different barriers: {waiting}")
 
 
 def _modules(function: Any, signature: list[Any]) -> list[str]:
@@ -153,7 +156,7 @@ def type_of_call(function: Any, arguments: Sequence[Any]) -> Any:
     with _a_device(), numba_target_override():
         context.refresh()
         try:
-            if not getattr(function, "__module__", "") == "_operator":
+            if getattr(function, "__module__", "") != "_operator":
                 function = context.resolve_value_type(function)
             found = context.resolve_function_type(function, tuple(arguments), {})
         except (NumbaError, CudaError, ValueError):
@@ -195,7 +198,20 @@ def _retargeted(text: str) -> str:
     return _with_functions_of_c(text)
 
 
-OWN = ("ffs", "ffsll", "brev", "brevll", "isnand", "isnanf", "isinfd", "isinff", "isfinited", "finitef", "powi", "powif")
+OWN = (
+    "ffs",
+    "ffsll",
+    "brev",
+    "brevll",
+    "isnand",
+    "isnanf",
+    "isinfd",
+    "isinff",
+    "isfinited",
+    "finitef",
+    "powi",
+    "powif",
+)
 """The functions of libdevice that C lacks; the others have the same name there."""
 
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 import math
 import operator
 import random
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -517,8 +516,8 @@ class Generator:
         return [(shared.own, shared.others) for shared in self.shared]
 
     def restore(self, state: list[tuple[bool, bool]]) -> None:
-        for shared, (shared.own, shared.others) in zip(self.shared, state, strict=True):
-            pass
+        for shared, before in zip(self.shared, state, strict=True):
+            shared.own, shared.others = before
 
     def join(self, state: list[tuple[bool, bool]]) -> None:
         for shared, (own, others) in zip(self.shared, state, strict=True):
@@ -579,7 +578,8 @@ class Generator:
         if inner.uniform and inner.barriers:  # a continue or break may come here from any place of the body
             self.join([(True, True)] * len(self.shared))
         self.join(before)
-        flow.known = {name: flow.known[name] for name in frozen} | {name: (flow.known[name][0], False) for name in pinned}
+        flow.known = {name: flow.known[name] for name in frozen}
+        flow.known |= {name: known[name] for name in pinned}
         if self.random.random() < 0.1:
             self.line(indent, "else:")
             self.line(indent + 1, "pass")
@@ -626,7 +626,8 @@ class Generator:
         self.functions.append("\n".join([f"@cuda.jit(device=True)\ndef {name}(x, y=3):", *self.body]) + "\n\n")
         self.body = lines
         kind = unified(types.unliteral(second.type), types.unliteral(third.type))
-        text = self.random.choice((f"{name}({given[0].text}, {given[1].text})", f"{name}({given[0].text}, y={given[1].text})"))
+        word = self.random.choice(("", "y="))
+        text = f"{name}({given[0].text}, {word}{given[1].text})"
         self.assign(flow, indent, self.name(), Value(text, kind, False))
 
     def write_call_with_barrier(self, flow: Flow, indent: int) -> None:
@@ -781,16 +782,17 @@ class Generator:
             return Value(f"np.{dtype}({left.text})", getattr(types, dtype), left.uniform)
         if kind == "unary":
             text, function = self.random.choice(
-                (("-{}", operator.neg), ("~{}", operator.invert), ("abs({})", abs), ("bool({})", bool), ("float({})", float))
+                (("-", operator.neg), ("~", operator.invert), ("abs", abs), ("bool", bool), ("float", float))
             )
-            return self._call(f"({text.format(f'({left.text})')})", function, left)
+            return self._call(f"({text}({left.text}))", function, left)
         if kind == "guarded":
             if not left.is_float:
                 return None
             function = self.random.choice(("int", "np.int32", "np.int64", "np.int16", "round", "np.uint32(1) + int"))
             text = f"({function}({left.text}) if -3e4 < {left.text} < 3e4 else 5)"
             return Value(text, types.int64, left.uniform)
-        name = self.random.choice(("math.floor", "math.ceil", "math.fabs", "math.sqrt", "cuda.popc", "cuda.clz", "cuda.ffs"))
+        names = ("math.floor", "math.ceil", "math.fabs", "math.sqrt", "cuda.popc", "cuda.clz", "cuda.ffs")
+        name = self.random.choice(names)
         if name == "math.sqrt":
             left = Value(f"abs({left.text})", left.type, left.uniform) if left.is_float else left
             if not left.is_float:

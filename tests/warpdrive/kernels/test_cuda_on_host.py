@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from corpus import CASES
-from cuda_on_host import Deadlock, HostKernel
+from cuda_on_host import DeadlockError, HostKernel
 from numba import cuda
 from oracle import REFUSED_BY_CUDA, SAME, examine
 
@@ -54,5 +53,5 @@ def parted(x):
 
 def test_threads_at_different_barriers_are_told():
     x = np.zeros(1, np.int32)
-    with pytest.raises(Deadlock, match="different barriers"):
+    with pytest.raises(DeadlockError, match="different barriers"):
         HostKernel(parted, [x]).launch(1, 6, [x])

@@ -161,7 +161,9 @@ def _declare_extreme(function: Any) -> None:
             context.add_linking_libs(getattr(numbas, "libs", ()))
             return numbas(builder, args)
         kind = signature.return_type
-        return _call(builder, operation, [context.cast(builder, *pair, kind) for pair in zip(args, signature.args, strict=True)])
+        return _call(
+            builder, operation, [context.cast(builder, *pair, kind) for pair in zip(args, signature.args, strict=True)]
+        )
 
     infer_global(function)(Template)
     lower_builtin(function, types.VarArg(types.Any))(code)

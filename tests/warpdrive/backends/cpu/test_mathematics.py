@@ -45,3 +45,25 @@ def test_float32():
     exact = [(math.fmod(a, b), math.remainder(a, b), *math.modf(a)) for a, b in zip(x, y, strict=True)]
     np.testing.assert_array_equal(out, exact)
     assert wd.check_launch(remainders_and_parts, 1, 3, x[:3], y[:3], out[:3]).clean
+
+
+@wd.kernel
+def extremes(x, y, out):
+    i = cuda.grid(1)
+    out[i, 0], out[i, 1] = min(x[i], y[i]), max(x[i], y[i])
+    single = np.float32(y[i])
+    out[i, 2], out[i, 3] = min(x[i], single), max(np.float32(x[i]), single)
+    out[i, 4], out[i, 5] = min(i, 3, 7), max(x[i], 2)
+
+
+def test_the_lesser_of_two_floats_is_a_number_if_one_is():
+    x, y = np.array(list(itertools.product(NUMBERS, NUMBERS))).T.copy()
+    out = np.zeros((len(x), 6))
+    extremes[1, len(x)](x, y, out)
+    with np.errstate(over="ignore"):
+        u, v = x.astype(np.float32), y.astype(np.float32)
+    numbers = np.minimum(np.arange(len(x)), 3)
+    expected = [np.fmin(x, y), np.fmax(x, y), np.fmin(x, v), np.fmax(u, v), numbers, np.where(x > 2, x, 2)]
+    np.testing.assert_array_equal(out[:, :5].T, expected[:5])
+    np.testing.assert_array_equal(out[~np.isnan(x), 5], expected[5][~np.isnan(x)])
+    assert wd.check_launch(extremes, 1, 3, x[:3], y[:3], out[:3]).clean
