@@ -181,6 +181,17 @@ class AccessLog(SilentLog):
         message = f"the variable '{variable}' is read by thread {self.me}, which has not assigned it"
         self.find("uninitialised", variable, (), [line], message, advice.VARIABLE)
 
+    def undefined(self, what: str, what_to_do: str) -> None:
+        """Note that the running thread computes what has no defined result."""
+        line = self._line()
+        self.find("arithmetic", "", (), [line], f"{what} has no defined result, in thread {self.me}", what_to_do)
+
+    def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
+        """Note that the running thread writes one number to all elements of a row that it names by fewer indices."""
+        elements = " x ".join(map(str, shape))
+        message = f"thread {self.me} writes {value} to {elements} elements of '{block.name}' at once"
+        self.find("broadcasts", block.name, (), [self._line()], message, advice.for_broadcast(len(shape)))
+
     def find(
         self,
         kind: str,

@@ -21,6 +21,9 @@ WAITING = (
     "use cuda.syncthreads(); where blocks wait for each other, end the launch"
 )
 FLOAT64 = "where float32 will do, make it one with np.float32(...)"
+INTEGER_WITH_FLOAT32 = "numba computes an integer with float32 in float64: convert the integer first, np.float32(...)"
+QUOTIENT_OF_INTEGERS = "a quotient of integers is float64: convert them first, np.float32(...), or use // for integers"
+FUNCTION_OF_INTEGERS = "functions give float64 for integers: convert what they are given first, np.float32(...)"
 OUTSIDE_OF_SPACE = "widen the space, or divide what is observed by the largest value that it can have"
 STALE = (
     "write the observations in an observe kernel, which also runs after each reset, or give the first ones in "
@@ -32,6 +35,13 @@ NOT_DETERMINISTIC = (
     "do not come from wd.random"
 )
 BACKENDS = "look for what a backend leaves open: the order of atomic operations, or races (the kernel checks tell)"
+DIVISOR = "look at the divisor first: a device neither stops nor is bound to any result"
+SHIFT = "shift by 0 to 63 places: integers are shifted in 64 bits"
+CONVERSION = (
+    "bound the number with min and max first, and keep NaN out: a CPU gives the least integer, a GPU the nearest one, "
+    "and 0 for NaN"
+)
+NEGATIVE_POWER = "of integers this is an integer, not a fraction: make the base a np.float32"
 WIDE_ARRAY = "where half the width will do, give a dtype of 32 bits"
 
 
@@ -66,6 +76,12 @@ def for_bounds(index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> s
     if index[axis] < 0:
         return "make sure that the index is not negative"
     return f"use the element only where the index is less than shape[{axis}], which is {shape[axis]}"
+
+
+def for_broadcast(missing: int) -> str:
+    """Return advice about a number that is written to a row, which so many indices would make an element."""
+    indices = "an index" if missing == 1 else f"{missing} indices"
+    return f"add {indices} to write one element; if all are meant, say so: array[..., {', '.join([':'] * missing)}]"
 
 
 def for_uninitialised(is_local: bool) -> str:

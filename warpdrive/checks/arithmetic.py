@@ -18,12 +18,26 @@ import numba
 import numpy as np
 from numba.np.numpy_support import as_dtype
 
+from warpdrive.checks import advice
+
+Undefined = Callable[[str, str], None]
+"""Is told what has no defined result, and what to do about it."""
+
+
+def _ignore(what: str, what_to_do: str) -> None:
+    """Take any result."""
+
+
 _SHIFTS = (ast.LShift, ast.RShift)
+_DIVISIONS = (ast.FloorDiv, ast.Mod)
 _FLOATS = frozenset((np.float32, np.float64))
 _SCALARS = _FLOATS | {np.int64}
 
 
-def _operation(kind: type[ast.operator], compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def operation(kind: type[ast.operator], undefined: Undefined = _ignore) -> Callable[[Any, Any], Any]:
+    """Return the function of a binary operator, such as ``ast.Add``, with the arithmetic of compiled kernels."""
+    compute = _OF_PYTHON[kind]
+    is_defined = _IS_DEFINED.get(kind)
 
     def operate(left: Any, right: Any) -> Any:
         if type(left) is type(right) and type(left) in _FLOATS:  # what follows would not change them
@@ -34,6 +48,8 @@ def _operation(kind: type[ast.operator], compute: Callable[[Any, Any], Any]) -> 
                 decisive = (left,) if kind in _SHIFTS else (left, right)
                 unsigned = all(isinstance(value, np.unsignedinteger) for value in decisive)
                 left, right = (cast(value, np.uint64 if unsigned else np.int64) for value in (left, right))
+            if is_defined is not None and not is_defined(right):
+                undefined(f"{left} {_SIGNS[kind]} {right} of integers", _ADVICE[kind])
             if kind is ast.Pow and right < 0:
                 return left ** (right % 2) if left in (1, -1) else left * 0
         return compute(left, right)
@@ -54,9 +70,20 @@ _OF_PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
+    ast.MatMult: operator.matmul,
 }
-OPERATIONS = {kind: _operation(kind, compute) for kind, compute in _OF_PYTHON.items()}
-"""By operator of a binary expression, such as ``ast.Add``: its function, with the arithmetic of compiled kernels."""
+_SIGNS = {ast.FloorDiv: "//", ast.Mod: "%", ast.LShift: "<<", ast.RShift: ">>", ast.Pow: "**"}
+_ADVICE = {
+    **dict.fromkeys(_DIVISIONS, advice.DIVISOR),
+    **dict.fromkeys(_SHIFTS, advice.SHIFT),
+    ast.Pow: advice.NEGATIVE_POWER,
+}
+_IS_DEFINED: dict[type[ast.operator], Callable[[Any], bool]] = {
+    **dict.fromkeys(_DIVISIONS, lambda right: right != 0),
+    **dict.fromkeys(_SHIFTS, lambda right: 0 <= right < 64),
+    ast.Pow: lambda right: right >= 0,
+}
+"""Whether an operation on integers is defined for its right operand."""
 
 
 def inverted(value: Any) -> Any:
@@ -79,19 +106,24 @@ def number(value: Any) -> Any:
     return np.float64(value) if type(value) is float else value
 
 
-def cast(value: Any, dtype: Any) -> Any:
+def cast(value: Any, dtype: Any, undefined: Undefined = _ignore) -> Any:
     """Convert a number as a device does: integers wrap, and what no integer can hold becomes some integer."""
-    return np.asarray(number(value)).astype(dtype)[()]
+    value, kind = number(value), np.dtype(dtype)
+    if kind.kind in "iu" and isinstance(value, np.floating):
+        limits = np.iinfo(kind)
+        if not (np.isfinite(value) and limits.min <= int(value) <= limits.max):
+            undefined(f"the conversion of {value} to {kind}", advice.CONVERSION)
+    return np.asarray(value).astype(kind)[()]
 
 
-def stand_in(value: Any) -> Any:
+def stand_in(value: Any, undefined: Undefined = _ignore) -> Any:
     """Return what a call of ``value`` calls instead, or None where Python's own will do."""
     if isinstance(value, numba.types.Number | numba.types.Boolean):
         value = as_dtype(value).type
     if isinstance(value, type) and issubclass(value, np.generic):
-        return lambda number=0: cast(number, value)
+        return lambda number=0: cast(number, value, undefined)
     if value in (int, float):
-        return lambda number=0: cast(number, np.int64 if value is int else np.float64)
+        return lambda number=0: cast(number, np.int64 if value is int else np.float64, undefined)
     if any(value is function for function in _WHOLE):
         return lambda x: _WHOLE[value](x if isinstance(x, np.floating) else np.float64(x))
     if getattr(value, "__module__", None) == "math":

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from warpdrive.checks.arithmetic import Undefined, cast
 from warpdrive.checks.memory import Array, Block, leaves
 
 
@@ -25,6 +26,12 @@ class Log(Protocol):
 
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
         """Note an index outside of an array; ``wraps`` if it is one that counts from the end."""
+
+    def undefined(self, what: str, what_to_do: str) -> None:
+        """Note that the running thread computes what has no defined result."""
+
+    def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
+        """Note that the running thread writes one number to all elements of a row that it names by fewer indices."""
 
 
 class CheckedArray:
@@ -61,13 +68,15 @@ class CheckedArray:
         if place is None:
             return
         if isinstance(place, np.ndarray):
+            if place.size > 1 and np.isscalar(value) and value != 0 and _names_a_row(index):
+                self._log.broadcast(self._block, value, place.shape)
             self._view(place)._fill(value)
             return
         index, address = place
         if isinstance(value, CheckedRecord):
             value = value.read_all()
         if type(value) is not self.dtype.type:
-            value = stored(value, self.dtype)
+            value = stored(value, self.dtype, self._log.undefined)
         self._array[index] = value
         if self._block.is_mixed or self.dtype.names is not None:
             self._tell_of(self._log.write, address, self._array[index])
@@ -81,7 +90,7 @@ class CheckedArray:
             return self._loaded(np.zeros((), self.dtype)[()])
         index, address = place
         before = self._loaded(self._array[index])
-        self._array[index] = stored(new(before), self.dtype)
+        self._array[index] = stored(new(before), self.dtype, self._log.undefined)
         self._tell_of(self._log.atomic, address, self._array[index])
         return before
 
@@ -240,7 +249,7 @@ class CheckedRecord:
         return CheckedArray._loaded(value)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._record[name] = stored(value, self._record.dtype[name])
+        self._record[name] = stored(value, self._record.dtype[name], self._log.undefined)
         self._log.write(self._block, self._address + self._record.dtype.fields[name][1], self._record[name])
 
     def __getattr__(self, name: str) -> Any:
@@ -258,13 +267,18 @@ class CheckedRecord:
         return self._record.copy()
 
 
-def stored(value: Any, dtype: Any) -> Any:
+def stored(value: Any, dtype: Any, undefined: Undefined) -> Any:
     """Return a value as it is stored into an element of ``dtype``, integers wrapped."""
     if isinstance(value, int) and dtype.kind in "iu":
         bits = 8 * dtype.itemsize
         value %= 1 << bits
         return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
-    return np.asarray(value).astype(dtype) if isinstance(value, (np.generic, float, complex)) else value
+    return cast(value, dtype, undefined) if isinstance(value, (np.generic, float, complex)) else value
+
+
+def _names_a_row(index: Any) -> bool:
+    """Whether an index leaves the last axes out, rather than to say that all of them are meant."""
+    return all(map(_is_integer, index if type(index) is tuple else (index,)))
 
 
 def _is_integer(value: Any) -> bool:

@@ -72,11 +72,17 @@ class CheckedMachine(Machine):
             return self._checked_constant(name, memory_of(value))[0]
         return CheckedArray(value, Block(name, value), self.log)
 
+    def _stand_in(self, value: Any) -> Any:
+        return arithmetic.stand_in(value, self.log.undefined)
+
+    def _operation(self, kind: type[ast.operator]) -> Callable[[Any, Any], Any]:
+        return arithmetic.operation(kind, self.log.undefined)
+
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
         """See :class:`Machine`."""
         intrinsics = self.intrinsics.__getitem__
-        linker = CheckedLinker(source, self.function, intrinsics, call=arithmetic.stand_in, is_kernel=is_kernel)
-        linker.checked_constant = self._checked_constant
+        linker = CheckedLinker(source, self.function, intrinsics, call=self._stand_in, is_kernel=is_kernel)
+        linker.checked_constant, linker.operation = self._checked_constant, self._operation
         return linker
 
     def begin_block(self, block: int) -> None:
@@ -116,10 +122,11 @@ class CheckedLinker(ThreadLinker):
     """Links a function so that it computes as compiled kernels do, and indexes constant arrays under supervision."""
 
     checked_constant: Callable[[str, Any], Any]
+    operation: Callable[[type[ast.operator]], Callable[[Any, Any], Any]]
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
         """See :class:`ast.NodeTransformer`."""
-        operator = self.named(arithmetic.OPERATIONS[type(node.op)], node)
+        operator = self.named(self.operation(type(node.op)), node)
         return ast.copy_location(ast.Call(operator, [self.visit(node.left), self.visit(node.right)], []), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:  # noqa: N802

@@ -12,6 +12,7 @@ import torch
 from warpdrive.checks.findings import Report
 from warpdrive.checks.float64 import check_types
 from warpdrive.checks.grid import Grid
+from warpdrive.checks.language import check_language
 from warpdrive.checks.launch import CheckedLaunches
 from warpdrive.checks.memory import as_array
 from warpdrive.checks.order import others
@@ -35,6 +36,7 @@ class CheckingBackend:
         kernel = fusion.kernel()
         grid = Grid.of(blocks, threads)
         given = {name: as_array(arguments[name]) for name in kernel.parameters}
+        check_language(kernel, given)
         check_types(kernel.source, given, self.report)
         launches = CheckedLaunches(kernel.source, grid, self.report, nan=self.nan)
         orders = cycle(others().items())  # one other order in each launch

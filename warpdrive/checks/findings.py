@@ -8,7 +8,9 @@ from typing import Any
 
 from warpdrive.checks.advice import source_line
 
-OF_KERNELS = ("races", "bounds", "uninitialised", "divergence", "float64", "order", "nan")
+OF_KERNELS = (
+    *("races", "bounds", "uninitialised", "divergence", "arithmetic", "broadcasts", "float64", "order", "nan"),
+)
 OF_BEHAVIOUR = ("spaces", "resets", "determinism", "reference", "backends")
 KINDS = (*OF_KERNELS, *OF_BEHAVIOUR)
 """The lists of a report, in the order they are told."""
@@ -69,6 +71,8 @@ class Report:
     bounds: list[Finding] = field(default_factory=list)
     uninitialised: list[Finding] = field(default_factory=list)
     divergence: list[Finding] = field(default_factory=list)
+    arithmetic: list[Finding] = field(default_factory=list)
+    broadcasts: list[Finding] = field(default_factory=list)
     float64: list[Finding] = field(default_factory=list)
     order: list[Finding] = field(default_factory=list)
     nan: list[Finding] = field(default_factory=list)

@@ -39,6 +39,7 @@ class _Cause:
     text: str = ""
     place: str = ""
     is_needed: bool = False
+    what_to_do: str = advice.FLOAT64
 
 
 _NEEDED, _COMPUTED = _Cause(is_needed=True), _Cause()
@@ -140,7 +141,7 @@ class _Body:
             return
         told = [cause for cause in causes if cause.text]
         if not told and not causes:
-            told = [_Cause(self.text(node, operands))]
+            told = [_Cause(self.text(node, operands), what_to_do=self.what_to_do(node, operands))]
         for cause in told:
             self.find(node, cause)
 
@@ -214,7 +215,7 @@ class _Body:
     def is_exact_comparison(self, node: Any, operands: list[Any]) -> bool:
         if node.op != "binop" or node.fn not in _COMPARISONS:
             return False
-        kinds = [types.unliteral(self.function.types[operand.name]) for operand in operands]
+        kinds = self.kinds(operands)
         numbers = [number for operand in operands if (number := self.literal(operand)) is not None]
         is_of_integers = all(isinstance(kind, types.Integer) for kind in kinds)  # unsigned ones with signed ones
         is_of_singles = types.float32 in kinds
@@ -231,23 +232,42 @@ class _Body:
 
     def text(self, node: Any, operands: list[Any]) -> str:
         """Return what is to blame for an operation that makes float64 of other numbers."""
+        called = self.called(node) if node.op == "call" else ""
         numbers = [number for operand in operands if (number := self.literal(operand)) is not None]
-        if numbers:
+        if numbers and called not in ("float", "float64"):
             return repr(numbers[0])
-        if node.op == "call":
-            (found, *_) = self.definitions[node.func.name]
-            is_attribute = isinstance(found, ir.Expr) and found.op == "getattr"
-            return f"{found.attr if is_attribute else getattr(self.constant(node.func), '__name__', '')}(...)"
-        kinds = [str(types.unliteral(self.function.types[operand.name])) for operand in operands]
+        if called:
+            return f"{called}({numbers[0] if numbers else '...'})"
+        kinds = list(map(str, self.kinds(operands)))
         sign = numba.core.utils.OPERATORS_TO_BUILTINS.get(node.fn if node.op == "binop" else node.immutable_fn, "with")
         return f" {sign} ".join(kinds)
+
+    def what_to_do(self, node: Any, operands: list[Any]) -> str:
+        """Return advice about an operation that makes float64 of other numbers."""
+        kinds = self.kinds(operands)
+        are_integers = [isinstance(kind, (types.Integer, types.Boolean)) for kind in kinds]
+        if node.op == "call":
+            is_conversion = self.called(node) in ("float", "float64")
+            return advice.FUNCTION_OF_INTEGERS if any(are_integers) and not is_conversion else advice.FLOAT64
+        if all(are_integers):
+            return advice.QUOTIENT_OF_INTEGERS
+        return advice.INTEGER_WITH_FLOAT32 if any(are_integers) else advice.FLOAT64
+
+    def kinds(self, operands: list[Any]) -> list[Any]:
+        return [types.unliteral(self.function.types[operand.name]) for operand in operands]
+
+    def called(self, node: Any) -> str:
+        """Return the name of the function that a call calls."""
+        (found, *_) = self.definitions[node.func.name]
+        is_attribute = isinstance(found, ir.Expr) and found.op == "getattr"
+        return str(found.attr if is_attribute else getattr(self.constant(node.func), "__name__", ""))
 
     def find(self, node: Any, cause: _Cause) -> None:
         """Report a cause; one that stands elsewhere is told once, with the first line that computes with it."""
         lines: tuple[str, ...] = (_place_of(node),)
         if cause.place not in ("", _place_of(node)):
             lines = self.reader.told.setdefault(cause, (*lines, cause.place))
-        self.add(lines, cause.text, f"computes in float64 because of {cause.text}", advice.FLOAT64)
+        self.add(lines, cause.text, f"computes in float64 because of {cause.text}", cause.what_to_do)
 
     def add(self, lines: tuple[str, ...], text: str, message: str, what_to_do: str) -> None:
         """Report something, unless it stands in a library function: its user cannot change that."""

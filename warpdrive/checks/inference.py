@@ -13,6 +13,7 @@ from numba import types
 from numba.core import compiler, ir, typed_passes
 from numba.core.compiler import StateDict
 from numba.core.registry import cpu_target
+from numba.core.rewrites.static_getitem import RewriteConstGetitems, RewriteConstSetitems
 from numba.core.rewrites.static_raise import RewriteConstRaises
 from numba.core.ssa import reconstruct_ssa
 from numba.core.typing.templates import AbstractTemplate, Signature, signature
@@ -24,6 +25,9 @@ from warpdrive.checks.linking import Linker, has_barrier
 from warpdrive.kernels.compile_time import shape_parameters
 from warpdrive.kernels.language import SCALARS, VOTES
 from warpdrive.kernels.source import FunctionSource
+
+_REWRITES = (RewriteConstRaises, RewriteConstGetitems, RewriteConstSetitems)
+"""What numba rewrites before it infers types, and cannot infer them without: constants in ``raise`` and in indices."""
 
 
 @dataclass
@@ -91,10 +95,11 @@ def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     typing_context.refresh()
     code = compiler.run_frontend(linker.link())
-    raises = RewriteConstRaises(StateDict(func_ir=code))
-    for label, block in list(code.blocks.items()):
-        if raises.match(code, block, None, None):
-            code.blocks[label] = raises.apply()
+    for rewrite in _REWRITES:
+        found = rewrite(StateDict(func_ir=code))
+        for label, block in list(code.blocks.items()):
+            if found.match(code, block, None, None):
+                code.blocks[label] = found.apply()
     code = reconstruct_ssa(code)
     inferred = typed_passes.type_inference_stage(typing_context, target_context, code, arguments, None)
     return TypedFunction(source, code, inferred.typemap, inferred.calltypes, inferred.return_type)

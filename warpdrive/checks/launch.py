@@ -15,6 +15,7 @@ from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.float64 import check_types
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.helpers import HELPERS
+from warpdrive.checks.language import check_language
 from warpdrive.checks.memory import as_array, copies, named_arrays
 from warpdrive.checks.order import Order, backwards, compare, others
 from warpdrive.checks.silent_log import EndlessError, SilentLog
@@ -46,6 +47,7 @@ def check_launch(
     given = kernel(function)
     named = named_arguments(given, arguments)
     report = Report()
+    check_language(given, named)
     check_types(given.source, named, report)
     launches = CheckedLaunches(given.source, Grid.of(blocks, threads), report, nan=nan, shared_bytes=shared_bytes)
     launches.check(dict(zip(named, copies(list(named.values())), strict=True)), others())

@@ -70,6 +70,12 @@ class SilentLog:
     def unassigned(self, variable: str, line: Line) -> None:
         """Note that the running thread reads a variable which it has not assigned."""
 
+    def undefined(self, what: str, what_to_do: str) -> None:
+        """Note that the running thread computes what has no defined result."""
+
+    def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
+        """Note that the running thread writes one number to all elements of a row that it names by fewer indices."""
+
     def count(self) -> None:
         """Count an access. Raises :class:`EndlessError` for one too many without a barrier."""
         self.since_barrier += 1

@@ -479,6 +479,112 @@ def test_division_by_zero_gives_infinity_as_on_a_device():
     assert "inf" in finding.message
 
 
+# --- arithmetic ---
+
+
+@wd.kernel
+def divides(x, i):
+    x[0] = i[0] // i[1]  # here
+
+
+@wd.kernel
+def remains(x, i):
+    x[0] = i[0] % (i[1] * 2)  # here
+
+
+@wd.kernel
+def divides_in_place(x, i):
+    i[0] //= i[1]  # here
+
+
+@wd.kernel
+def shifts_too_far(x, i):
+    x[0] = 1 << (i[0] + 61)  # here
+
+
+@wd.kernel
+def shifts_back(x, i):
+    x[0] = i[0] >> (i[1] - 1)  # here
+
+
+@wd.kernel
+def to_a_negative_power(x, i):
+    x[0] = i[0] ** (i[1] - 1)  # here
+
+
+@wd.kernel
+def converts_infinity(x, i):
+    i[0] = int(x[0] / np.float32(i[1]))  # here
+
+
+@wd.kernel
+def converts_too_much(x, i):
+    i[0] = np.int32(x[0] * np.float32(3e9))  # here
+
+
+@wd.kernel
+def converts_negative(x, i):
+    x[0] = np.uint32(-x[0] - x[0])  # here
+
+
+@wd.kernel
+def stores_nan(x, i):
+    i[0] = math.log(-x[0])  # here
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        *(divides, remains, divides_in_place, shifts_too_far, shifts_back, to_a_negative_power),
+        *(converts_infinity, converts_too_much, converts_negative, stores_nan),
+    ],
+)
+def test_arithmetic_without_a_defined_result_is_reported(kernel):
+    report = wd.check_launch(kernel, 1, 1, floats(1), np.array([3, 0], np.int32))
+    (finding,) = report.arithmetic
+    assert set(finding.lines) == marked(kernel)
+    assert "no defined result" in finding.message and finding.advice
+
+
+def test_arithmetic_with_a_defined_result_is_not_reported():
+    @wd.kernel
+    def hashes(x, i, u):
+        i[0] = (i[0] * 1103515245 + 12345) // 7 % 5 - (-7) // 2
+        u[0] = (u[0] ^ (u[0] >> 33)) * np.uint64(0xFF51AFD7ED558CCD) << 63
+        i[1] = x[0] * np.float32(-2147483648)
+        u[1] = np.uint8(np.float32(-0.5)) + 2**3
+        x[0] = x[0] % np.float32(i[0] - i[0])
+
+    arguments = np.ones(1, np.float32), np.array([3, 0], np.int32), np.array([2**63, 0], np.uint64)
+    assert not wd.check_launch(hashes, 1, 1, *arguments).arithmetic
+
+
+# --- broadcasts ---
+
+
+@wd.kernel
+def fills_its_row(x):
+    x[cuda.threadIdx.x] = np.float32(0.5)  # here
+
+
+def test_a_number_written_to_a_whole_row_is_reported():
+    (finding,) = wd.check_launch(fills_its_row, 1, 2, np.zeros((2, 3), np.float32)).broadcasts
+    assert (finding.array, set(finding.lines)) == ("x", marked(fills_its_row))
+    assert "writes 0.5 to 3 elements of 'x' at once" in finding.message and "array[..., :]" in finding.advice
+
+
+def test_a_row_that_is_meant_cleared_or_has_one_element_is_not_reported():
+    @wd.kernel
+    def rows(x, one):
+        i = cuda.threadIdx.x
+        x[i] = 0
+        x[i, :] = 1
+        x[i, 1:] = np.float32(2)
+        one[i] = 3
+
+    assert wd.check_launch(rows, 1, 2, np.zeros((2, 3), np.float32), np.zeros((2, 1), np.float32)).clean
+
+
 # --- the report ---
 
 
@@ -532,6 +638,26 @@ def test_an_exception_in_a_kernel_has_the_authors_line():
     line = inspect.getsourcelines(asserts.function)[1] + 2
     with pytest.raises(wd.KernelError, match=rf"test_findings.py:{line}: thread 0 of block 0 stopped with Assert"):
         wd.check_launch(asserts, 1, 1, floats(1))
+
+
+def counted(x):
+    global FILE
+    FILE = "assigned"
+    x[0] = 1
+
+
+def answers(x):
+    x[0] = 1
+    return 1
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [(counted, "'FILE' is a constant of the module"), (answers, "a kernel returns nothing")],
+)
+def test_what_is_not_part_of_the_kernel_language_is_refused_with_its_line(function, said):
+    with pytest.raises(wd.KernelError, match=rf"test_findings.py:\d+: {said}"):
+        wd.check_launch(function, 1, 1, floats(1))
 
 
 def test_recursion_and_what_cannot_be_checked_is_refused_with_its_line():

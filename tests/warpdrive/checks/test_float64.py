@@ -105,6 +105,11 @@ def power(x):
 
 
 @wd.kernel
+def double_constant(x):
+    x[0] = x[1] * np.float64(2)
+
+
+@wd.kernel
 def argument(x, dt):
     x[0] += x[1] * dt
 
@@ -167,6 +172,7 @@ REPORTED = [
     (least, (single(),), {(2, "1.0")}),
     (inexact_comparison, (single(),), {(2, "0.1")}),
     (power, (single(),), {(2, "0.5")}),
+    (double_constant, (single(),), {(2, "float64(2)")}),
     (argument, (single(), 0.5), {(2, "argument 'dt'")}),
     (wide_arrays, (single(),), {(2, "float64"), (3, "int64")}),
 ]
@@ -236,6 +242,31 @@ def of_records(places, limit):
     own = cuda.shared.array(2, RECORD)
     own[0].x = 2 * limit
     places[0].x = own[0].x
+
+
+@wd.kernel
+def half_of_a_field(items):
+    items["weight"][0] = items["weight"][1] * 0.5
+
+
+def test_fields_of_arrays_of_records_are_looked_into():
+    items = np.zeros(2, [("number", np.int32), ("weight", np.float32)])
+    assert find(half_of_a_field, items) == {(2, "0.5")}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (mixed_with_an_index, "an integer with float32 in float64: convert the integer first"),
+        (integer_literal, "convert the integer first"),
+        (division_of_integers, "a quotient of integers is float64"),
+        (function_of_an_integer, "functions give float64 for integers"),
+        (double_constant, "where float32 will do"),
+    ],
+)
+def test_what_to_do_about_integers_is_said(kernel, said):
+    (finding,) = wd.check_launch(kernel, 1, 1, single()).float64
+    assert said in finding.advice
 
 
 def test_fields_of_records_are_given_numbers():
