@@ -16,8 +16,9 @@ from rich.text import Text
 
 from warpdrive import registry
 from warpdrive.backends.interface import Backend
-from warpdrive.checks.backends import comparable_backends, is_written_for
+from warpdrive.checks.backends import comparable_backends
 from warpdrive.checks.complete import check_environment
+from warpdrive.checks.environment import is_written_for
 from warpdrive.checks.findings import OF_BEHAVIOUR, OF_KERNELS, Finding, Report
 from warpdrive.environment import Environment
 from warpdrive.errors import ConfigError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +10,8 @@ from contextlib import contextmanager
 from numba.core.errors import NumbaError
 
 from warpdrive.backends.module_writer import GeneratedModule
-from warpdrive.kernels.errors import KernelError
+from warpdrive.backends.numba_messages import in_words, missing_field
+from warpdrive.kernels.errors import KernelError, refuse
 from warpdrive.kernels.lowering import ResolvedKernel
 from warpdrive.kernels.syntax import GENERATED
 
@@ -23,16 +25,22 @@ def errors_at_their_origin(
     """Turn a compiler's errors about generated code, by default numba's, into errors about the author's."""
     try:
         yield
+    except KeyError as error:  # numba's, of a field
+        functions = (kernel.function, *kernel.function.callees())
+        found = missing_field(error.args[0] if error.args else None, (f.source.tree for f in functions))
+        if found is None:
+            raise
+        refuse(*found)
     except errors as error:
         text = str(error)
         named = (match.groups() for match in re.finditer(_PLACE, text, re.MULTILINE))
         places = (_origin(a or b, int(m or n), origins) for a, m, b, n in named)
-        found = next((place for place in places if place is not None), None)
+        known = next((place for place in places if place is not None), None)
         source = kernel.function.source
-        file, line = found or (source.file, source.tree.lineno)
-        raise KernelError(
-            f"{file}:{line}: kernel '{source.name}' cannot be compiled: {_first_sentence(text)}"
-        ) from error
+        file, line = known or (source.file, source.tree.lineno)
+        said = _first_sentence(text)
+        said = in_words(said, _statements_at(file, line, kernel)) or said
+        raise KernelError(f"{file}:{line}: kernel '{source.name}' cannot be compiled: {said}") from error
 
 
 _PLACE = r'File "([^"]+)", line (\d+)|^During: .* at (\S+) \((\d+)\)$'
@@ -52,6 +60,19 @@ def _origin(file: str, line: int, origins: Mapping[str, GeneratedModule]) -> tup
     """Return the author's file and line behind a line of generated code; numba names the innermost first."""
     module = origins.get("twin" if file == "<twin>" else re.split(r"[/\\\\]", file)[-1].removesuffix(".py"))
     return module.origins[line - 1] if module and line <= len(module.origins) else None
+
+
+def _statements_at(file: str, line: int, kernel: ResolvedKernel) -> Iterator[ast.AST]:
+    """Return the statements that stand in a line of the author's; of loops and conditions, their heads."""
+    for function in (kernel.function, *kernel.function.callees()):
+        source = function.source
+        statements = [node for node in ast.walk(source.tree) if isinstance(node, ast.stmt) and source.file == file]
+        for statement in statements:
+            is_compound = hasattr(statement, "body")
+            parts = (
+                [p for p in ast.iter_child_nodes(statement) if isinstance(p, ast.expr)] if is_compound else [statement]
+            )
+            yield from (part for part in parts if part.lineno <= line <= (part.end_lineno or 0))
 
 
 def _first_sentence(text: str) -> str:

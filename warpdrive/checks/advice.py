@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import re
+from collections.abc import Iterator
 
 DIVERGENCE = (
     "all threads of a block must come to the same barrier: move it out of the condition or loop, "
@@ -42,6 +44,14 @@ CONVERSION = (
     "and 0 for NaN"
 )
 NEGATIVE_POWER = "of integers this is an integer, not a fraction: make the base a np.float32"
+VERSIONS = (
+    "the two versions compute something else: compare them line by line; if they say the same, look for what a backend "
+    "leaves open, as the order of atomic operations, and for races (the kernel checks tell)"
+)
+DRAWS = (
+    "one of them draws more random numbers than the other (rng[agent, 3] counts them): let each agent draw equally "
+    "often, in the same order, and under the same conditions; all else may follow from that"
+)
 WIDE_ARRAY = "where half the width will do, give a dtype of 32 bits"
 
 
@@ -102,9 +112,25 @@ def _in_place_operator(place: str) -> str | None:
     return found.group(1) if found else None
 
 
-def _comes_round(first: str, second: str) -> bool:
-    """Whether the first of two accesses stands behind the second, and a barrier between: a loop has come round."""
-    (file, _, number), (other_file, _, other) = first.rpartition(":"), second.rpartition(":")
-    if file != other_file or int(number) <= int(other):
-        return False
-    return any("sync" in linecache.getline(file, line) for line in range(int(other) + 1, int(number)))
+def _comes_round(*places: str) -> bool:
+    """Whether two accesses stand in one loop with a barrier between: they race where the loop has come round."""
+    (file, _, number), (other_file, _, other) = (place.rpartition(":") for place in places)
+    before, behind = sorted((int(number), int(other)))
+    return file == other_file and any(
+        any(before < call.lineno < behind for call in _barriers_in(loop))
+        for loop in _loops_of(file)
+        if loop.lineno < before and behind <= (loop.end_lineno or 0)
+    )
+
+
+def _loops_of(file: str) -> list[ast.For | ast.While]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
+
+
+def _barriers_in(loop: ast.AST) -> Iterator[ast.Call]:
+    calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
+    return (call for call in calls if ast.unparse(call.func).rpartition(".")[2].startswith("sync"))

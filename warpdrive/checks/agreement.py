@@ -35,6 +35,8 @@ SMALLEST_CHANGE = 2.0**-23
 """The trials change the floats by the tolerance at most, and by ever less down to this."""
 JUMP = 10.0
 """A float that differs by fewer tolerances shows no decision: it is a mistake whatever the trials lead to."""
+RNG = "rng"
+"""The array whose last axis ends with the number of draws of an agent."""
 ROLLOUT = 7
 """How many steps a rollout has, so that several are begun, at other times than episodes."""
 
@@ -73,7 +75,7 @@ class Difference:
     Attributes:
         replica: its global index.
         step: the number of the step, from 1 on.
-        arrays: the arrays that differ, the author's own first.
+        arrays: the arrays that differ: ``rng`` first, of which all else may be a consequence, then the author's own.
         values: an element of the first of them, in words.
     """
 
@@ -150,7 +152,7 @@ def compare(
             given = {name: array[shared[place]] for name, array in inputs.items()}
             is_decision = max(gap[place] for gap in gaps.values()) > JUMP * tolerance
             is_doubtful = tolerance > 0 and is_decision and trials.lead_to(outcome, before[place], given, tolerance)
-            names = sorted((name for name, gap in gaps.items() if gap[place] > tolerance), key=lambda name: "." in name)
+            names = sorted((name for name, gap in gaps.items() if gap[place] > tolerance), key=_rank)
             of_first = [arrays[names[0]][place] for arrays in outcomes]
             values = _told(names[0], of_first[0], of_first[1], tolerance)
             told = Difference(shared[place], number + 1, tuple(names), values)
@@ -272,6 +274,10 @@ class _Trials:
         changes = self.rng.uniform(-1, 1, numbers.shape) * sizes.reshape(-1, *[1] * (numbers.ndim - 1))
         changed: Array = (numbers + changes * np.maximum(1, np.abs(numbers))).astype(numbers.dtype)
         return changed
+
+
+def _rank(name: str) -> tuple[bool, bool]:
+    return name != RNG, "." in name
 
 
 def _gaps(first: Array, second: Array) -> Array:

@@ -6,24 +6,14 @@ from collections.abc import Callable, Sequence
 
 from warpdrive.backends.interface import Backend, backends_at_hand, load_backend
 from warpdrive.checks import advice
-from warpdrive.checks.agreement import Difference, Setting, compare
+from warpdrive.checks.agreement import RNG, Difference, Setting, compare
 from warpdrive.checks.behaviour import TOLERANCE
-from warpdrive.checks.environment import CheckingBackend
+from warpdrive.checks.environment import CheckingBackend, is_written_for
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.environment import Environment, check_environment, kernel_functions
-from warpdrive.errors import DefinitionError
 
 INTERPRETED_STEPS = 3
 """How many steps are compared with the interpreter, which is slow."""
-
-
-def is_written_for(env: Environment, language: str) -> bool:
-    """Whether an environment has its kernel functions in ``"Python"`` or ``"CUDA C"``."""
-    try:
-        kernel_functions(env, language)
-    except DefinitionError:
-        return False
-    return True
 
 
 def comparable_backends(env: Environment) -> list[Backend]:
@@ -87,13 +77,9 @@ def _finding(env: Environment, difference: Difference, ours: Backend, theirs: Ba
         f"after step {difference.step} {difference.values}, on '{ours.name}' and on '{theirs.name}'"
         f"{f'; so differ {others}' if others else ''}"
     )
-    return Finding(
-        "backends",
-        difference.arrays[0],
-        (),
-        (),
-        (difference.replica,),
-        (env.step.where,),
-        message,
-        advice.BACKENDS,
-    )
+    steps = [kernel_functions(env, backend.language).step.where for backend in (ours, theirs)]
+    what_to_do = advice.BACKENDS if steps[0] == steps[1] else advice.VERSIONS
+    if difference.arrays[0] == RNG:
+        what_to_do = advice.DRAWS
+    places = tuple(dict.fromkeys(steps))
+    return Finding("backends", difference.arrays[0], (), (), (difference.replica,), places, message, what_to_do)

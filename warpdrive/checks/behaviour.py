@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from gymnasium import spaces
 from warpdrive.backends.interface import Backend
 from warpdrive.checks import advice
 from warpdrive.checks.agreement import allowed_actions
+from warpdrive.checks.environment import CheckingBackend, is_written_for
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, State
@@ -80,11 +81,13 @@ def check_environment_behaviour(
 class _Step:
     """What one step did to all replicas. Arrays by name have a row per replica.
 
-    ``before`` and ``after`` hold the arrays that kernels may name; in ``after`` replicas whose episode ended have begun
-    the next. ``final`` holds the last observations of the episodes that ended.
+    ``state`` is what a wrapper loads to do the step again. ``before`` and ``after`` hold the arrays that kernels may
+    name; in ``after`` replicas whose episode ended have begun the next. ``final`` holds the last observations of the
+    episodes that ended.
     """
 
     number: int
+    state: torch.Tensor
     before: State
     actions: dict[str, Array]
     after: State
@@ -121,16 +124,16 @@ class _Play:
     def __iter__(self) -> Iterator[_Step]:
         before = self.arrays()
         for number in range(1, self.steps + 1):
+            state = self.wrapper.ctx.save_state()
             actions = {
                 array.name: self._random(array, before, np.random.default_rng([self.seed, number, place]))
                 for place, array in enumerate(action_arrays(self.env))
             }
-            by_tag = {name.partition("_")[2]: given for name, given in actions.items()}
-            self.wrapper.step(actions.get("actions", by_tag))
+            self.wrapper.step(_as_given(actions))
             after = self.arrays()
             names = [array.name for array in observation_arrays(self.env)]
             final = {name: _host(self.wrapper.ctx[f"final_{name}"]) for name in names}
-            yield _Step(number, before, actions, after, final)
+            yield _Step(number, state, before, actions, after, final)
             before = after
 
     def arrays(self) -> State:
@@ -144,6 +147,11 @@ class _Play:
         everything = np.ones((self.wrapper.num_envs, self.wrapper.num_agents, sum(array.choices)), np.bool_)
         masks = state.get("action_mask", everything)
         return np.stack([_random_actions(array, mask, rng) for mask in masks])
+
+
+def _as_given(actions: dict[str, Array]) -> Any:
+    """Return actions by the names of their arrays as a caller gives them: the one array, or a dict of them by tag."""
+    return actions.get("actions", {name.partition("_")[2]: given for name, given in actions.items()})
 
 
 def _random_actions(array: SpaceArray, mask: Array, rng: np.random.Generator) -> Array:
@@ -160,7 +168,7 @@ def _check_spaces(env: Environment, step: _Step, report: Report) -> None:
     if not np.isfinite(rewards).all():
         replica, agent = _first(~np.isfinite(rewards))
         message = f"in step {step.number} the reward of agent {agent} is {rewards[replica, agent]}"
-        report.add(_finding("spaces", env.step, "rewards", replica, (agent,), message, advice.NAN))
+        _find_not_finite(env, env.step, "rewards", replica, (agent,), message, step, report)
     for array in observation_arrays(env):
         seen = step.seen(array.name)
         low, high = _bounds(array.space)
@@ -172,9 +180,39 @@ def _check_spaces(env: Environment, step: _Step, report: Report) -> None:
             bounds = ", ".join(f"{np.broadcast_to(bound, seen.shape)[element]:g}" for bound in (low, high))
             message = f"in step {step.number} agent {array.agents[row]} observes {seen[element]:g} in {array.name}"
             message += f"[{', '.join(map(str, (row, *rest)))}], which is outside of its space [{bounds}]"
-            told = advice.OUTSIDE_OF_SPACE if np.isfinite(seen[element]) else advice.NAN
-            observe = env.observe or env.step
-            report.add(_finding("spaces", observe, array.name, replica, (row, *rest), message, told))
+            observe, place = env.observe or env.step, (array.name, replica, (row, *rest), message)
+            if np.isfinite(seen[element]):
+                report.add(_finding("spaces", observe, *place, advice.OUTSIDE_OF_SPACE))
+            else:
+                _find_not_finite(env, observe, *place, step, report)
+
+
+def _find_not_finite(
+    env: Environment,
+    kernel: Any,
+    array: str,
+    replica: int,
+    index: tuple[int, ...],
+    message: str,
+    step: _Step,
+    report: Report,
+) -> None:
+    """Report NaN or infinity in an array with the line that wrote it first, as the interpreter sees it."""
+    known = next((finding for finding in report.spaces if (finding.array, finding.advice) == (array, advice.NAN)), None)
+    if known is not None:  # once is enough: the interpreter is slow
+        report.add(replace(known, count=1))
+        return
+    lines = None
+    if is_written_for(env, "Python"):
+        interpreted = Report()
+        alone = EnvWrapper(env, 1, CheckingBackend(interpreted, nan=True), first_env=replica)
+        alone.ctx.load_state(step.state[[replica]], [0])
+        alone.step(_as_given({name: actions[[replica]] for name, actions in step.actions.items()}))
+        alone.close()
+        if interpreted.nan:
+            first = interpreted.nan[0]
+            lines, message = first.lines, f"{message}: {first.message}"
+    report.add(_finding("spaces", kernel, array, replica, index, message, advice.NAN, lines))
 
 
 def _bounds(space: spaces.Space[Any]) -> tuple[Array, Array]:
@@ -250,9 +288,8 @@ class _Reference:
             return
         for replica in range(len(step.ended)):
             actions = {name: given[replica] for name, given in step.actions.items()}
-            by_tag = {name.partition("_")[2]: given for name, given in actions.items()}
             state = self._state(step.before, replica)
-            expected = self._run("reference_step", step.number, replica, state, actions.get("actions", by_tag))
+            expected = self._run("reference_step", step.number, replica, state, _as_given(actions))
             if expected is None:
                 continue
             if not isinstance(expected, dict):

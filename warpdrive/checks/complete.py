@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from warpdrive.backends.interface import Backend
-from warpdrive.checks.backends import check_backends, comparable_backends, is_written_for
+from warpdrive.checks.backends import check_backends, comparable_backends
 from warpdrive.checks.behaviour import TOLERANCE, check_environment_behaviour
-from warpdrive.checks.environment import check_environment_kernels
+from warpdrive.checks.environment import check_environment_kernels, is_written_for
 from warpdrive.checks.findings import Report
 from warpdrive.environment import Environment
 from warpdrive.environment import check_environment as check_definition

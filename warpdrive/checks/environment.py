@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from warpdrive.checks.findings import Report
-from warpdrive.checks.float64 import check_types
 from warpdrive.checks.grid import Grid
-from warpdrive.checks.language import check_language
+from warpdrive.checks.language import check_text
 from warpdrive.checks.launch import CheckedLaunches
 from warpdrive.checks.memory import as_array
 from warpdrive.checks.order import others
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.environment import Environment
+from warpdrive.environment import Environment, kernel_functions
+from warpdrive.errors import DefinitionError
 from warpdrive.kernels.fusion import Fusion
 
 
@@ -36,8 +36,7 @@ class CheckingBackend:
         kernel = fusion.kernel()
         grid = Grid.of(blocks, threads)
         given = {name: as_array(arguments[name]) for name in kernel.parameters}
-        check_language(kernel, given)
-        check_types(kernel.source, given, self.report)
+        check_text(kernel, grid, given, self.report)
         launches = CheckedLaunches(kernel.source, grid, self.report, nan=self.nan)
         orders = cycle(others().items())  # one other order in each launch
         return lambda: launches.check(given, dict([next(orders)]))
@@ -45,6 +44,15 @@ class CheckingBackend:
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
         """See :class:`warpdrive.backends.interface.Backend`."""
         return 1
+
+
+def is_written_for(env: Environment, language: str) -> bool:
+    """Whether an environment has its kernel functions in ``"Python"`` or ``"CUDA C"``."""
+    try:
+        kernel_functions(env, language)
+    except DefinitionError:
+        return False
+    return True
 
 
 def check_environment_kernels(

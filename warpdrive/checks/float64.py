@@ -46,15 +46,15 @@ _NEEDED, _COMPUTED = _Cause(is_needed=True), _Cause()
 Causes = frozenset[_Cause]
 
 
-def check_types(source: FunctionSource, arguments: Mapping[str, Any], report: Report) -> None:
-    """Report what of a kernel computes in float64 for arguments of these types."""
+def check_types(source: FunctionSource, arguments: Mapping[str, Any], report: Report) -> bool:
+    """Report what of a kernel computes in float64 for arguments of these types; return whether these are known."""
     try:
         kinds = {name: typed_argument(value) for name, value in arguments.items()}
         function = infer(source, tuple(kinds.values()))
-    except NumbaError as error:
+    except (NumbaError, KeyError) as error:
         first = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
         report.note(f"{source.file}:{source.tree.lineno}: float64 is not checked: types cannot be inferred ({first})")
-        return
+        return False
     arrays = [kind.dtype for kind in kinds.values() if isinstance(kind, types.Array)]
     given = {part for kind in arrays for part in _numbers_in(kind)}
     causes = {
@@ -63,6 +63,7 @@ def check_types(source: FunctionSource, arguments: Mapping[str, Any], report: Re
         if kind in _DOUBLE
     }
     _Reader(report, given).body(function, causes).tell()
+    return True
 
 
 class _Reader:

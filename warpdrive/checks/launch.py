@@ -12,10 +12,9 @@ from warpdrive.checks.access_log import AccessLog
 from warpdrive.checks.advice import WAITING
 from warpdrive.checks.checked_machine import CheckedMachine
 from warpdrive.checks.findings import Finding, Report
-from warpdrive.checks.float64 import check_types
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.helpers import HELPERS
-from warpdrive.checks.language import check_language
+from warpdrive.checks.language import check_text
 from warpdrive.checks.memory import as_array, copies, named_arrays
 from warpdrive.checks.order import Order, backwards, compare, others
 from warpdrive.checks.silent_log import EndlessError, SilentLog
@@ -47,9 +46,9 @@ def check_launch(
     given = kernel(function)
     named = named_arguments(given, arguments)
     report = Report()
-    check_language(given, named)
-    check_types(given.source, named, report)
-    launches = CheckedLaunches(given.source, Grid.of(blocks, threads), report, nan=nan, shared_bytes=shared_bytes)
+    grid = Grid.of(blocks, threads)
+    check_text(given, grid, named, report, shared_bytes)
+    launches = CheckedLaunches(given.source, grid, report, nan=nan, shared_bytes=shared_bytes)
     launches.check(dict(zip(named, copies(list(named.values())), strict=True)), others())
     return report
 

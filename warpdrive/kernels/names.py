@@ -64,7 +64,7 @@ def look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> An
             intrinsic = intrinsic_named(node.attr)
             if intrinsic is not None:
                 return intrinsic
-            hint = nearest(node.attr, SUPPORTED)
+            hint = nearest(node.attr, {path.partition(".")[0] for path in SUPPORTED})
             refuse(node, f"{refusal(node.attr)}{hint and '.'}{hint}")
         if not hasattr(owner, node.attr):
             refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")

@@ -41,8 +41,16 @@ _MAKES_ARRAYS = (
 )
 
 
-def refuses_of_numpy(module: str, name: str) -> str:
-    """Return why a kernel cannot use a function of a module of NumPy, or nothing if it perhaps can."""
+_IN_PYTHON_ALONE = ("breakpoint", "input")
+
+
+def refusal_of_function(module: str, name: str) -> str:
+    """Return why a kernel cannot use a function of Python or NumPy, or nothing if it perhaps can."""
+    if module == "builtins" and name in _IN_PYTHON_ALONE:
+        return (
+            f"{name}() needs Python, and a compiled kernel has none: wd.debug(kernel)[blocks, threads](*arrays) runs "
+            "it as Python, thread by thread"
+        )
     if module.startswith("numpy.random"):
         return (
             f"np.random.{name} draws from the host's generator: use wd.random or the xoroshiro128p functions of "

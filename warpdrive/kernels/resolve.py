@@ -54,7 +54,7 @@ from warpdrive.kernels.names import (
     names_in,
     source_of,
 )
-from warpdrive.kernels.refusals import HALF, alone, refuses_of_numpy, unusable
+from warpdrive.kernels.refusals import HALF, alone, refusal_of_function, unusable
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -297,9 +297,9 @@ class _Resolver(ast.NodeTransformer):
             self.table.classes[described.alias] = described
             return at(node, ast.Name(described.alias, ast.Load()))
         imported = importable(value)
-        if imported is not None and refuses_of_numpy(*imported):
-            refuse(node, refuses_of_numpy(*imported))
         if imported is not None:
+            if why := refusal_of_function(*imported):
+                refuse(node, why)
             alias = f"{GENERATED}{imported[0].replace('.', '_')}_{imported[1]}"
             self.table.imports[alias] = imported
             return at(node, ast.Name(alias, ast.Load()))
@@ -458,6 +458,7 @@ _INSTEAD: dict[type[ast.AST], str] = {
     ast.List: _WITHOUT_MEMORY,
     **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _IN_A_LOOP),
     **dict.fromkeys((ast.Import, ast.ImportFrom), ": import outside of the kernel"),
+    ast.JoinedStr: ": print takes several values; wd.debug(kernel)[blocks, threads](*arrays) runs any Python",
     ast.NamedExpr: ": assign in a statement of its own",
     ast.Starred: ": write out the elements, as in min(t[0], t[1])",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.backends.pycuda import ON_HOST_VARIABLE
+from warpdrive.backends.pycuda import ON_HOST_VARIABLE, PyCudaBackend
 from warpdrive.checks.agreement import allowed_actions
 from warpdrive.checks.backends import comparable_backends
 from warpdrive.checks.complete import check_environment
@@ -26,6 +28,13 @@ def count_plain(count, rewards, actions):
 
 
 @wd.kernel
+def draw(count, rng, rewards, actions):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    count[env, agent] = wd.random.integer(rng, env, agent, 40)
+    rewards[env, agent] = actions[env, agent]
+
+
+@wd.kernel
 def tell(count, observations):
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     observations[env, agent, 0] = count[env, agent]
@@ -37,7 +46,7 @@ class Counters(wd.Environment):
     name = "counters"
     step, observe = count_plain, tell
     twins = {  # noqa: RUF012
-        name: wd.cuda_kernel("../twins/differing.cu", name) for name in ("count_plain", "count_double", "tell")
+        name: wd.cuda_kernel("../twins/differing.cu", name) for name in ("count_plain", "count_double", "tell", "draw")
     }
 
     def __init__(self, double: bool = False, cuda_only: bool = False) -> None:
@@ -72,6 +81,24 @@ def test_what_differs_is_told_with_values() -> None:
     with pytest.raises(AssertionError, match=r"backends .*on 'cpu' and on 'pycuda'"):
         wd.testing.check_environment(Counters(double=True))
     wd.testing.check_environment(Counters(double=True), backends=["cpu"])
+
+
+class Gamblers(Counters):
+    """Agents whose two versions draw differently often."""
+
+    name = "gamblers"
+    step = draw
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cuda_twins = self.twins
+
+
+def test_other_random_numbers_are_told_before_what_follows_from_them() -> None:
+    (finding,) = check_environment(Gamblers(), backends=["cpu", PyCudaBackend(on_host=True)]).backends
+    assert finding.array == "rng" and re.search(r"rng\[\d, 3\] is 1 and 2, on 'cpu' and on 'pycuda'", finding.message)
+    assert "count" in finding.message and "draws more random numbers than the other" in finding.advice
+    assert [Path(line.rpartition(":")[0]).suffix for line in finding.lines] == [".py", ".cu"]
 
 
 def test_the_command_line_compares_them(capsys: pytest.CaptureFixture[str]) -> None:

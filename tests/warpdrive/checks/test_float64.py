@@ -282,9 +282,11 @@ def test_float64_beside_float32_in_one_kernel():
     assert find(both, single(), np.ones(4)) == {(3, "0.5")}
 
 
-def test_what_cannot_be_typed_is_noted():
+def test_what_cannot_be_typed_is_refused_with_its_line():
     @wd.kernel
     def odd(x):
         x[0] = "text" if x[0] > 9 else x[0]
 
-    assert "float64 is not checked" in wd.check_launch(odd, 1, 1, single()).notes[0]
+    line = inspect.getsourcelines(odd.function)[1] + 2
+    with pytest.raises(wd.KernelError, match=rf"test_float64.py:{line}: .*the string 'text' in one case and float32"):
+        wd.check_launch(odd, 1, 1, single())

@@ -56,6 +56,45 @@ def test_threads_of_a_flat_block_are_numbers_and_others_positions():
     assert len(first) == len(second) == 3
 
 
+@wd.kernel
+def forgotten_barrier(x):
+    i = cuda.threadIdx.x
+    y = x[(i + 1) % 4]
+    # cuda.syncthreads()
+    x[i] = y
+
+
+@wd.kernel
+def forgotten_barrier_in_a_loop(x):
+    i = cuda.threadIdx.x
+    for _ in range(3):
+        y = x[(i + 1) % 4]
+        x[i] = y
+        cuda.syncthreads()
+
+
+@wd.kernel
+def forgotten_barrier_at_the_end_of_a_loop(x):
+    i = cuda.threadIdx.x
+    for _ in range(3):
+        y = x[(i + 1) % 4]
+        cuda.syncthreads()
+        x[i] = y
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (forgotten_barrier, "between the two lines"),
+        (forgotten_barrier_in_a_loop, "between the two lines"),
+        (forgotten_barrier_at_the_end_of_a_loop, "at the end of the loop's body"),
+    ],
+)
+def test_the_place_of_a_forgotten_barrier_is_told(kernel, said):
+    races = wd.check_launch(kernel, 1, 4, np.arange(4, dtype=np.int32)).races
+    assert races and all(f"put cuda.syncthreads() {said}" in race.advice for race in races)
+
+
 def test_a_race_in_a_device_function_has_its_line():
     launch = next(case.values[0] for case in RACY if case.id == "race_in_a_device_function")
     (race,) = launch.check().races

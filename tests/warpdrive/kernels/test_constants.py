@@ -121,5 +121,5 @@ def test_an_array_constant_cannot_be_written():
         MASK[0] = False
         out[0] = 1
 
-    with pytest.raises(wd.errors.WarpDriveError, match=r"test_constants.py:\d+.*readonly"):
+    with pytest.raises(wd.errors.WarpDriveError, match=r"test_constants.py:\d+.*read-only"):
         kernel[1, 1](np.zeros(1))

@@ -158,7 +158,7 @@ def test_one_array_that_changes_between_launches_is_read_anew():
     assert measured(array) == [500, 300, 9, 1]
     array.flags.writeable = False
     assert measured(array) == [500, 300, 9, 1]
-    with pytest.raises(wd.errors.WarpDriveError, match="readonly"):
+    with pytest.raises(wd.errors.WarpDriveError, match="read-only"):
         measure[1, 1](array[0], array, 2)
 
 
@@ -275,7 +275,7 @@ def test_a_wrong_configuration_is_refused(configuration, message):
         (np.ones(3).astype(">f8"), "which the CPU backend does not compute with"),
         (np.zeros(2, [("x", "i4"), ("thing", "O")]), "which the CPU backend does not compute with"),
         (np.zeros(2, [("x", "i4"), ("half", "f2")]), "which the CPU backend does not compute with"),
-        (np.array(["a"]), r"kernel 'scale' cannot be compiled: .*imul\(\[unichr x 1\], int64\)"),
+        (np.array(["a"]), r"kernel 'scale' cannot be compiled: \*= does not work on a string and int64"),
         (np.zeros(3, np.float16), "has dtype float16, which the CPU backend does not compute with"),
         (torch.ones(3, dtype=torch.bfloat16), "'array' of kernel 'scale' has dtype torch.bfloat16"),
         (torch.eye(3).to_sparse(), "'array' of kernel 'scale'"),
@@ -303,7 +303,7 @@ def test_a_wrong_number_of_arguments_is_refused(arguments):
 def test_a_read_only_array_cannot_be_written():
     array = np.ones(3)
     array.flags.writeable = False
-    with pytest.raises(wd.errors.WarpDriveError, match=r"test_launch.py:\d+.*readonly"):
+    with pytest.raises(wd.errors.WarpDriveError, match=r"test_launch.py:\d+.*read-only"):
         scale[1, 3](array, 2)
 
 

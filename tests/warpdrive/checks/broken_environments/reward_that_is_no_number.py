@@ -6,7 +6,10 @@ from numba import cuda
 
 import warpdrive as wd
 
-EXPECTED = r"spaces .*the reward of agent \d is nan.*look for a division by zero"
+EXPECTED = (
+    r"spaces .*number.py:19: .*the reward of agent \d is nan: nan is written to 'rewards\[0, \d\]' by thread \d"
+    r".*\| rewards\[env, agent\] = moved / abs\(moved\).*look for a division by zero"
+)
 
 
 @wd.kernel

@@ -1,0 +1,204 @@
+"""What numba says of types that do not fit, as an author understands it: with their own expressions and dtypes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+
+_OPERATORS = {
+    **{"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"},
+    **{"and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "neg": "-", "invert": "~"},
+    **{"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="},
+}
+_OF_INTEGERS = ("and_", "or_", "xor", "lshift", "rshift", "invert", "iand", "ior", "ixor", "ilshift", "irshift")
+
+
+def missing_field(name: object, statements: Iterable[ast.AST]) -> tuple[ast.AST, str] | None:
+    """Return where a field of records is named that they lack, and what to say of it; None if it is named nowhere."""
+    for node in (node for statement in statements for node in ast.walk(statement)):
+        if isinstance(node, ast.Attribute) and node.attr == name:
+            return node, f"'{ast.unparse(node.value)}' is a record without a field '{name}'"
+    return None
+
+
+def in_words(sentence: str, statements: Iterable[ast.AST]) -> str | None:
+    """Return what a sentence of numba's means, or None where that is not known.
+
+    Args:
+        sentence: the first of numba's message.
+        statements: the syntax trees of the author's line that it is about.
+    """
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    for pattern, told in _TOLD:
+        match = re.search(pattern, sentence)
+        if match:
+            return told(list(match.groups()), nodes)
+    return None
+
+
+def _no_implementation(found: Sequence[str], nodes: Sequence[ast.AST]) -> str | None:
+    function, given = found[0], _split(found[1])
+    if function in ("getitem", "static_getitem", "setitem", "static_setitem") and len(given) >= 2:
+        return _index(given, nodes)
+    if function == "bool" and _is_array(given[0]):
+        return f"a condition must be one number, and this is {_words(given[0])}: give every axis an index"
+    operation = function if function in _OPERATORS else function[1:]  # iadd is +=
+    if operation in _OPERATORS:
+        sign = _OPERATORS[operation] + ("=" if operation != function else "")
+        told = f"{sign} does not work on {' and '.join(map(_words, given))}"
+        if function in _OF_INTEGERS and any(kind.startswith("float") for kind in given):
+            return f"{told}: only on integers, so convert with int(...) first"
+        return f"{told}: give every axis an index" if any(map(_is_array, given)) else told
+    if function == "<unknown function>":
+        function = next((ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)), function)
+    return f"{function}(...) does not work on {', '.join(map(_words, given)) or 'nothing'} in a kernel"
+
+
+def _index(given: Sequence[str], nodes: Sequence[ast.AST]) -> str:
+    """Tell of an index, or of what is written to an element: ``given`` are the array, the index and what is written."""
+    array, indices, value = given[0], _split(given[1]), given[2] if len(given) > 2 else None
+    changed = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign)}  # which is read, too
+    places = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Subscript)
+        and (id(node) in changed or isinstance(node.ctx, ast.Store) == (value is not None))
+        and _fits(node, indices)
+    ]
+    is_float = [kind.startswith(("float", "complex")) for kind in indices]
+    if any(is_float):  # which is rarely the variable of a loop
+        computed = [p for p in places if not isinstance(_indices_of(p)[is_float.index(True)], ast.Name)]
+        places = computed or places
+    where = " or ".join(f"'{ast.unparse(place)}'" for place in places) or "an element"
+    name = " or ".join(dict.fromkeys(f"'{ast.unparse(place.value)}'" for place in places)) or "the array"
+    if not _is_array(array):
+        return f"{where}: {_words(array)} has no elements"
+    if len(indices) > _rank(array):
+        return f"{where}: {name} is {_words(array)}, found {len(indices)} indices"
+    if any(is_float):
+        return f"{where}: {_told_float(places, is_float.index(True), indices)}"
+    if any(kind.startswith("Literal[str]") for kind in indices):
+        fields = re.findall(r"(\w+)\[type=", array)
+        known = f", only {', '.join(fields)}" if fields else f": {name} is {_words(array)}"
+        return f"{where}: there is no such field{known}"
+    if array.startswith("readonly"):
+        return f"{where}: {name} is a read-only array, and a kernel cannot write it"
+    if value is not None and _is_array(value):
+        assigned = (ast.unparse(n.value) for n in nodes if isinstance(n, (ast.Assign, ast.AugAssign)))
+        row = next((f"'{text}'" for text in assigned), "what is written")
+        return f"{row} is {_words(value)}, which {where} cannot hold: give every axis an index"
+    if value is not None:
+        return f"{where}: {name} is {_words(array)}, which cannot hold {_words(value)}"
+    return f"{where}: {name} is {_words(array)}, which cannot be indexed by {' and '.join(map(_words, indices))}"
+
+
+def _told_float(places: Sequence[ast.Subscript], axis: int, indices: Sequence[str]) -> str:
+    """Tell of an index that is a float, and of the array that it is of."""
+    kind = indices[axis]
+    index = _indices_of(places[0])[axis] if len(places) == 1 else None
+    if index is None:
+        return f"an index is {kind}, and must be an integer: write int(...)"
+    told = f"the index '{ast.unparse(index)}' is {kind}"
+    if not isinstance(index, ast.Subscript):
+        return f"{told}; an index is an integer: write int(...)"
+    array = ast.unparse(index.value)
+    return (
+        f"{told}, as '{array}' is an array of {kind}; an index is an integer: give '{array}' a dtype of integers, or "
+        "write int(...)"
+    )
+
+
+def _unknown_attribute(found: Sequence[str], nodes: Sequence[ast.AST]) -> str:
+    name, kind = found
+    owner = next((ast.unparse(n.value) for n in nodes if isinstance(n, ast.Attribute) and n.attr == name), "this")
+    hint = ": convert with np.int32(...), np.float32(...) and the like" if name == "astype" else ""
+    return f"'{owner}' is {_words(kind)}, which has no '{name}' in a kernel{hint}"
+
+
+def _cannot_unify(found: Sequence[str], nodes: Sequence[ast.AST]) -> str:
+    first, second, name = found
+    what = "the expression" if name.startswith("$") else f"the variable '{name}'"
+    return f"{what} is {_words(first)} in one case and {_words(second)} in another: it needs one type"
+
+
+def _not_called(found: Sequence[str], nodes: Sequence[ast.AST]) -> str:
+    called = next((ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)), "this")
+    hint = ": an index stands in brackets, [...]" if _is_array(found[0]) else ""
+    return f"'{called}' is {_words(found[0])}, which cannot be called{hint}"
+
+
+_TOLD = (
+    (r"No implementation of function Function\(.*\) found for signature: ([\w<> ]+)\((.*)\)$", _no_implementation),
+    (r"Unknown attribute '(\w+)' of type (.*)$", _unknown_attribute),
+    (r"Cannot unify (.*) and (.*) for '(\S+?)'", _cannot_unify),
+    (r"Invalid use of (.*) with parameters \(.*\)$", _not_called),
+    (r"^failed to unpack (.*)$", lambda found, nodes: f"{_words(found[0])} cannot be unpacked"),
+    (
+        r"Untyped global name '(\w+)'",
+        lambda found, nodes: f"'{found[0]}' belongs to Python, and a compiled kernel has none",
+    ),
+)
+
+
+def _split(kinds: str) -> list[str]:
+    """Return the types in a list of some, or of a tuple."""
+    uniform = re.fullmatch(r"UniTuple\((.*) x (\d+)\)", kinds)
+    if uniform:
+        return [uniform[1]] * int(uniform[2])
+    whole = re.fullmatch(r"Tuple\((.*)\)", kinds)
+    depth, parts = 0, [""]
+    for letter in whole[1] if whole else kinds:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _words(kind: str) -> str:
+    """Return a type of numba's in words."""
+    array = re.search(r"array\((.*), (\d+)d, \w+\)$", kind)
+    if array:
+        element = "records" if array[1].startswith("Record") else array[1]
+        return f"an array of {element} with {array[2]} ax{'i' if array[2] == '1' else 'e'}s"
+    literal = re.match(r"Literal\[(\w+)\]\((.*)\)$", kind)
+    if literal:
+        return f"the string '{literal[2]}'" if literal[1] == "str" else literal[2]
+    for beginning, told in (
+        ("Record", "a record"),
+        ("UniTuple", "a tuple"),
+        ("Tuple", "a tuple"),
+        ("[unichr", "a string"),
+    ):
+        if kind.startswith(beginning):
+            return told
+    return {"none": "None", "unicode_type": "a string"}.get(kind, kind)
+
+
+def _is_array(kind: str) -> bool:
+    return re.search(r"(^|\s)array\(", kind) is not None
+
+
+def _rank(array: str) -> int:
+    (rank,) = re.findall(r", (\d+)d, \w+\)$", array)
+    return int(rank)
+
+
+def _indices_of(place: ast.Subscript) -> list[ast.expr]:
+    return place.slice.elts if isinstance(place.slice, ast.Tuple) else [place.slice]
+
+
+def _fits(place: ast.Subscript, kinds: Sequence[str]) -> bool:
+    """Whether the indices of an expression may have these types, as far as they are literals."""
+    indices = _indices_of(place)
+    if len(indices) != len(kinds):
+        return isinstance(place.slice, ast.Name)  # which may be a tuple
+    return all(_may_be(index, kind) for index, kind in zip(indices, kinds, strict=True))
+
+
+def _may_be(index: ast.expr, kind: str) -> bool:
+    if isinstance(index, ast.Constant) and isinstance(index.value, (int, str)):
+        return kind in (f"Literal[{type(index.value).__name__}]({index.value})", "int64")
+    return True
