@@ -7,6 +7,7 @@ import builtins
 import inspect
 import linecache
 import sys
+import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType
@@ -59,16 +60,36 @@ def _read_text(function: FunctionType) -> FunctionSource:
         if function.__name__ == "<lambda>":
             return _read_lambda(function, _cell_of(file) or file)
         lines, first_line = inspect.getsourcelines(function)
-    except (OSError, TypeError):
-        raise KernelError(
-            f"the source of kernel function '{function.__name__}' cannot be read ({file}): "
-            "define it in a file or a notebook cell, not through exec or an interactive prompt"
-        ) from None
+    except (OSError, TypeError, SyntaxError, IndexError, tokenize.TokenError):
+        raise _unreadable(function, file) from None
     cell = _cell_of(file)
     if cell is not None:  # so that tracebacks, debuggers and messages find its text under that name, too
         whole = linecache.getlines(file)
         linecache.cache[cell] = len("".join(whole)), None, whole, cell
-    return parse_function("".join(lines), cell or file, first_line, {})
+    source = parse_function("".join(lines), cell or file, first_line, {}, otherwise=_unreadable(function, file))
+    if not _is_read_from(function, source):  # but from another text with the same name
+        raise _unreadable(function, file)
+    return source
+
+
+def _is_read_from(function: FunctionType, source: FunctionSource) -> bool:
+    """Whether a source is that of a function, as far as its name and parameters tell."""
+    code = function.__code__
+    names = [(source.name, code.co_name), *zip(source.parameters, code.co_varnames, strict=False)]
+    is_same = all(own.endswith(read) for read, own in names)  # in a class, Python puts its name before __parameter
+    return is_same and len(source.parameters) == code.co_argcount
+
+
+def _unreadable(function: FunctionType, file: str) -> KernelError:
+    """Return the error about a function whose source Python does not keep, or keeps under the name of another text."""
+    what = f"the source of kernel function '{function.__name__}' cannot be read ({file}): "
+    where = "write the function into a file and import it, or use IPython or a notebook"
+    if file.startswith("<stdin>"):
+        later = "" if sys.version_info >= (3, 13) else "; from Python 3.13 on the prompt keeps it"
+        return KernelError(f"{what}Python keeps none of what comes from its prompt or standard input: {where}{later}")
+    if file.startswith("<"):
+        return KernelError(f"{what}Python keeps none of what exec or python -c run: {where}")
+    return KernelError(f"{what}the file is not there, or not what was imported: {where}")
 
 
 def _read_lambda(function: FunctionType, file: str) -> FunctionSource:
@@ -118,8 +139,12 @@ def parse_function(
     file: str,
     first_line: int,
     namespace: Mapping[str, Any],
+    otherwise: KernelError | None = None,
 ) -> FunctionSource:
-    """Parse the text of one ``def`` statement, indented or not, that begins at ``first_line`` of ``file``."""
+    """Parse the text of one ``def`` statement, indented or not, that begins at ``first_line`` of ``file``.
+
+    Raises :class:`KernelError`: ``otherwise``, if it is given, where the text is none.
+    """
     is_indented = text[:1].isspace()
     try:
         (tree,) = ast.parse("if True:\n" + text if is_indented else text).body
@@ -128,6 +153,8 @@ def parse_function(
     except (SyntaxError, ValueError):
         tree = None
     if not isinstance(tree, ast.FunctionDef):
+        if otherwise is not None and not isinstance(tree, ast.AsyncFunctionDef):
+            raise otherwise
         raise KernelError(f"{file}:{first_line}: a kernel function is a plain 'def', not a lambda or expression")
     ast.increment_lineno(tree, first_line - 1 - is_indented)
     for node in ast.walk(tree):

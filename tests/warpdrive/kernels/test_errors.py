@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numba
@@ -509,6 +513,49 @@ def test_what_is_no_function_is_no_kernel(value):
 def test_a_function_without_source_is_no_kernel():
     namespace = {}
     exec("def kernel(out):\n    out[0] = 1\n", namespace)
+    told = r"source of kernel function 'kernel' cannot be read \(<string>\): .*exec.*write the function into a file"
+    with pytest.raises(wd.errors.WarpDriveError, match=told):
+        wd.kernel(namespace["kernel"])[1, 1](np.zeros(1))
+
+
+PROMPT = """
+import numpy as np
+import warpdrive as wd
+
+@wd.kernel
+def double(x):
+    x[0] = x[0] * 2
+
+
+x = np.ones(1)
+double[1, 1](x)
+print("doubled", x[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "typed", "keeps_source"),
+    [
+        (["-i"], PROMPT, sys.version_info >= (3, 13)),
+        (["-c", PROMPT], "", sys.version_info >= (3, 13)),
+        (["-c", f"# another text\n\n\nexec({PROMPT!r})"], "", False),
+    ],
+)
+def test_a_kernel_from_the_prompt_runs_or_says_why_not(arguments, typed, keeps_source):
+    environment = {**os.environ, "PYTHONPATH": str(Path(wd.__file__).parent.parent)}
+    run = subprocess.run([sys.executable, *arguments], env=environment, input=typed, text=True, capture_output=True)
+    if keeps_source:
+        assert "doubled 2.0" in run.stdout
+    else:
+        assert "KernelError: the source of kernel function 'double' cannot be read (<" in run.stderr
+        assert "write the function into a file and import it, or use IPython or a notebook" in run.stderr
+
+
+@pytest.mark.parametrize("text", ["x = 1\n", "def other(out):\n    pass\n", "def kernel(x, y):\n    pass\n", "def (\n"])
+def test_lines_of_another_text_are_not_taken_for_a_kernel(text):
+    namespace = {}
+    exec(compile("def kernel(out):\n    out[0] = 1\n", "<text>", "exec"), namespace)
+    linecache.cache["<text>"] = len(text), None, text.splitlines(keepends=True), "<text>"
     with pytest.raises(wd.errors.WarpDriveError, match="source of kernel function 'kernel' cannot be read"):
         wd.kernel(namespace["kernel"])[1, 1](np.zeros(1))
 
