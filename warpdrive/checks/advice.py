@@ -52,6 +52,10 @@ DRAWS = (
     "one of them draws more random numbers than the other (rng[agent, 3] counts them): let each agent draw equally "
     "often, in the same order, and under the same conditions; all else may follow from that"
 )
+WIDE_STATE = (
+    "'{name}' is an array of float64, and what is computed with it is float64, too, which a GPU does at a fraction of "
+    "its speed: where float32 will do, give it dtype=np.float32"
+)
 WIDE_ARRAY = "where half the width will do, give a dtype of 32 bits"
 
 

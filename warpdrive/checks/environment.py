@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from warpdrive.checks.advice import WIDE_STATE
 from warpdrive.checks.findings import Report
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.language import check_text
@@ -37,6 +38,9 @@ class CheckingBackend:
         grid = Grid.of(blocks, threads)
         given = {name: as_array(arguments[name]) for name in kernel.parameters}
         check_text(kernel, grid, given, self.report)
+        for name, value in given.items():
+            if getattr(value, "dtype", None) == np.float64 and "__" not in name:
+                self.report.note(WIDE_STATE.format(name=name))
         launches = CheckedLaunches(kernel.source, grid, self.report, nan=self.nan)
         orders = cycle(others().items())  # one other order in each launch
         return lambda: launches.check(given, dict([next(orders)]))

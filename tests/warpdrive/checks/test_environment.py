@@ -179,6 +179,29 @@ def test_continuous_actions_are_drawn_from_their_space():
     assert check_environment_kernels(Careful(), steps=3).clean
 
 
+@wd.kernel
+def weighted(position, weights, actions):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    position[env, agent] += weights[agent] * actions[env, agent, 0]
+
+
+class Weighted(Careful):
+    """Agents whose weights NumPy made float64: that may be meant."""
+
+    step = weighted
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = np.array([0.5, 1.0, 2.0])
+
+
+def test_float64_in_arrays_of_the_environment_is_noted():
+    report = check_environment_kernels(Weighted(), steps=2)
+    assert report.clean
+    (note,) = report.notes
+    assert note.startswith("'weights' is an array of float64") and "np.float32" in note
+
+
 def test_the_helper_for_tests_fails_with_the_findings():
     wd.testing.check_kernels(Careful(), steps=2)
     with pytest.raises(AssertionError, match=r"(?s)'careless' are not clean.*races.*'rewards"):
