@@ -97,13 +97,14 @@ WD_FUNCTION void wd_sample_multi_discrete(Logits logits, Actions actions, LogPro
 // logits[env, row] holds the means of all components, then the logarithms of their standard deviations. Where that is
 // infinite, as nothing has been said about the component, it is uniform in its part [low, high] of the Box, or standard
 // normal if that part is not finite. `sampled` gets what was drawn, whose log-probability is told, and `actions`, which
-// the environment sees, that clipped to the Box; both are rows of numbers. With `squash` it sees the hyperbolic tangent of
-// what was drawn, stretched from [-1, 1] to the Box, whose log-probability is then told.
-template <class Logits, class Actions, class Sampled, class LogProbability, class Greedy, class Squash, class Rng,
-          class Rows, class ActionRows, class Low, class High>
+// the environment sees, that clipped to the Box; both are rows of numbers. With `normalize`, means and deviations of a
+// component that is bounded on both sides are in units of half its range, from its centre on. With `squash`, `actions`
+// gets the hyperbolic tangent of what was drawn, stretched from [-1, 1] to the Box, whose log-probability is then told.
+template <class Logits, class Actions, class Sampled, class LogProbability, class Greedy, class Squash, class Normalize,
+          class Rng, class Rows, class ActionRows, class Low, class High>
 WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled sampled, LogProbability log_probability,
-                                    Greedy greedy, Squash squash, Rng rng, Rows rows, ActionRows action_rows, Low low,
-                                    High high) {
+                                    Greedy greedy, Squash squash, Normalize normalize, Rng rng, Rows rows,
+                                    ActionRows action_rows, Low low, High high) {
     const float half_log_two_pi = 0.918938533f;
     const int env = wd_env(), agent = wd_agent(), row = rows(agent);
     if (row < 0) return;
@@ -113,26 +114,37 @@ WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled samp
         const float mean = logits(env, row, component);
         float log_std = logits(env, row, components + component);
         const float width = high(component) - low(component);
+        const bool is_bounded = width > 0.0f && width < wd_infinity;
+        const float half = is_bounded ? 0.5f * width : 1.0f;
+        const float centre = is_bounded ? low(component) + half : 0.0f;
         const bool knows_nothing = log_std == wd_infinity;
-        float value;
-        if (knows_nothing && width < wd_infinity) {
-            value = fmaf(wd_uniform(rng, env, agent), width, low(component));
+        float drawn, reached;
+        if (knows_nothing && is_bounded) {
+            const float part = wd_uniform(rng, env, agent);
+            reached = fmaf(part, width, low(component));
+            // what is squashed to it: finite, though `part` may be 0
+            drawn = squash(0) ? 0.5f * logf((part + 2.98023224e-8f) / (1.0f - part)) : reached;
             total -= logf(width);
         } else {
             if (knows_nothing) log_std = 0.0f;
             const float deviation = greedy(0) ? 0.0f : wd_normal(rng, env, agent);
-            value = fmaf(expf(log_std), deviation, mean);
+            drawn = fmaf(expf(log_std), deviation, mean);
+            reached = drawn;
             total -= 0.5f * deviation * deviation + log_std + half_log_two_pi;
+            if (squash(0) && !knows_nothing) {
+                // log(1 - tanh(x)^2) without a difference of numbers that are nearly equal
+                const float size = fabsf(drawn);
+                total -= logf(half) + 2.0f * (0.693147181f - size - log1pf(expf(-2.0f * size)));
+                reached = fmaf(half, tanhf(drawn), centre);
+            } else if (normalize(0) && !knows_nothing) {
+                total -= logf(half);
+                reached = fmaf(half, drawn, centre);
+                drawn = reached;
+            }
         }
         const int place = action_rows(agent) * components + component;
-        sampled(env, place) = value;
-        if (squash(0) && !knows_nothing) {
-            // log(1 - tanh(x)^2) without a difference of numbers that are nearly equal
-            const float size = fabsf(value);
-            total -= logf(0.5f * width) + 2.0f * (0.693147181f - size - log1pf(expf(-2.0f * size)));
-            value = fmaf(0.5f * width, tanhf(value) + 1.0f, low(component));
-        }
-        actions(env, place) = fminf(fmaxf(value, low(component)), high(component));
+        sampled(env, place) = drawn;
+        actions(env, place) = fminf(fmaxf(reached, low(component)), high(component));
     }
     log_probability(env, agent) = total;
 }

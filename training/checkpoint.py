@@ -392,7 +392,22 @@ def _read_manifest(folder: Path) -> _Manifest:
         raise CheckpointError(f"{path}: damaged: {told}; {_advice(folder)}") from None
     if manifest.sha256 is not None and _digest(text.replace(manifest.sha256, _UNSEALED)) != manifest.sha256:
         raise CheckpointError(f"{path}: damaged, its checksum is not the one that it has; {_advice(folder)}")
-    return manifest
+    return manifest.model_copy(update={"config": as_it_was_meant(manifest.config)})
+
+
+def as_it_was_meant(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration as a checkpoint has it, with the keys that were not there yet when it was written."""
+    policies = config.get("policy")
+    if not isinstance(policies, dict):
+        return config
+    return {**config, "policy": {tag: _as_it_was_meant(settings) for tag, settings in policies.items()}}
+
+
+def _as_it_was_meant(settings: Any) -> Any:
+    if not isinstance(settings, dict) or settings.get("algorithm") not in ("reinforce", "a2c", "ppo", "custom"):
+        return settings
+    model = settings.get("model")
+    return {**settings, "model": {"normalize_actions": False, **model}} if isinstance(model, dict) else settings
 
 
 def _versions() -> dict[str, str]:

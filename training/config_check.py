@@ -91,6 +91,7 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
         if isinstance(settings, sections.OffPolicyConfig) and settings.buffer_size < samples:
             text = f"found {settings.buffer_size}, expected at least {samples}, the samples of one update"
             found.append((f"policy.{tag}.buffer_size", text))
+        found += [(f"policy.{tag}.model.{key}", text) for key, text in _action_problems(settings, action_spaces[tag])]
         if isinstance(settings, sections.SelfPlayConfig):
             found += _self_play_problems(tag, settings, run, env)
         if isinstance(settings, sections.FunctionConfig):
@@ -104,6 +105,20 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
             known = [name for name, other in sections.POLICY_CONFIGS.items() if _is_for(other, action_spaces[tag])]
             text = f"found '{settings.algorithm}', expected an algorithm for actions in {action_spaces[tag]}: "
             found.append((f"policy.{tag}.algorithm", text + ", ".join(known)))
+    return found
+
+
+def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem]:
+    """What of a model's options for actions in a Box does not go with the actions."""
+    model = getattr(settings, "model", None)
+    if not isinstance(model, sections.ActionsConfig):
+        return []
+    is_box = isinstance(space, spaces.Box)
+    of_box = ("squash_actions", "initial_log_std", "state_dependent_std")
+    given = [] if is_box else [name for name in of_box if getattr(model, name, False)]
+    found = [(name, f"found {_show(getattr(model, name))} for the actions {space}, which are no Box") for name in given]
+    if model.squash_actions and isinstance(space, spaces.Box) and not space.is_bounded():
+        found.append(("squash_actions", f"found true, expected actions in a bounded Box, but they are in {space}"))
     return found
 
 

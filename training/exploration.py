@@ -9,7 +9,7 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.observations import Observations
 from warpdrive.training.models.action_values import ActionValues
 from warpdrive.training.models.base import Actor
-from warpdrive.training.models.continuous import DeterministicActor
+from warpdrive.training.models.continuous import DeterministicActor, SquashedActor
 from warpdrive.training.models.distributions import masked
 from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import GaussianNoiseConfig, OrnsteinUhlenbeckConfig
@@ -95,11 +95,39 @@ class NoisyActor(Actor):
         means = self.model.logits(env.observations(tag)).chunk(2, dim=-1)[0]
         means = self.noise.around(means, env, tag)
         log_std = (self.noise.std * self.model.reach).log().expand_as(means)
-        env.logits(tag).copy_(
-            torch.cat(
-                [means.masked_fill(self.at_random, 0.0), log_std.masked_fill(self.at_random, torch.inf)], dim=-1
-            )  # what stands for uniformly random actions, see EnvWrapper.logits
-        )
+        env.logits(tag).copy_(_unless_at_random(self.at_random, means, log_std))
+
+
+class UniformAtFirst(Actor):
+    """Acts as a policy, and uniformly at random before.
+
+    Args:
+        model: the policy.
+
+    Attributes:
+        at_random: a scalar on the device: whether agents act uniformly at random; to be changed in place.
+    """
+
+    at_random: Tensor
+
+    def __init__(self, model: SquashedActor) -> None:
+        super().__init__()
+        self.model, self.action_units = model, model.action_units
+        self.register_buffer("at_random", torch.zeros((), dtype=torch.bool))
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``; as the policy."""
+        return self.model.logits(observations)
+
+    def act(self, env: EnvWrapper, tag: str) -> None:
+        """See ``Actor``."""
+        mean, log_std = self.model.logits(env.observations(tag)).chunk(2, dim=-1)
+        env.logits(tag).copy_(_unless_at_random(self.at_random, mean, log_std))
+
+
+def _unless_at_random(at_random: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    """Logits or, where ``at_random``, what stands for uniformly random actions, see ``sampler.sample_gaussian``."""
+    return torch.cat([mean.masked_fill(at_random, 0.0), log_std.masked_fill(at_random, torch.inf)], dim=-1)
 
 
 class GaussianNoise(nn.Module):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from torch import nn
-
 from warpdrive.errors import CheckpointError, ConfigError
+from warpdrive.training.models.base import Actor
 from warpdrive.training.sections import LearningConfig, RunConfig
 from warpdrive.training.trained_policy import load_policy
 
 
-def begin_as_loaded(model: nn.Module, config: LearningConfig, tag: str) -> None:
+def begin_as_loaded(model: Actor, config: LearningConfig, tag: str) -> None:
     """Let ``model``, on the CPU, become what ``config.load`` names, if it names anything.
 
     Args:
@@ -27,6 +26,12 @@ def begin_as_loaded(model: nn.Module, config: LearningConfig, tag: str) -> None:
         found = load_policy(config.load, wanted)
     except CheckpointError as error:
         raise ConfigError(f"policy.{tag}.load: {error}") from error
+    if found.model.action_units != model.action_units:
+        raise ConfigError(
+            f"policy.{tag}.load: '{wanted}' in {config.load} makes its actions otherwise of what its model says; "
+            f"policy.{tag}.model needs the same normalize_actions and squash_actions as config.yaml of that run "
+            "(normalize_actions: false, where it has none)"
+        )
     try:
         model.load_state_dict(found.model.state_dict())
     except RuntimeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import torch
+from gymnasium import spaces
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.rollout import Rollout
@@ -19,6 +20,9 @@ def act(env: EnvWrapper, actors: Mapping[str, Actor]) -> None:
     The logits of tags without an actor stay as they are: uniformly random in a new EnvWrapper.
     """
     for tag, actor in actors.items():
+        if isinstance(env.action_spaces[tag], spaces.Box):
+            env.squash(tag).fill_(actor.action_units == "squashed")
+            env.normalize(tag).fill_(actor.action_units == "half_range")
         actor.act(env, tag)
 
 

@@ -164,14 +164,32 @@ class PerceptronConfig(Section):
     """How weights begin."""
 
 
-class FullyConnectedConfig(PerceptronConfig):
+class ActionsConfig(Section):
+    """What becomes of a model's outputs where actions are in a Box."""
+
+    normalize_actions: bool = True
+    """Whether means and standard deviations are in units of half the range of a Box, from its centre on."""
+    squash_actions: bool = False
+    """Whether what is drawn is squashed to the Box by the hyperbolic tangent, instead of clipped."""
+
+
+class GaussianConfig(ActionsConfig):
+    """Standard deviations of actions in a Box."""
+
+    initial_log_std: Annotated[float, Field(ge=-20.0, le=2.0)] = 0.0
+    """What the logarithms of the standard deviations begin at."""
+    state_dependent_std: bool = False
+    """Whether they depend on the observation, or are parameters of their own."""
+
+
+class FullyConnectedConfig(PerceptronConfig, GaussianConfig):
     """A multi-layer perceptron for the policy and another for the value."""
 
     trunk: Literal["separate", "shared"] = "separate"
     """Whether policy and value have hidden layers of their own, or the last layer only."""
 
 
-class ConvolutionalConfig(Section):
+class ConvolutionalConfig(GaussianConfig):
     """A stack of convolutions and a multi-layer perceptron for the policy, and others for the value."""
 
     type: Literal["convolutional"]
@@ -192,7 +210,7 @@ class ConvolutionalConfig(Section):
     """Whether policy and value have convolutions and hidden layers of their own, or the last layer only."""
 
 
-class RecurrentConfig(Section):
+class RecurrentConfig(GaussianConfig):
     """A multi-layer perceptron, then units that remember what was seen in the episode."""
 
     hidden: list[Width] = [64]
@@ -223,7 +241,7 @@ class LSTMConfig(RecurrentConfig):
     type: Literal["lstm"]
 
 
-class CustomModelConfig(Section):
+class CustomModelConfig(ActionsConfig):
     """A model of the user's, with keys of its own: the parameters of its constructor."""
 
     model_config = ConfigDict(extra="allow")
@@ -309,7 +327,8 @@ class OffPolicyConfig(LearningConfig):
     buffer_size: Count = 100_000
     """How many steps of single agents are kept."""
     learning_starts: Annotated[int, BeforeValidator(whole_number), Field(ge=0, lt=2**63)] = 1000
-    """Environment steps before the first gradient step."""
+    """Environment steps before the first gradient step. Until then actions are uniformly random (of DQN: as ``epsilon``
+    says)."""
     batch_size: Count = 128
     gradient_steps: Count = 1
     """Gradient steps per update, that is per rollout of ``trainer.train_batch_size`` environment steps."""

@@ -53,8 +53,8 @@ class TrainedPolicy:
         assert action_space.shape is not None
         self.tag, self.model = tag, model.eval()
         self.observation_space, self.action_space = observation_space, action_space
-        self.distribution = distribution
         self.device = next(model.parameters()).device
+        self.distribution = distribution.to(self.device)
         self._generator = torch.Generator(self.device)
         if seed is None:
             self._generator.seed()

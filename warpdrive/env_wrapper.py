@@ -188,9 +188,9 @@ class EnvWrapper:
         """Return where a policy puts its outputs before a sampled step: ``[num_envs, agents of the tag, n]``, float32.
 
         Discrete: the unnormalised log-probability of each choice. MultiDiscrete: those of all components side by side.
-        Box: the means of all components, then the logarithms of their standard deviations. What is drawn may lie
-        outside of the Box: the rollout records it with its log-probability, the environment gets it clipped (or
-        squashed, see :meth:`squash`).
+        Box: the means of all components, then the logarithms of their standard deviations, as numbers of the Box (or
+        see :meth:`normalize`). What is drawn may lie outside of the Box: the rollout records it with its
+        log-probability, the environment gets it clipped (or squashed, see :meth:`squash`).
         """
         self._check_tag(tag)
         return self.ctx[f"sampler.logits_{tag}"]
@@ -206,14 +206,24 @@ class EnvWrapper:
             raise DefinitionError(f"squash: the actions of '{tag}' are {self.action_spaces[tag]}, expected a Box")
         return self.ctx[f"sampler.squash_{tag}"]
 
+    def normalize(self, tag: str) -> torch.Tensor:
+        """Return whether means and standard deviations are in units of half the range of a Box: ``[1]`` int32.
+
+        It is 0 at first. Where it is 1, a mean of -1 is the lower bound of a component and a mean of 1 the upper one;
+        components that are not bounded on both sides stay as they are. What is drawn is recorded as a number of the
+        Box.
+        """
+        return self.ctx[f"sampler.normalize_{tag}"]
+
     def act_at_random(self, tag: str) -> None:
         """Let the agents of a tag act uniformly at random, as at first, until somebody writes to :meth:`logits`.
 
         Components of a Box that are not bounded on both sides are standard normal (clipped to their bound).
         """
         make_uniform(self.logits(tag), self.action_spaces[tag])
-        if f"sampler.squash_{tag}" in self.ctx:
+        if isinstance(self.action_spaces[tag], spaces.Box):
             self.squash(tag).zero_()
+            self.normalize(tag).zero_()
 
     @property
     def greedy(self) -> bool:
@@ -338,7 +348,7 @@ class EnvWrapper:
             check_within(1, 1 << 31, max_steps=max_steps)
         rollout = self._allocate_rollout(1, auto_reset=False)
         before = self.ctx.save_state()
-        logits_before = {tag: self.logits(tag).clone() for tag in self.policy_tags}
+        outputs_before = [(tensor, tensor.clone()) for tensor in self._policy_outputs()]
         try:
             if reset:
                 self.reset()
@@ -360,8 +370,8 @@ class EnvWrapper:
             return recorder.result()
         finally:
             self.ctx.load_state(before)
-            for tag, former in logits_before.items():
-                self.logits(tag).copy_(former)
+            for tensor, former in outputs_before:
+                tensor.copy_(former)
 
     def _check_tag(self, tag: str) -> None:
         if not isinstance(tag, str) or tag not in self.policy_tags:
@@ -408,6 +418,11 @@ class EnvWrapper:
             fused = fuse_step(self.env, self._binding, drawn=actions is None, auto_reset=auto_reset)
             self._launch_step[kind] = fused.bind(self.backend, self.num_agents)
         self._launch_step[kind]()
+
+    def _policy_outputs(self) -> list[torch.Tensor]:
+        """Return where policies put what the next sampled step draws from."""
+        kinds = tuple(f"sampler.{kind}_" for kind in ("logits", "squash", "normalize"))
+        return [self.ctx[name] for name in self.ctx if name.startswith(kinds)]
 
     def _observations(self) -> Any:
         return self._nested(self._observation_arrays, "")

@@ -208,6 +208,7 @@ def _sample_continuous(fused: FusedKernel, array: SpaceArray, tag: str) -> None:
         low=f"constant.low_{array.name}",
         high=f"constant.high_{array.name}",
         squash=f"sampler.squash_{tag}",
+        normalize=f"sampler.normalize_{tag}",
         **_sampler_arrays(array, tag, f"sampler.logits_{tag}"),
     )
 

@@ -205,7 +205,8 @@ def _put_sampler_arrays(
             make_uniform(context.zeros(f"sampler.logits_{tag}", shape, torch.float32), array.space)
             context.put(f"constant.rows_{tag}", _rows(ids, num_agents))
             if isinstance(array.space, spaces.Box):
-                context.zeros(f"sampler.squash_{tag}", (1,), torch.int32)
+                for switch in ("squash", "normalize"):
+                    context.zeros(f"sampler.{switch}_{tag}", (1,), torch.int32)
             if array.choices:
                 if "action_mask" in context:
                     context.zeros(f"sampler.masked_logits_{tag}", shape, torch.float32)

@@ -12,6 +12,7 @@ from warpdrive.kernels.kernel import device_function
 
 _HIGHEST = np.float32(3.4e38)  # what infinite logits count as, so that differences are numbers
 _ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
+_LEAST = np.float32(2.0**-25)  # half of the least distance between two uniform numbers
 _LOG_TWO = np.float32(math.log(2.0))
 _INFINITY = np.float32(np.inf)
 _HALF_LOG_TWO_PI = np.float32(0.5 * math.log(2.0 * math.pi))
@@ -100,16 +101,18 @@ def sample_multi_discrete(  # type: ignore[no-untyped-def]
 
 @device_function
 def sample_gaussian(  # type: ignore[no-untyped-def]
-    logits, actions, sampled, log_probability, greedy, squash, rng, rows, action_rows, low, high
+    logits, actions, sampled, log_probability, greedy, squash, normalize, rng, rows, action_rows, low, high
 ):
     """Sample continuous actions, whose components are independent and normally distributed.
 
-    ``logits[env, row]`` holds the means of all components, then the logarithms of their standard deviations. Where
-    that is infinite, as nothing has been said about the component, it is uniform in its part ``[low, high]`` of the
-    Box, or standard normal if that part is not finite. ``sampled`` gets what was drawn, whose log-probability is told,
-    and ``actions``, which the environment sees, that clipped to the Box. With ``squash`` it sees the hyperbolic tangent
-    of what was drawn, stretched from [-1, 1] to the Box, whose log-probability is then told (Haarnoja et al. 2018,
-    arXiv:1812.05905, appendix C).
+    ``logits[env, row]`` holds the means of all components, then the logarithms of their standard deviations. Where that
+    is infinite, as nothing has been said about the component, it is uniform in its part ``[low, high]`` of the Box, or
+    standard normal if that part is not finite. ``sampled`` gets what was drawn, whose log-probability is told, and
+    ``actions``, which the environment sees, that clipped to the Box.
+
+    With ``normalize``, means and deviations of a component that is bounded on both sides are in units of half its
+    range, from its centre on. With ``squash``, ``actions`` gets the hyperbolic tangent of what was drawn, stretched
+    from [-1, 1] to the Box, whose log-probability is then told (Haarnoja et al. 2018, arXiv:1812.05905, appendix C).
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
@@ -119,23 +122,34 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
         for component in range(components):
             mean, log_std = logits[env, row, component], logits[env, row, components + component]
             width = high[component] - low[component]
+            is_bounded = width > _ZERO and width < _INFINITY
+            half = _HALF * width if is_bounded else _ONE
+            centre = low[component] + half if is_bounded else _ZERO
             knows_nothing = log_std == _INFINITY
-            if knows_nothing and width < _INFINITY:
-                value = cuda.fma(wd_random.uniform(rng, env, agent), width, low[component])
+            if knows_nothing and is_bounded:
+                part = wd_random.uniform(rng, env, agent)
+                reached = cuda.fma(part, width, low[component])
+                # what is squashed to it: finite, though `part` may be 0
+                drawn = _HALF * math.log((part + _LEAST) / (_ONE - part)) if squash[0] else reached
                 total -= math.log(width)
             else:
                 if knows_nothing:
                     log_std = _ZERO
                 deviation = _ZERO if greedy[0] else wd_random.normal(rng, env, agent)
-                value = cuda.fma(math.exp(log_std), deviation, mean)
+                drawn = cuda.fma(math.exp(log_std), deviation, mean)
+                reached = drawn
                 total -= _HALF * deviation * deviation + log_std + _HALF_LOG_TWO_PI
+                if squash[0] and not knows_nothing:
+                    size = abs(drawn)  # log(1 - tanh(x)**2) without a difference of numbers that are nearly equal
+                    total -= math.log(half) + _TWO * (_LOG_TWO - size - math.log1p(math.exp(-_TWO * size)))
+                    reached = cuda.fma(half, math.tanh(drawn), centre)
+                elif normalize[0] and not knows_nothing:
+                    total -= math.log(half)
+                    reached = cuda.fma(half, drawn, centre)
+                    drawn = reached
             place = action_rows[agent] * components + component
-            sampled[env, place] = value
-            if squash[0] and not knows_nothing:
-                size = abs(value)  # log(1 - tanh(x)**2) without a difference of numbers that are nearly equal
-                total -= math.log(_HALF * width) + _TWO * (_LOG_TWO - size - math.log1p(math.exp(-_TWO * size)))
-                value = cuda.fma(_HALF * width, math.tanh(value) + _ONE, low[component])
-            actions[env, place] = min(max(value, low[component]), high[component])
+            sampled[env, place] = drawn
+            actions[env, place] = min(max(reached, low[component]), high[component])
         log_probability[env, agent] = total
 
 

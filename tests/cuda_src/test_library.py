@@ -187,9 +187,9 @@ def test_drawing_among_what_there_is(run_both: RunBoth) -> None:
             assert (chosen == mask.any(axis=1)).all()
 
 
-@pytest.mark.parametrize("squash", [0, 1], ids=["clipped", "squashed"])
+@pytest.mark.parametrize(("squash", "normalize"), [(0, 0), (0, 1), (1, 0)], ids=["clipped", "normalized", "squashed"])
 @pytest.mark.parametrize("greedy", [False, True], ids=["sampled", "greedy"])
-def test_sampling_continuous_actions(run_both: RunBoth, greedy: bool, squash: int) -> None:
+def test_sampling_continuous_actions(run_both: RunBoth, greedy: bool, squash: int, normalize: int) -> None:
     generator = np.random.default_rng(2)
     arrays = {
         **sampling_arrays(generator, greedy),
@@ -197,14 +197,30 @@ def test_sampling_continuous_actions(run_both: RunBoth, greedy: bool, squash: in
         "actions": np.zeros((ENVS, AGENTS * 3), np.float32),
         "sampled": np.zeros((ENVS, AGENTS * 3), np.float32),
         "squash": np.array([squash], np.int32),
+        "normalize": np.array([normalize], np.int32),
         "low": np.array([-1.0, -3.0 if squash else -np.inf, 0.5], np.float32),
         "high": np.array([1.0, 2.0, 0.75], np.float32),
     }
     arrays["logits"][: ENVS // 2, :, 3:] = np.inf  # nothing has been said
     expected, found = run_both([called(sampler.sample_gaussian)], arrays, times=3)
     assert_same(expected, found, {"actions", "sampled", "log_probability"})
-    acting = found["actions"].reshape(ENVS, AGENTS, 3)[:, [1, 2, 4, 5]]
-    assert (acting >= arrays["low"]).all() and (acting <= arrays["high"]).all()
+    acting, drawn = (found[name].reshape(ENVS, AGENTS, 3)[:, [2, 4, 1, 5]] for name in ("actions", "sampled"))
+    low, high = arrays["low"].astype(np.float64), arrays["high"].astype(np.float64)
+    assert (acting >= low).all() and (acting <= high).all()
+    bounded = np.isfinite(low)
+    centre, half = np.where(bounded, 0.5 * (low + high), 0.0), np.where(bounded, 0.5 * (high - low), 1.0)
+    if squash:
+        np.testing.assert_allclose(acting, centre + half * np.tanh(drawn.astype(np.float64)), rtol=1e-5, atol=1e-5)
+        return
+    np.testing.assert_array_equal(acting, np.clip(drawn, arrays["low"], arrays["high"]))
+    mean, log_std = np.split(arrays["logits"][ENVS // 2 :].astype(np.float64), 2, axis=2)
+    if normalize:
+        mean, log_std = centre + half * mean, log_std + np.log(half)
+    told = found["log_probability"][ENVS // 2 :, [2, 4, 1, 5]]
+    deviation = (drawn[ENVS // 2 :] - mean) / np.exp(log_std)
+    density = -0.5 * deviation**2 - log_std - 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(told, density.sum(2), rtol=1e-4, atol=1e-4)
+    assert greedy == (np.abs(deviation).max() < 1e-3)
 
 
 def test_recording(run_both: RunBoth) -> None:

@@ -1,4 +1,4 @@
-"""Environments of the table of known answers: a chain, one-shot games, and agents that leave their team."""
+"""Environments of the table of known answers: a chain, games of one step, a bandit, and masks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from gymnasium import spaces
 from numba import cuda
+from torch import nn
 
 import warpdrive as wd
 
@@ -114,3 +116,81 @@ class Meeting(wd.Environment):
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         return {}
+
+
+@wd.kernel
+def bandit_step(actions, best, reach, rewards, terminated):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for k in range(best.shape[0]):
+        miss = (actions[env, agent, k] - best[k]) / reach[k]
+        rewards[env, agent] -= miss * miss
+    terminated[env] = True
+
+
+class Bandit(wd.Environment):
+    """One step with an action of five numbers, each from a range of its own, of which one each is best.
+
+    How far from it the others are counts in units of half the range.
+    """
+
+    name = "bandit"
+    step, observe = bandit_step, constant_observe
+
+    def __init__(self) -> None:
+        self.num_agents, self.episode_length = 1, 2
+        self.policy_tags = {"player": [0]}
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        low, high = np.array([(-1, 1), (10, 20), (-0.02, 0.02), (-100, 100), (0, 1)], np.float32).T
+        self.action_space = spaces.Box(low, high)
+        self.reach = 0.5 * (high - low)
+        self.best = low + self.reach * (1 + np.array([0.6, -0.5, 0.3, -0.7, 0.5], np.float32))
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+
+@wd.kernel
+def forbidding_step(actions, rewards, terminated):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] = actions[env, agent]
+    if agent == 0:
+        terminated[env] = True
+
+
+@wd.kernel
+def forbidding_observe(observations, action_mask):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for choice in range(3):
+        observations[env, agent, choice] = agent == 0
+        action_mask[env, agent, choice] = choice < 2
+
+
+class Forbidding(wd.Environment):
+    """One step and three choices, which earn 0, 1 and 2; the last is forbidden. The agents see 1 and 0."""
+
+    name = "forbidding"
+    step, observe = forbidding_step, forbidding_observe
+
+    def __init__(self) -> None:
+        self.num_agents, self.episode_length = 2, 2
+        self.policy_tags = {"players": [0, 1]}
+        self.observation_space = spaces.Box(0, 1, (3,), np.float32)
+        self.action_space = spaces.Discrete(3)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+
+class Insisting(wd.ActorCritic):
+    """Logits that depend on nothing, but where 0 is seen it says that only the last choice can be taken."""
+
+    def __init__(self, observation_space: spaces.Space[Any], num_logits: int) -> None:
+        super().__init__()
+        self.table, self.value = nn.Parameter(torch.zeros(num_logits)), nn.Parameter(torch.zeros(()))
+
+    def logits(self, observations: Any) -> torch.Tensor:
+        insists = (observations == 0) & (torch.arange(len(self.table)) < len(self.table) - 1)
+        return torch.where(insists, -torch.inf, self.table)
+
+    def values(self, observations: Any) -> torch.Tensor:
+        return self.value.expand(observations.shape[:-1])

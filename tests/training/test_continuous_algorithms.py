@@ -324,6 +324,23 @@ def test_noise_and_random_actions_before_learning_starts(
         assert added.std().item() == pytest.approx(0.2, abs=0.02) and found[7].std() > 0.25
 
 
+def test_sac_acts_uniformly_at_random_before_learning_starts(sections: Sections, trainer_of: TrainerOf) -> None:
+    """Its own policy begins with hyperbolic tangents of standard normal numbers, which are not uniform."""
+    values = aim(sections, "sac", learning_starts=400)
+    trainer = trainer_of(values, "trainer.num_envs=100", "trainer.train_batch_size=1600")
+    trainer.collect()
+    reached = trainer.rollout.of("actions", "aimer").tanh().flatten().sort().values
+    uniform = torch.linspace(-1, 1, len(reached))
+    # Kolmogorov's statistic of 3200 numbers exceeds 0.03 with probability 2 exp(-2 * 3200 * 0.03^2) = 0.006
+    assert (reached - uniform).abs().max() < 2 * 0.03
+    log_probabilities = trainer.rollout.of("log_probabilities", "aimer")
+    torch.testing.assert_close(log_probabilities, torch.full_like(log_probabilities, -2 * np.log(2.0)))
+    trainer.update()
+    trainer.collect()
+    assert trainer.rollout.of("log_probabilities", "aimer").std() > 0.1
+    assert trainer.evaluate(num_episodes=10, deterministic=True).std_return["aimer"] < 10  # and never when evaluated
+
+
 @pytest.mark.parametrize("algorithm", CONFIGS)
 def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path, algorithm: str
@@ -356,7 +373,8 @@ def learned(trainer: Trainer) -> dict[str, torch.Tensor]:
 def test_squashed_actions_in_the_environment_are_those_of_the_distribution(
     sections: Sections, trainer_of: TrainerOf
 ) -> None:
-    trainer = trainer_of(aim(sections, "sac"), "trainer.num_envs=100", "trainer.train_batch_size=100")
+    values = aim(sections, "sac", learning_starts=0)
+    trainer = trainer_of(values, "trainer.num_envs=100", "trainer.train_batch_size=100")
     policy = trainer.policies["aimer"]
     with torch.no_grad():
         next(reversed(list(policy.model.parameters()))).copy_(torch.tensor([1.0, -2.0, 0.5, -1.0]))  # wide, and narrow

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from problems import Chain, MatrixGame, Meeting
+from problems import Bandit, Chain, Forbidding, MatrixGame, Meeting
 
 import warpdrive as wd
 from warpdrive.training.algorithms.ddpg import DDPG
@@ -26,6 +26,7 @@ from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.algorithms.mappo import MAPPO
 from warpdrive.training.algorithms.sac import SAC
 from warpdrive.training.algorithms.td3 import TD3
+from warpdrive.training.models import acting_distribution
 
 Section = Mapping[str, Any]
 
@@ -162,6 +163,26 @@ def meeting_error(trainer: wd.Trainer) -> float:
     return max(abs(float(action) - wanted) for action, wanted in zip(found, meeting.wanted, strict=True))
 
 
+def bandit_error(trainer: wd.Trainer) -> float:
+    """The largest distance of an action without noise from the best one, in units of half its range."""
+    bandit: Any = trainer.env.env
+    policy = trainer.policies["player"]
+    distribution = acting_distribution(policy.config, bandit.action_space)
+    found = distribution.mode(outputs(trainer, "player")).numpy()
+    return float((np.abs(found - bandit.best) / bandit.reach).max())
+
+
+def forbidding_error(trainer: wd.Trainer) -> float:
+    """How often what is forbidden was done; else how far the probability of what is best then is from 1."""
+    with torch.no_grad():
+        logits = trainer.policies["players"].model.logits(torch.ones(3))
+    trainer.collect()
+    actions = trainer.rollout.of("actions", "players")
+    forbidden = float((actions == 2).float().mean())
+    insisting = float(actions[:, :, 1].float().mean())  # nothing is left but both: 256 draws, wrong once in 1e7 runs
+    return max(forbidden, 1.0 - float(logits[:2].softmax(0)[1]), float(abs(insisting - 0.5) > 0.17))
+
+
 def _falling(lr: float) -> Section:
     return {"schedule": "linear", "start": lr, "end": 0.0}
 
@@ -174,6 +195,8 @@ PROBLEMS = {
     "cooperation": Problem(partial(MatrixGame, COOPERATION), cooperation_error, 0.0),
     "conflict": Problem(partial(MatrixGame, CONFLICT), conflict_error, 0.1),
     "meeting": Problem(Meeting, meeting_error, 0.25),
+    "bandit": Problem(Bandit, bandit_error, 0.2),
+    "forbidding": Problem(Forbidding, forbidding_error, 0.1),
 }
 
 _CHAIN = {"gamma": 0.5, "lr": _falling(0.1)}
@@ -181,7 +204,12 @@ _CHAIN_SLOW = {"gamma": 0.5, "lr": _falling(0.3)}  # of algorithms that take one
 _COLD = {"initial_temperature": 1e-4, "target_entropy": -10.0}  # entropy is worth nothing
 _LOGIT = {"lr": _falling(0.02), "entropy_coef": TEMPERATURE}
 _RELU = {"lr": 0.01, "model": {"hidden": [32], "activation": "relu"}, "learning_starts": 1024}
+_ONE_SHOT = {"lr": _falling(0.03), "entropy_coef": 0.0}
+_STATE_DEPENDENT = {"hidden": [], "state_dependent_std": True, "initial_log_std": -0.5}
+_INSISTING = {"type": "problems:Insisting"}
 _NOISY = {**_RELU, "noise": {"type": "gaussian", "std": 0.3}}
+_FIVE_SAC = {**_RELU, "model": {"hidden": [64], "activation": "relu"}, "lr": _falling(0.01), "gradient_steps": 8}
+_FIVE = {**_FIVE_SAC, "noise": {"type": "gaussian", "std": 0.3}}
 
 _BY_PROBLEM: dict[str, dict[str, tuple[str, int, Section]]] = {
     "terminated chain": {
@@ -211,6 +239,20 @@ _BY_PROBLEM: dict[str, dict[str, tuple[str, int, Section]]] = {
         "a2c": ("a2c", 250, _LOGIT),
         "vtrace": ("vtrace", 300, _LOGIT),
         "reinforce": ("reinforce", 250, {**_LOGIT, "normalize_returns": False}),
+    },
+    "bandit": {
+        "ppo": ("ppo", 40, _ONE_SHOT),
+        "ppo, squashed": ("ppo", 40, {**_ONE_SHOT, "model": {"hidden": [], "squash_actions": True}}),
+        "ppo, state-dependent": ("ppo", 40, {**_ONE_SHOT, "model": _STATE_DEPENDENT}),
+        "mappo": ("mappo", 40, _ONE_SHOT),
+        "a2c": ("a2c", 300, _ONE_SHOT),
+        "reinforce": ("reinforce", 300, _ONE_SHOT),
+        "ddpg": ("ddpg", 100, _FIVE),
+        "td3": ("td3", 100, _FIVE),
+        "sac": ("sac", 100, _FIVE_SAC),
+    },
+    "forbidding": {
+        name: (name, 30, {"lr": 0.1, "model": _INSISTING}) for name in ("ppo", "a2c", "vtrace", "reinforce")
     },
     "meeting": {"ddpg": ("ddpg", 100, _NOISY), "td3": ("td3", 100, _NOISY), "sac": ("sac", 100, _RELU)},
 }

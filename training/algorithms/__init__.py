@@ -117,7 +117,7 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
             text = f"found {config.batch_size}, expected at least {team.size}, a row for each process"
             raise ConfigError(f"policy.{task.tag}.batch_size: {text}; or trainer.sync: rollouts")
         return learner, ReplayBuffer(task.tag, config.buffer_size, task.backend.device, n_step, team)
-    distribution = acting_distribution(config, task.action_space)
+    distribution = acting_distribution(config, task.action_space).to(task.backend.device)
     if isinstance(config, CustomConfig):
         if task.spread.team.size > 1:
             raise ConfigError(

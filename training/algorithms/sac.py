@@ -13,6 +13,7 @@ from warpdrive.observations import Observations
 from warpdrive.training.algorithms.base import Stateful
 from warpdrive.training.algorithms.common import follow, frozen, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
+from warpdrive.training.exploration import UniformAtFirst
 from warpdrive.training.models.continuous import Critic, SquashedActor
 from warpdrive.training.models.distributions import log_prob_of_tanh
 from warpdrive.training.sections import SACConfig
@@ -48,6 +49,7 @@ class SAC(OffPolicy[SACConfig]):
     """
 
     model: SquashedActor
+    actor: UniformAtFirst
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class SAC(OffPolicy[SACConfig]):
         self.model, self.critics, self.temperature = model, critics, temperature
         self.policy_optimizer, self.critic_optimizer = policy_optimizer, critic_optimizer
         self.temperature_optimizer = temperature_optimizer
-        self.actor = model
+        self.actor = UniformAtFirst(model).to(next(model.parameters()).device)
         self.target_critics = target_of(critics)
 
     def parts(self) -> dict[str, Stateful]:
@@ -76,6 +78,11 @@ class SAC(OffPolicy[SACConfig]):
             "critic_optimizer": self.critic_optimizer,
             "temperature_optimizer": self.temperature_optimizer,
         }
+
+    def begin(self, env_steps: int) -> None:
+        """See ``Algorithm``."""
+        super().begin(env_steps)
+        self.actor.at_random.fill_(env_steps < self.config.learning_starts)
 
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""

@@ -15,9 +15,10 @@ from warpdrive.training.models.central_critic import CentralCritic
 from warpdrive.training.models.check_device import CheckDevice
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
 from warpdrive.training.models.convolutional import Convolutional
-from warpdrive.training.models.distributions import Distribution, SquashedGaussian, distribution_of
+from warpdrive.training.models.distributions import Distribution, distribution_of
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.recurrent import Recurrent
+from warpdrive.training.models.two_headed import LogStd
 from warpdrive.training.sections import (
     A2CConfig,
     ConvolutionalConfig,
@@ -26,6 +27,7 @@ from warpdrive.training.sections import (
     DDPGConfig,
     DQNConfig,
     FullyConnectedConfig,
+    GaussianConfig,
     GRUConfig,
     LearningConfig,
     LSTMConfig,
@@ -39,6 +41,10 @@ from warpdrive.training.sections import (
 _CRITIC_SEED = 500_000_003  # added to the seed of the policy: its critic does not begin with the same numbers
 
 
+def _log_std(config: GaussianConfig, distribution: Distribution) -> LogStd:
+    return LogStd(distribution.num_log_stds, config.initial_log_std, config.state_dependent_std)
+
+
 def _fully_connected(
     config: FullyConnectedConfig, observation_space: Space[Any], distribution: Distribution
 ) -> ActorCritic:
@@ -47,7 +53,7 @@ def _fully_connected(
         distribution.num_outputs,
         config.hidden,
         config.activation,
-        distribution.num_log_stds,
+        _log_std(config, distribution),
         config.scale_observations,
         config.normalize_observations,
         config.initialization,
@@ -66,7 +72,7 @@ def _convolutional(
         config.stride,
         config.hidden,
         config.activation,
-        distribution.num_log_stds,
+        _log_std(config, distribution),
         config.scale_observations,
         config.normalize_observations,
         config.initialization,
@@ -84,7 +90,7 @@ def _recurrent(
         config.hidden,
         config.units,
         config.activation,
-        distribution.num_log_stds,
+        _log_std(config, distribution),
         config.scale_observations,
         config.normalize_observations,
         config.initialization,
@@ -105,15 +111,20 @@ def _actor_critic(
     observation_space: Space[Any],
     action_space: Space[Any],
 ) -> Actor:
+    distribution = acting_distribution(config, action_space)
     if isinstance(config.model, CustomModelConfig):
-        return _custom(config.model, observation_space, action_space)
-    return MODELS[config.model.type](config.model, observation_space, distribution_of(action_space))
+        return _custom(config.model, observation_space, action_space, distribution)
+    model = MODELS[config.model.type](config.model, observation_space, distribution)
+    model.action_units = distribution.action_units
+    return model
 
 
-def _custom(config: CustomModelConfig, observation_space: Space[Any], action_space: Space[Any]) -> ActorCritic:
-    distribution = distribution_of(action_space)
+def _custom(
+    config: CustomModelConfig, observation_space: Space[Any], action_space: Space[Any], distribution: Distribution
+) -> ActorCritic:
     num_logits = distribution.num_outputs + distribution.num_log_stds
     model: ActorCritic = model_class(config.type)(observation_space, num_logits, **config.parameters)
+    model.action_units = distribution.action_units
     return CheckDevice(model, observation_space, action_space) if config.check_device else model
 
 
@@ -159,10 +170,10 @@ _ACTORS: dict[type[LearningConfig], Callable[[Any, Space[Any], Space[Any]], Acto
 
 def acting_distribution(config: LearningConfig, action_space: Space[Any]) -> Distribution:
     """The distribution of the actions of what ``build_model`` makes."""
-    if isinstance(config, SACConfig):
-        assert isinstance(action_space, spaces.Box)
-        return SquashedGaussian(action_space)
-    return distribution_of(action_space)
+    if isinstance(config, OffPolicyConfig):
+        return distribution_of(action_space, squash=isinstance(config, SACConfig))
+    model = config.model  # type: ignore[attr-defined]
+    return distribution_of(action_space, normalize=model.normalize_actions, squash=model.squash_actions)
 
 
 def build_model(config: LearningConfig, observation_space: Space[Any], action_space: Space[Any], seed: int) -> Any:

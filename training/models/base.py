@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor, nn
 
@@ -14,14 +14,21 @@ if TYPE_CHECKING:  # a policy that was loaded acts without kernels
     from warpdrive.env_wrapper import EnvWrapper
 
 
+Units = Literal["box", "half_range", "squashed"]
+"""What means and standard deviations of actions in a Box are: numbers of the Box; in units of half its range, from its
+centre on; or of what the hyperbolic tangent squashes to it."""
+
+
 class Actor(nn.Module, ABC):
     """What acts for the agents of a policy tag.
 
     Attributes:
         state_size: how many numbers it keeps for an agent from one step of an episode to the next.
+        action_units: of what it makes for actions in a Box.
     """
 
     state_size: int = 0
+    action_units: Units = "box"
 
     @abstractmethod
     def logits(self, observations: Observations) -> Tensor:

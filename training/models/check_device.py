@@ -46,7 +46,7 @@ class CheckDevice(ActorCritic):
         # what torch looks for in a module is the model's, rather than a module in it, which would change names
         self._parameters, self._buffers, self._modules = model._parameters, model._buffers, model._modules
         object.__setattr__(self, "_model", model)
-        self.state_size = model.state_size
+        self.state_size, self.action_units = model.state_size, model.action_units
         self.observation_space = observation_space
         self._num_logits: int | None = None
         if action_space is not None:

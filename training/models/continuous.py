@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
-from warpdrive.training.models.base import Actor
+from warpdrive.training.models.base import Actor, Units
+from warpdrive.training.models.distributions import BoxUnits
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.perceptron import Initialization, perceptron
-
-if TYPE_CHECKING:
-    from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.training.models.two_headed import LEAST_LOG_STD, MOST_LOG_STD
 
 _NO_NOISE = -20.0  # a logarithm of a standard deviation that moves nothing
-_LEAST_LOG_STD, _MOST_LOG_STD = -20.0, 2.0  # as in the authors' code of soft actor-critic
 
 
 class DeterministicActor(Actor):
@@ -53,10 +51,10 @@ class DeterministicActor(Actor):
         initialization: Initialization = "orthogonal",
     ) -> None:
         super().__init__()
-        low, high = (torch.from_numpy(bound.reshape(-1)).float() for bound in (action_space.low, action_space.high))
-        self.register_buffer("centre", 0.5 * (low + high), persistent=False)
-        self.register_buffer("reach", 0.5 * (high - low), persistent=False)
-        self.components = len(low)
+        box = BoxUnits(action_space)
+        self.register_buffer("centre", box.centre, persistent=False)
+        self.register_buffer("reach", box.reach, persistent=False)
+        self.components = len(box.reach)
         self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
         self.policy = perceptron([self.flatten.size, *hidden, self.components], activation, 0.01, initialization)
 
@@ -81,6 +79,8 @@ class SquashedActor(Actor):
     Args: as of ``DeterministicActor``.
     """
 
+    action_units: Units = "squashed"
+
     def __init__(
         self,
         observation_space: Space[Any],
@@ -99,12 +99,7 @@ class SquashedActor(Actor):
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``."""
         mean, log_std = self.policy(self.flatten(observations)).chunk(2, dim=-1)
-        return torch.cat([mean, log_std.clamp(_LEAST_LOG_STD, _MOST_LOG_STD)], dim=-1)
-
-    def act(self, env: EnvWrapper, tag: str) -> None:
-        """See ``Actor``."""
-        super().act(env, tag)
-        env.squash(tag).fill_(1)
+        return torch.cat([mean, log_std.clamp(LEAST_LOG_STD, MOST_LOG_STD)], dim=-1)
 
     def done(self, drawn: Tensor) -> Tensor:
         """Actions from -1 to 1, ``[rows, components]``, as they reached the environment: drawn ones were squashed."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from warpdrive.errors import DefinitionError
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.perceptron import ACTIVATIONS, Initialization, hidden_layers, initialise, perceptron
-from warpdrive.training.models.two_headed import Trunk, TwoHeaded
+from warpdrive.training.models.two_headed import NO_LOG_STD, LogStd, Trunk, TwoHeaded
 
 
 class Convolutional(TwoHeaded):
@@ -30,7 +30,7 @@ class Convolutional(TwoHeaded):
         stride: of the convolutions.
         hidden: width of each hidden layer of the perceptrons.
         activation: ``"tanh"`` or ``"relu"``.
-        num_log_stds: logarithms of standard deviations, which do not depend on the observation; they begin at 0.
+        log_std: how standard deviations of actions in a Box come about.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
         normalize_observations: whether numbers are then standardised by their running mean and variance.
         initialization: of the weights, see ``perceptron.initialise``.
@@ -49,7 +49,7 @@ class Convolutional(TwoHeaded):
         stride: int,
         hidden: Sequence[int],
         activation: str,
-        num_log_stds: int = 0,
+        log_std: LogStd = NO_LOG_STD,
         scale_observations: bool = False,
         normalize_observations: bool = False,
         initialization: Initialization = "orthogonal",
@@ -63,6 +63,7 @@ class Convolutional(TwoHeaded):
         channels, height, width = image_shape = observation_space.shape
         for _ in filters:
             height, width = ((n + 2 * (kernel_size // 2) - kernel_size) // stride + 1 for n in (height, width))
+        num_outputs += log_std.num_outputs
         sizes = [(filters[-1] if filters else channels) * height * width, *hidden]
 
         def convolutions() -> list[nn.Module]:
@@ -80,7 +81,7 @@ class Convolutional(TwoHeaded):
             policy = _OfImages(image_shape, *convolutions(), head(sizes, num_outputs, 0.01))
             value = _OfImages(image_shape, *convolutions(), head(sizes, 1, 1.0))
         super().__init__(
-            Flatten(observation_space, scale_observations, normalize_observations), common, policy, value, num_log_stds
+            Flatten(observation_space, scale_observations, normalize_observations), common, policy, value, log_std
         )
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.perceptron import Initialization, hidden_layers, perceptron
-from warpdrive.training.models.two_headed import Trunk, TwoHeaded
+from warpdrive.training.models.two_headed import NO_LOG_STD, LogStd, Trunk, TwoHeaded
 
 
 class FullyConnected(TwoHeaded):
@@ -23,7 +23,7 @@ class FullyConnected(TwoHeaded):
         num_outputs: what the policy makes of an observation.
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
-        num_log_stds: logarithms of standard deviations, which do not depend on the observation; they begin at 0.
+        log_std: how standard deviations of actions in a Box come about.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
         normalize_observations: whether numbers are then standardised by their running mean and variance.
         initialization: of the weights, see ``perceptron.initialise``.
@@ -36,7 +36,7 @@ class FullyConnected(TwoHeaded):
         num_outputs: int,
         hidden: Sequence[int],
         activation: str,
-        num_log_stds: int = 0,
+        log_std: LogStd = NO_LOG_STD,
         scale_observations: bool = False,
         normalize_observations: bool = False,
         initialization: Initialization = "orthogonal",
@@ -48,6 +48,6 @@ class FullyConnected(TwoHeaded):
         if trunk == "shared":
             common = nn.Sequential(*hidden_layers(sizes, activation, initialization))
             sizes = sizes[-1:]
-        policy = perceptron([*sizes, num_outputs], activation, 0.01, initialization)
+        policy = perceptron([*sizes, num_outputs + log_std.num_outputs], activation, 0.01, initialization)
         value = perceptron([*sizes, 1], activation, 1.0, initialization)
-        super().__init__(flatten, common, policy, value, num_log_stds)
+        super().__init__(flatten, common, policy, value, log_std)

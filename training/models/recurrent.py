@@ -14,7 +14,7 @@ from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.perceptron import Initialization, hidden_layers, initialise, perceptron
-from warpdrive.training.models.two_headed import Trunk, with_log_std
+from warpdrive.training.models.two_headed import NO_LOG_STD, LogStd, Trunk, with_log_std
 
 if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
@@ -93,7 +93,7 @@ class Remembering(Actor):
 
     def __init__(self, model: Actor, num_envs: int, num_agents: int) -> None:
         super().__init__()
-        self.model, self.state_size = model, model.state_size
+        self.model, self.state_size, self.action_units = model, model.state_size, model.action_units
         like = next(model.parameters())
         self.register_buffer("state", like.new_zeros(num_envs, num_agents, model.state_size), persistent=False)
 
@@ -132,7 +132,7 @@ class Recurrent(RecurrentActorCritic):
         hidden: width of each layer of the perceptron.
         units: how many remember.
         activation: of the perceptron, ``"tanh"`` or ``"relu"``.
-        num_log_stds: logarithms of standard deviations, which do not depend on the observation; they begin at 0.
+        log_std: how standard deviations of actions in a Box come about.
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
         normalize_observations: whether numbers are then standardised by their running mean and variance.
         initialization: of the weights, see ``perceptron.initialise``.
@@ -147,7 +147,7 @@ class Recurrent(RecurrentActorCritic):
         hidden: Sequence[int],
         units: int,
         activation: str,
-        num_log_stds: int = 0,
+        log_std: LogStd = NO_LOG_STD,
         scale_observations: bool = False,
         normalize_observations: bool = False,
         initialization: Initialization = "orthogonal",
@@ -163,9 +163,9 @@ class Recurrent(RecurrentActorCritic):
         )
         self.cells = nn.ModuleList(_CELLS[kind](sizes[-1], units, initialization) for _ in range(trunks))
         self.features, self.state_size = sizes[-1], trunks * _CELLS[kind].numbers * units
-        self.policy = perceptron([units, num_outputs], activation, 0.01, initialization)
+        self.policy = perceptron([units, num_outputs + log_std.num_outputs], activation, 0.01, initialization)
         self.value = perceptron([units, 1], activation, 1.0, initialization)
-        self.log_std = nn.Parameter(torch.zeros(num_log_stds)) if num_log_stds else None
+        self.log_std, self._num_means = log_std.parameter(), log_std.count
 
     def encode(self, observations: Observations) -> Tensor:
         """See ``RecurrentActorCritic``: the features of each trunk side by side."""
@@ -181,7 +181,7 @@ class Recurrent(RecurrentActorCritic):
         """See ``RecurrentActorCritic``."""
         trunks = self._by_trunk(state)
         of_policy, of_value = (trunks[which][..., : self.units] for which in (0, -1))
-        return with_log_std(self.policy(of_policy), self.log_std), self.value(of_value).squeeze(-1)
+        return with_log_std(self.policy(of_policy), self.log_std, self._num_means), self.value(of_value).squeeze(-1)
 
     def _by_trunk(self, state: Tensor) -> tuple[Tensor, ...]:
         return state.chunk(len(self.cells), dim=-1)

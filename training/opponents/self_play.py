@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,13 +13,9 @@ from torch import Tensor, nn
 from warpdrive.observations import Observations, mapped
 from warpdrive.training.distributed.team import Share, Team
 from warpdrive.training.models.base import Actor
-from warpdrive.training.models.continuous import SquashedActor
 from warpdrive.training.models.recurrent import Remembering
 from warpdrive.training.opponents.base import Opponent
 from warpdrive.training.sections import SelfPlayConfig
-
-if TYPE_CHECKING:
-    from warpdrive.env_wrapper import EnvWrapper
 
 
 class SelfPlay(Opponent):
@@ -131,6 +127,7 @@ class Together(Actor):
     def __init__(self, members: list[Actor], share: Share) -> None:
         super().__init__()
         self.members, self.state_size = nn.ModuleList(members), members[0].state_size
+        self.action_units = members[0].action_units
         parts = [share.those_of(Team.of(index, len(members)).share(share.total)) for index in range(len(members))]
         self._parts = [(index, here) for index, here in enumerate(parts) if here.start < here.stop]
 
@@ -151,12 +148,6 @@ class Together(Actor):
     def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
         """See ``Actor``."""
         return Remembering(self, num_envs, num_agents) if self.state_size else self
-
-    def act(self, env: EnvWrapper, tag: str) -> None:
-        """See ``Actor``."""
-        super().act(env, tag)
-        if isinstance(self.members[0], SquashedActor):
-            env.squash(tag).fill_(1)
 
     def _member(self, index: int) -> Actor:
         member = self.members[index]
