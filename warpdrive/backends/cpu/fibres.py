@@ -21,6 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from warpdrive.backends.cpu.interrupts import watch
 from warpdrive.backends.cpu.native import native_module
 from warpdrive.kernels.configuration import Dimensions
 from warpdrive.kernels.errors import KernelError
@@ -417,6 +418,7 @@ class WaitingLaunch:
         self.words = np.zeros(29, np.int64)
         self.stacks: mmap.mmap | None = None
         self.in_use = threading.Lock()
+        watch(WaitingLaunch.run.__code__)
 
     def run(self) -> None:
         """Run all threads. Raises :class:`KernelError` if they wait for ever."""

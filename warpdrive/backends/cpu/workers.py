@@ -18,6 +18,7 @@ from types import ModuleType
 import numba
 import numpy as np
 
+from warpdrive.backends.cpu.interrupts import watch
 from warpdrive.backends.cpu.native import native_module
 
 PARTS_PER_THREAD = 4
@@ -84,6 +85,12 @@ def open_job(job, function, table, parts, queues):
 def run_alone(function, table):
     call_entry(function, table, 0, 1)
 
+@njit("void(intp, intp)", nogil=True, cache=True, _nrt=False)
+def finish(job, parts):
+    take_parts(job, 0)
+    while atomic_load(job + DONE) != parts:
+        pass
+
 @njit("boolean(intp, intp)", nogil=True, cache=True, _nrt=False)
 def is_done(job, parts):
     for _ in range({LAST_PART}):
@@ -139,11 +146,15 @@ class _Pool:
             while len(self.helpers) < helpers:
                 self.helpers.append(_Helper(len(self.helpers) + 1, module, address))
             module.open_job(address, function, table, parts, helpers + 1)
-            for helper in self.helpers[:helpers]:
-                helper.wake()
-            module.take_parts(address, 0)
-            while not module.is_done(address, parts):
-                time.sleep(0)
+            try:
+                for helper in self.helpers[:helpers]:
+                    helper.wake()
+                module.take_parts(address, 0)
+                while not module.is_done(address, parts):
+                    time.sleep(0)
+            except BaseException:  # such as Ctrl-C: helpers are at work, and another launch would take their job away
+                module.finish(address, parts)
+                raise
 
 
 def _cores_of_others() -> set[int]:
@@ -183,6 +194,10 @@ def launch_on_all_cores(function: int, table: int, parts: int) -> Callable[[], N
         _pool = _Pool()
     pool, helpers = _pool, min(_num_threads, parts) - 1
     run_alone = pool.module.run_alone
-    if helpers == 0:
-        return lambda: run_alone(function, table)
-    return lambda: pool.launch(function, table, parts, helpers)
+
+    def launch_alone() -> None:
+        run_alone(function, table)
+
+    watch(_Pool.launch.__code__)
+    watch(launch_alone.__code__)
+    return launch_alone if helpers == 0 else lambda: pool.launch(function, table, parts, helpers)

@@ -1,0 +1,114 @@
+"""A process whose kernel does not return ends when it is asked to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+PROGRAM = """
+import signal, sys, threading, time
+import numpy as np
+from numba import cuda
+import warpdrive as wd
+from warpdrive.backends.cpu import workers
+
+
+@wd.kernel
+def spin(turns, forever):
+    i = cuda.grid(1)
+    x = forever[i]
+    while x > 0:  # 1 to 6 for ever
+        x = x * 5 % 7
+    turns[i] = x
+
+
+how = sys.argv[1]
+if how == "handled":  # as 'warpdrive train' does: the handler only makes a note
+    signal.signal(signal.SIGTERM, lambda *_: None)
+workers.set_num_threads(2 if how == "helper" else 1)
+turns, forever = np.zeros(64, np.int64), np.zeros(64, np.int64)
+spin[64, 1](turns, forever)
+forever[-1] = 1
+print("ready", flush=True)
+if how == "thread":
+    thread = threading.Thread(target=spin[64, 1], args=(turns, forever))
+    thread.start()
+    thread.join()
+else:
+    spin[64, 1](turns, forever)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "number", "times"),
+    [
+        ("alone", signal.SIGINT, 1),
+        ("helper", signal.SIGINT, 2),
+        ("handled", signal.SIGTERM, 2),
+        ("thread", signal.SIGINT, 1),
+    ],
+)
+def test_an_endless_kernel_ends_with_its_process(tmp_path, how, number, times):
+    """Once, with some seconds for the launch to return, or twice, at once."""
+    program = tmp_path / "endless.py"
+    program.write_text(PROGRAM)
+    with subprocess.Popen(
+        [sys.executable, str(program), how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            for _ in range(times):
+                time.sleep(1.0)
+                os.kill(process.pid, number)
+            _, said = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert process.returncode == -number, said
+    if how != "thread":  # which Python itself may give up
+        assert "the process ends. What was saved stays" in said
+        assert f"launched at {program}:" in said
+
+
+def test_a_launch_that_returns_is_waited_for(tmp_path):
+    """Ctrl-C in the middle of a launch of several threads: all of it is done before KeyboardInterrupt is raised."""
+    program = tmp_path / "long.py"
+    program.write_text("""
+import os, signal, threading, time
+import numpy as np
+from numba import cuda
+import warpdrive as wd
+from warpdrive.backends.cpu import workers
+
+
+@wd.kernel
+def work(values, turns):
+    x = values[cuda.blockIdx.x]
+    for _ in range(turns):
+        x = (x * 1103515245 + 12345) % 2147483648
+    values[cuda.blockIdx.x] = x
+
+
+workers.set_num_threads(3)
+expected, found = np.arange(24), np.arange(24)
+work[24, 1](expected, 1)
+began = time.perf_counter()
+expected[:] = np.arange(24)
+work[24, 1](expected, 1_000_000)
+turns = max(1_000_000, int(1_000_000 / (time.perf_counter() - began)))  # a second or so
+expected[:] = np.arange(24)
+work[24, 1](expected, turns)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    work[24, 1](found, turns)
+    time.sleep(10)
+except KeyboardInterrupt:
+    assert (found == expected).all()
+    print("whole")
+""")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "whole\n", done.stderr

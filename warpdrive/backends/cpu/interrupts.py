@@ -1,0 +1,142 @@
+"""End a process that is asked to end while it is in a kernel that does not return.
+
+Python calls the handlers of signals in the main thread, between two of its own instructions; a kernel that does not
+return holds that thread in machine code, so neither Ctrl-C nor a SIGTERM with a handler would be heard. A thread of our
+own hears of signals by the file that ``signal.set_wakeup_fd`` names, and looks whether the main thread comes out of its
+launch. Launches do nothing for that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import CodeType, FrameType
+
+GRACE = 5.0
+"""Seconds that a launch has to return once a signal has come."""
+
+TELL_AFTER = 1.0
+"""Seconds after which is told what is waited for."""
+
+ATTENTION = 60.0
+"""Seconds after a signal in which the main thread may yet come to a launch that does not return."""
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_launches: set[CodeType] = set()
+_pipe: tuple[int, int] | None = None
+
+
+def watch(code: CodeType) -> None:
+    """Have a process end that is asked to while it does not come out of a function with this code.
+
+    Signals wake one file alone: where the program has named one of its own, as servers do, nothing is watched.
+    """
+    global _pipe
+    _launches.add(code)
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if _pipe is None:
+        _pipe = os.pipe()
+        os.set_blocking(_pipe[1], False)
+        threading.Thread(target=_listen, args=(_pipe[0],), daemon=True, name="warpdrive-signals").start()
+    with contextlib.suppress(ValueError):  # in an interpreter within another
+        former = signal.set_wakeup_fd(_pipe[1], warn_on_full_buffer=False)
+        if former not in (-1, _pipe[1]):
+            signal.set_wakeup_fd(former, warn_on_full_buffer=False)
+
+
+def _forget_pipe() -> None:
+    """Leave the pipe to the process that made it, after a fork."""
+    global _pipe
+    if _pipe is not None:
+        if (other := signal.set_wakeup_fd(-1)) not in (-1, _pipe[1]):
+            signal.set_wakeup_fd(other)
+        for end in _pipe:
+            os.close(end)
+        _pipe = None
+
+
+os.register_at_fork(after_in_child=_forget_pipe)
+
+
+def _listen(pipe: int) -> None:
+    while True:
+        for number in os.read(pipe, 64):
+            if number in ENDING:
+                _look_on(pipe, signal.Signals(number))
+                break
+
+
+def _look_on(pipe: int, number: signal.Signals) -> None:
+    """Look whether the process is in one launch for too long, now that it was asked to end."""
+    began = since = time.monotonic()
+    launch: FrameType | None = None
+    told = False
+    while time.monotonic() - began < ATTENTION:
+        present = _launch_that_holds_the_process()
+        if present is not launch or present is None:
+            launch, since, told = present, time.monotonic(), False
+        waited = time.monotonic() - since
+        if launch is not None and waited > GRACE:
+            _end(number, launch, f"has not returned {GRACE:.0f} seconds after {number.name}")
+        if launch is not None and waited > TELL_AFTER and not told:
+            told = True
+            _tell(f"waiting for {_described(launch)} to return; {number.name} again ends the process now")
+        if select.select([pipe], [], [], 0.1)[0]:
+            again = [one for one in os.read(pipe, 64) if one in ENDING]
+            if again and launch is not None:
+                _end(signal.Signals(again[0]), launch, f"has not returned, and {number.name} came again")
+
+
+def _launch_that_holds_the_process() -> FrameType | None:
+    """Return the launch that the main thread is in, or waits for while another thread is in it."""
+    frames = sys._current_frames()
+    main = frames.get(threading.main_thread().ident or 0)
+    found = _launch_of(main)
+    if found is None and main is not None and main.f_code.co_filename == threading.__file__:
+        found = next((launch for frame in frames.values() if (launch := _launch_of(frame))), None)
+    return found
+
+
+def _launch_of(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and frame.f_code not in _launches:
+        frame = frame.f_back
+    return frame
+
+
+def _described(launch: FrameType) -> str:
+    """Tell where the launch was made, outside of this library."""
+    own = str(Path(__file__).parents[2])
+    frame: FrameType | None = launch
+    while frame is not None and frame.f_code.co_filename.startswith(own):
+        frame = frame.f_back
+    return "a kernel" if frame is None else f"a kernel launched at {frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _tell(text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"warpdrive: {text}\n".encode(errors="replace"))
+
+
+def _end(number: signal.Signals, launch: FrameType, why: str) -> None:
+    """End the process as the signal does where nobody handles it."""
+    _tell(
+        f"{_described(launch)} {why}: the process ends. What was saved stays; 'warpdrive check' and wd.check_launch "
+        "say where a kernel that does not end stands"
+    )
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    libc = ctypes.CDLL(None)  # Python's own function can be called from the main thread alone
+    libc.signal.argtypes, libc.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+    libc.signal(int(number), None)
+    os.kill(os.getpid(), number)
+    time.sleep(1.0)
+    os._exit(128 + number)
