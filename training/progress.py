@@ -111,6 +111,8 @@ def _table(report: UpdateReport, evaluation: EvaluationReport | None) -> Table:
     for tag in report.returns:
         table.add_column(tag, justify="right", header_style="bold", min_width=8)
     table.add_row("return", *(_number(value) for value in report.returns.values()), style="bold")
+    if "charts/episodes" in report.metrics:
+        table.add_row(*(f"  of {_episodes(report)}", *[""] * len(report.returns)), style="dim")
     if evaluation is not None:
         returns = (_number(evaluation.result.mean_return[tag]) for tag in report.returns)
         table.add_row(f"evaluated at {short(evaluation.env_steps)}", *returns)
@@ -140,7 +142,8 @@ class _Lines:
             return
         done = min(report.env_steps / report.total_steps, 1.0)
         left = f"{clock(report.seconds_left)} left"
-        parts = [f"{done:4.0%}  {left:>10}  return: {_by_tag(report.returns)}"]
+        counted = f" ({_episodes(report)})" if "charts/episodes" in report.metrics else ""
+        parts = [f"{done:4.0%}  {left:>10}  return{counted}: {_by_tag(report.returns)}"]
         if evaluation is not None:
             parts.append(f"evaluated at {short(evaluation.env_steps)}: {_by_tag(evaluation.result.mean_return)}")
         self._say("  ".join([*parts, speed(report), shares(report)]))
@@ -168,6 +171,12 @@ def _number(value: float | None, digits: int = 2) -> str:
     if value is None:
         return "-"
     return f"{value:.{digits}f}" if value == 0 or abs(value) >= 10**-digits else f"{value:.1e}"
+
+
+def _episodes(report: UpdateReport) -> str:
+    """Return of how many episodes the returns are the mean, the short ones first as a run begins."""
+    count = int(report.metrics["charts/episodes"])
+    return "1 episode" if count == 1 else f"{short(count)} episodes"
 
 
 def _by_tag(returns: dict[str, float] | dict[str, float | None]) -> str:

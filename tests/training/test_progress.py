@@ -29,6 +29,7 @@ def report(env_steps, **changes):
             "perf/rollout_seconds": 0.4 * env_steps / 41_000,
             "perf/update_seconds": 0.5 * env_steps / 41_000,
             "perf/memory_gib": 0.25,
+            "charts/episodes": 12,
         },
         "seconds_left": 61.0,
     }
@@ -46,7 +47,7 @@ def test_elsewhere_than_on_a_terminal_lines_are_printed():
     for part in (
         "50%",
         "1:01 left",
-        "tagger 1.50",
+        "return (12 episodes): tagger 1.50",
         "runner -",
         "41k environment steps/s",
         "205k agent steps/s",
@@ -79,7 +80,7 @@ def shown(*reports, evaluation=None):
 def test_the_table_has_a_column_for_each_tag():
     lines = shown(report(500))
     assert ["500", "steps", "tagger", "runner"] in lines
-    assert ["return", "1.50", "-"] in lines
+    assert ["return", "1.50", "-"] in lines and ["of", "12", "episodes"] in lines
     assert ["policy", "loss", "-0.013", "-"] in lines, "the runner is not trained"
     assert ["value", "loss", "2.0e-05", "-"] in lines, "small numbers do not become 0"
 
