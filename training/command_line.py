@@ -89,6 +89,9 @@ examples:
   warpdrive evaluate runs/tag_gridworld --random runner        the runner's actions drawn at random
   warpdrive evaluate runs/tag_gridworld --episodes 200 --deterministic
   warpdrive evaluate runs/tag_gridworld --best                 the policies that were best while it trained
+  warpdrive evaluate runs/a runs/b runs/c                      several runs, a line each
+  warpdrive evaluate runs/a --against runs/b runs/c            play each other, in either place: who wins
+  warpdrive evaluate runs/a/*/checkpoints/step_* --league      all against all, with Elo ratings
 
 A run keeps its best checkpoint if it is evaluated while it trains: trainer.evaluation.every=20 says after how many
 updates, and saving.best_metric by what."""
@@ -389,10 +392,17 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_evaluate(commands: _Commands) -> None:
-    parser = _add(commands, "evaluate", "measure the policies of a run over whole episodes", EVALUATE_EPILOG)
-    _add_run(parser)
+    parser = _add(commands, "evaluate", "measure the policies of runs over whole episodes", EVALUATE_EPILOG)
+    parser.add_argument(
+        "runs", metavar="<run>", nargs="+", help="run folders, runs/<name> for its newest run, or checkpoints"
+    )
     _add_best(parser)
     parser.add_argument("--episodes", type=_count, metavar="N", help="how many (default: what the run says)")
+    against = parser.add_mutually_exclusive_group()
+    against.add_argument(
+        "--against", nargs="+", default=[], metavar="RUN", help="play the policies of these runs or checkpoints"
+    )
+    against.add_argument("--league", action="store_true", help="let all play each other, and rate them")
     _add_acting(parser)
 
 

@@ -21,29 +21,34 @@ class Measurement:
         trained: the policy tags that acted as they were trained.
         result: what came out.
         others: how policy tags acted that are neither, in words.
+        run: which run it is of, where there are several.
     """
 
     trained: tuple[str, ...]
     random: tuple[str, ...]
     result: EvaluationResult
     others: Mapping[str, str] = field(default_factory=dict)
+    run: str = ""
 
     @property
     def who(self) -> str:
         """Who acted how: ``"trained tagger, random runner"``."""
         parts = [("trained", self.trained), ("random", self.random)]
         others = [f"{tag} {how}" for tag, how in self.others.items()]
-        return ", ".join([*(f"{how} {' and '.join(tags)}" for how, tags in parts if tags), *others])
+        acted = ", ".join([*(f"{how} {' and '.join(tags)}" for how, tags in parts if tags), *others])
+        return f"{self.run}: {acted}" if self.run else acted
 
 
-def measurement(config: RunConfig, random: Iterable[str], result: EvaluationResult) -> Measurement:
+def measurement(config: RunConfig, random: Iterable[str], result: EvaluationResult, run: str = "") -> Measurement:
     """What was measured where the tags of ``random`` acted at random, and the others as the run says."""
     acting = {tag: settings for tag, settings in config.policy.items() if tag not in random}
     trained = tuple(tag for tag, settings in acting.items() if isinstance(settings, LearningConfig))
     others = {
         tag: settings.told for tag, settings in acting.items() if isinstance(settings, SelfPlayConfig | FunctionConfig)
     }
-    return Measurement(trained, tuple(tag for tag in config.policy if tag not in (*trained, *others)), result, others)
+    return Measurement(
+        trained, tuple(tag for tag in config.policy if tag not in (*trained, *others)), result, others, run
+    )
 
 
 def line_ups(tags: Iterable[str], trained: Sequence[str], others: Sequence[str] = ()) -> list[tuple[str, ...]]:
@@ -80,11 +85,15 @@ def comparison_table(measurements: Sequence[Measurement], termination_meaning: s
     table.add_column("length", justify="right")
     for tag in result.mean_return:
         table.add_column(f"return of {tag}", justify="right")
+    rated = list(dict.fromkeys(tag for measurement in measurements for tag in measurement.result.elo))
+    for tag in rated:
+        table.add_column(f"Elo of {tag}", justify="right")
     for measurement in measurements:
         result = measurement.result
         returns = [f"{value:.2f}" for value in result.mean_return.values()]
         share = f"{100 * result.terminated_fraction:.1f} %"
-        table.add_row(measurement.who, share, f"{result.mean_length:.1f}", *returns)
+        elo = [f"{result.elo[tag]:.0f}" if tag in result.elo else "" for tag in rated]
+        table.add_row(measurement.who, share, f"{result.mean_length:.1f}", *returns, *elo)
     return table
 
 

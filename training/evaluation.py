@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.step_graph import StepGraphs
@@ -34,6 +35,7 @@ class EvaluationResult:
         std_return: per policy tag, standard deviation of the same over episodes.
         mean_length: steps per episode.
         terminated_fraction: share of the episodes that ended otherwise than by the time limit.
+        elo: the Elo rating of each policy tag whose past versions act for another tag; that of its beginning is 0.
     """
 
     episodes: int
@@ -41,6 +43,7 @@ class EvaluationResult:
     std_return: dict[str, float]
     mean_length: float
     terminated_fraction: float
+    elo: dict[str, float] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float]:
         """The numbers by the names they have among a run's metrics."""
@@ -54,6 +57,7 @@ class EvaluationResult:
             "eval/episodic_length": self.mean_length,
             "eval/terminated_fraction": self.terminated_fraction,
             "eval/episodes": self.episodes,
+            **{f"eval/elo/{tag}": rating for tag, rating in self.elo.items()},
         }
 
 
@@ -104,6 +108,18 @@ class Evaluator:
             self._loop.fill(self._actors)
         return self._record.result(self.num_episodes)
 
+    @property
+    def num_envs(self) -> int:
+        """How many replicas there are."""
+        return self._env.num_envs
+
+    def episode_returns(self) -> dict[str, Tensor]:
+        """Return the return of each episode that counted, ``[episodes]`` on the host by policy tag.
+
+        It is the mean over the agents of the tag. Episode ``i`` was played by replica ``i % num_envs``.
+        """
+        return self._record.per_tag(self.num_episodes)
+
 
 class _Record:
     """Returns, lengths and ends of the first ``rounds`` episodes of every replica, kept on the device."""
@@ -146,8 +162,7 @@ class _Record:
         return int(self.played.clamp(max=self.rounds).sum())
 
     def result(self, num_episodes: int) -> EvaluationResult:
-        returns = self.returns[:-1].flatten(0, 1)[:num_episodes].cpu()
-        per_tag = {tag: returns[:, list(ids)].mean(1) for tag, ids in self.env.policy_tags.items()}
+        per_tag = self.per_tag(num_episodes)
         return EvaluationResult(
             episodes=num_episodes,
             mean_return={tag: float(values.mean()) for tag, values in per_tag.items()},
@@ -155,3 +170,7 @@ class _Record:
             mean_length=float(self.lengths[:-1].flatten()[:num_episodes].mean()),
             terminated_fraction=float(self.terminated[:-1].flatten()[:num_episodes].mean()),
         )
+
+    def per_tag(self, num_episodes: int) -> dict[str, Tensor]:
+        returns = self.returns[:-1].flatten(0, 1)[:num_episodes].cpu()
+        return {tag: returns[:, list(ids)].mean(1) for tag, ids in self.env.policy_tags.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -33,6 +34,7 @@ class PeriodicEvaluation:
     def __init__(self, trainer: Trainer, on_progress: OnProgress | None = None) -> None:
         self.trainer, self.settings = trainer, trainer.config.trainer.evaluation
         self._on_progress = on_progress
+        self._past: dict[str, list[float]] = {}
         self._made: tuple[ActorCopies, Evaluator] | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: tuple[int, int, Future[tuple[EvaluationResult, float]]] | None = None
@@ -50,6 +52,7 @@ class PeriodicEvaluation:
         """Evaluate the present weights: now, or beside the training that goes on."""
         copies, evaluator = self._made = self._made or self._make()
         copies.refresh()
+        self._past = self.trainer.ratings_of_past_versions()
         future: Future[tuple[EvaluationResult, float]] = Future()
         if self.settings.beside:
             self._thread = self._thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix="evaluation")
@@ -64,6 +67,10 @@ class PeriodicEvaluation:
             return None
         (update, env_steps, future), self._under_way = self._under_way, None
         result, seconds = future.result()
+        assert self._made is not None
+        elo = self.trainer.elo_ratings(self._made[1], self._past)
+        self.trainer.take_ratings(elo)
+        result = replace(result, elo=elo)
         return EvaluationReport(update, env_steps, result, seconds)
 
     def close(self) -> None:

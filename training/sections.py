@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -510,7 +510,7 @@ class SelfPlayConfig(Section):
     @property
     def told(self) -> str:
         """How the agents act, in words."""
-        return f"as '{self.of}'"
+        return f"as past versions of '{self.of}'"
 
 
 class FunctionConfig(Section):
@@ -559,10 +559,11 @@ POLICY_CONFIGS: dict[str, type[Section]] = {
 }
 
 
-def evaluation_metrics(tags: Iterable[str]) -> list[str]:
-    """The names of what an evaluation measures, of which one may say what is best."""
-    of_tags = [f"eval/{name}/{tag}" for name in ("episodic_return", "episodic_return_std") for tag in tags]
-    return [*of_tags, "eval/episodic_length", "eval/terminated_fraction"]
+def evaluation_metrics(policies: Mapping[str, Section]) -> list[str]:
+    """Return the names of what an evaluation measures, of which one may say what is best."""
+    of_tags = [f"eval/{name}/{tag}" for name in ("episodic_return", "episodic_return_std") for tag in policies]
+    elo = [f"eval/elo/{section.of}" for section in policies.values() if isinstance(section, SelfPlayConfig)]
+    return [*of_tags, *dict.fromkeys(elo), "eval/episodic_length", "eval/terminated_fraction"]
 
 
 class WandbConfig(Section):
@@ -586,7 +587,10 @@ class SavingConfig(Section):
     keep_best: bool = True
     """Whether the checkpoint with the best evaluation stays, too; ``checkpoints/best`` names it."""
     best_metric: str | None = None
-    """Which of the metrics of an evaluation says what is best; None: the return of the first policy that is trained."""
+    """Which of the metrics of an evaluation says what is best.
+
+    None: the return of the first policy that is trained, or its Elo rating if it plays against its past versions.
+    """
     best_mode: Literal["max", "min"] = "max"
     """Whether more or less of it is better."""
     tensorboard: bool = True
@@ -606,8 +610,12 @@ class RunConfig(Section):
     @property
     def best_metric(self) -> str:
         """Which of the metrics of an evaluation says what the best checkpoint is."""
+        if self.saving.best_metric:
+            return self.saving.best_metric
         trained = [tag for tag, policy in self.policy.items() if getattr(policy, "to_train", False)]
-        return self.saving.best_metric or f"eval/episodic_return/{next(iter(trained or self.policy))}"
+        tag = next(iter(trained or self.policy))
+        of_pools = {policy.of for policy in self.policy.values() if isinstance(policy, SelfPlayConfig)}
+        return f"eval/elo/{tag}" if tag in of_pools else f"eval/episodic_return/{tag}"
 
     def policy_over_the_run(self, tag: str) -> PolicyConfig:
         """Return a policy's section in which each schedule that does not say how long it lasts lasts the whole run.

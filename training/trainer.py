@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from warpdrive.training.distributed.team import ALL_HERE, Spread, tensors_of
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator, fitting_episodes
 from warpdrive.training.models.base import Actor
 from warpdrive.training.named_code import check_named_code
-from warpdrive.training.opponents import Opponent, build_opponents
+from warpdrive.training.opponents import Opponent, SelfPlay, build_opponents
 from warpdrive.training.policy import Policy
 from warpdrive.training.pretrained import without_loading
 from warpdrive.training.report import TrainingSummary, UpdateReport
@@ -293,7 +294,41 @@ class Trainer:
         silence = nullcontext() if progress else no_progress()
         shown = WorkProgress("evaluating", num_episodes, "episodes")
         with torch_threads(self.config.trainer.torch_threads), silence, shown:
-            return evaluator.play(lambda done, _: shown.reach(done))
+            result = evaluator.play(lambda done, _: shown.reach(done))
+        return replace(result, elo=self.elo_ratings(evaluator, self.ratings_of_past_versions(), random))
+
+    def ratings_of_past_versions(self) -> dict[str, list[float]]:
+        """Return, by the policy tag that they act for, the Elo ratings of the versions that are evaluated against."""
+        return {
+            tag: ratings
+            for tag, opponent in self.opponents.items()
+            if isinstance(opponent, SelfPlay) and (ratings := opponent.evaluated_ratings())
+        }
+
+    def elo_ratings(
+        self, evaluator: Evaluator, past: Mapping[str, Sequence[float]], random: Collection[str] = ()
+    ) -> dict[str, float]:
+        """Return the Elo rating of each policy with past versions as opponents, by an evaluation that has ended.
+
+        Args:
+            evaluator: what was played with.
+            past: what :meth:`ratings_of_past_versions` was when it began.
+            random: policy tags whose agents acted at random.
+        """
+        returns, elo = evaluator.episode_returns(), {}
+        for tag, ratings in past.items():
+            opponent = self.opponents[tag]
+            assert isinstance(opponent, SelfPlay)
+            learner = opponent.config.of
+            if tag not in random and learner not in random:
+                elo[learner] = opponent.rate(returns[learner], returns[tag], ratings, evaluator.num_envs)
+        return elo
+
+    def take_ratings(self, elo: Mapping[str, float]) -> None:
+        """Let versions that are taken from now on have the Elo ratings that an evaluation gave their policies."""
+        for opponent in self.opponents.values():
+            if isinstance(opponent, SelfPlay) and opponent.config.of in elo:
+                opponent.rating = elo[opponent.config.of]
 
     @property
     def evaluation_episodes(self) -> int:
@@ -308,14 +343,16 @@ class Trainer:
         deterministic: bool = False,
         seed: int | None = None,
         graphs: StepGraphs | None = None,
+        models: Mapping[str, Actor] | None = None,
     ) -> tuple[ActorCopies, Evaluator]:
         """New replicas to evaluate in, and the copies of the models that act in them; arguments as of :meth:`evaluate`.
 
         The copies have the present weights until they are refreshed. ``graphs``: how steps are repeated; None: as those
-        of rollouts.
+        of rollouts. ``models``: what acts, by policy tag; None: the policies and opponents of this run, of self-play
+        the versions in its pool.
         """
         backend = self.evaluation_backend
-        copies = ActorCopies(self.acting_models(random), backend.device)
+        copies = ActorCopies(self.evaluated_models(random) if models is None else models, backend.device)
         if graphs is None:
             graphs = self.graphs if backend is self.env.backend else StepGraphs(backend.device, "auto")
         env = EnvWrapper(
@@ -385,13 +422,27 @@ class Trainer:
         return {tag: player.actor for tag, player in self._players().items()}
 
     def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
-        """What acts for each policy tag where it is evaluated, but for those of ``random`` and those always at random.
+        """Return what acts for each policy tag in episodes that are shown, but for those of ``random``.
 
-        It is a policy's model, or an opponent's: in self-play the present version of what it has past ones of.
+        It is a policy's model, or an opponent's: in self-play the present version of what it has past ones of. Tags
+        whose agents always act at random have none.
 
         Raises:
             ConfigError: ``random`` names a tag that the environment does not have.
         """
+        self._check_tags(random)
+        return {tag: player.model for tag, player in self._players().items() if tag not in random}
+
+    def evaluated_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
+        """Return the same for evaluations: in self-play the versions in the pool, each in a part of the replicas.
+
+        Raises:
+            ConfigError: ``random`` names a tag that the environment does not have.
+        """
+        opponents = {tag: opponent.evaluation_model for tag, opponent in self.opponents.items() if tag not in random}
+        return {**self.acting_models(random), **opponents}
+
+    def _check_tags(self, random: Collection[str]) -> None:
         if isinstance(random, str):
             raise ConfigError(f"found random = '{random}', expected a list of policy tags: ['{random}']")
         for tag in random:
@@ -399,7 +450,6 @@ class Trainer:
                 known = ", ".join(self.env.policy_tags)
                 hint = nearest(tag, self.env.policy_tags)
                 raise ConfigError(f"unknown policy tag '{tag}', expected one of {known}.{hint}")
-        return {tag: player.model for tag, player in self._players().items() if tag not in random}
 
     def _players(self) -> dict[str, Policy | Opponent]:
         return {**self.policies, **self.opponents}

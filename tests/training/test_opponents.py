@@ -16,6 +16,7 @@ from warpdrive.errors import ActionError, CheckpointError, ConfigError
 from warpdrive.training.command_line import main
 from warpdrive.training.config import load_config
 from warpdrive.training.opponents.self_play import Pool, SelfPlay
+from warpdrive.training.rating import expected_score
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -82,7 +83,7 @@ def test_opponents_act_as_the_versions_drawn_and_not_as_the_learner(
         check()
 
 
-def _keep_the_tensors_themselves(pool: Any, model: torch.nn.Module) -> None:
+def _keep_the_tensors_themselves(pool: Any, model: torch.nn.Module, rating: float) -> None:
     pool.learner, pool.added = model, pool.added + 1
 
 
@@ -168,17 +169,48 @@ def test_nothing_goes_through_the_host(sections: Sections, trainer_of: TrainerOf
             trainer.update()
 
 
-def test_the_present_policy_is_what_is_evaluated(
+def test_the_pool_is_what_is_evaluated_against(
     sections: Sections, trainer_of: TrainerOf, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trainer = trainer_of(sections(), SELF_PLAY)
-    run = trainer.train().run_folder
-    assert trainer.acting_models()["odd"] is trainer.policies["even"].model
-    assert set(trainer.acting_models(random=["odd"])) == {"even"}
+    """Versions before updates 0, 2 and 4 of 5; the fourth is not yet there. Each acts in a third of the replicas."""
+    trainer = trainer_of(sections(total_steps=1000), SELF_PLAY, "trainer.evaluation={every: 5, num_episodes: 30}")
+    reports = []
+    run = trainer.train(callbacks=[Seen(reports)]).run_folder
+    opponent = trainer.opponents["odd"]
+    members = [weights(member) for member in opponent.evaluation_model.members]
+    assert all(torch.equal(member, versions(opponent, slot)) for member, slot in zip(members, (2, 1, 0), strict=True))
+    assert not torch.equal(members[0], weights(trainer.policies["even"].model))
+    assert trainer.acting_models()["odd"] is trainer.policies["even"].model, "what is shown is the present policy"
+    assert set(trainer.acting_models(random=["odd"])) == set(trainer.evaluated_models(random=["odd"])) == {"even"}
+    (elo,) = [report.result.metrics()["eval/elo/even"] for report in reports]
+    assert opponent.rating == elo and trainer.config.best_metric == "eval/elo/even"
+    again = Trainer.load(run)
+    assert again.evaluate(30).elo == {"even": elo}, "the pool and its ratings are part of checkpoints"
+    assert again.evaluate(30, random=["odd"]).elo == {}
+    capsys.readouterr()
     assert main(["evaluate", str(run), "--episodes", "20"]) == 0
-    assert "trained even, odd as 'even'" in capsys.readouterr().out
-    with pytest.raises(CheckpointError, match=r"the agents of 'odd' act as 'even', nothing was trained"):
+    printed = capsys.readouterr().out
+    assert "trained even, odd as past versions of 'even'" in printed and "Elo of even" in printed
+    with pytest.raises(CheckpointError, match=r"the agents of 'odd' act as past versions of 'even', nothing was"):
         wd.load_policy(run, "odd")
+
+
+def test_the_rating_of_a_learner_by_hand(sections: Sections, trainer_of: TrainerOf) -> None:
+    """6 replicas, a version in each pair: won both, won one and drew one, lost both, twice the same."""
+    opponent = trainer_of(sections(), SELF_PLAY).opponents["odd"]
+    learner = torch.tensor([1.0, 1.0, 1.0, 0.5, 0.0, 0.0] * 2)
+    rating = opponent.rate(learner, torch.full((12,), 0.5), [100.0, 0.0, -100.0], replicas=6)
+    # 4 of 4, 3 of 4, 0 of 4, and half a point of one game against the mean rating
+    expected = sum(4 * expected_score(rating, other) for other in (100.0, 0.0, -100.0)) + expected_score(rating, 0.0)
+    assert expected == pytest.approx(4 + 3 + 0 + 0.5)
+
+
+class Seen(wd.Callback):
+    def __init__(self, reports: list[Any]) -> None:
+        self.reports = reports
+
+    def on_evaluate(self, trainer: Trainer, report: Any) -> None:
+        self.reports.append(report)
 
 
 @pytest.mark.parametrize("name", ["say_what_is_wanted", "prefer_what_is_wanted"])

@@ -14,7 +14,7 @@ from warpdrive.training.opponents.self_play import SelfPlay
 from warpdrive.training.policy import Policy
 from warpdrive.training.sections import FunctionConfig, RunConfig, SelfPlayConfig
 
-__all__ = ["Opponent", "build_opponents"]
+__all__ = ["Opponent", "SelfPlay", "build_opponents"]
 
 _SEED = 700_000_001  # added to the run's: opponents are not drawn with the numbers of a policy
 

@@ -14,11 +14,13 @@ class Opponent(ABC):
 
     Attributes:
         actor: acts in rollouts.
-        model: acts where policies are evaluated.
+        model: acts where episodes are shown: in self-play the present version.
+        evaluation_model: acts where policies are evaluated.
     """
 
     actor: Actor
     model: Actor
+    evaluation_model: Actor
 
     @abstractmethod
     def begin(self, updates: int) -> None:

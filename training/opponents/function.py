@@ -30,7 +30,7 @@ class FunctionOpponent(Opponent):
     """
 
     def __init__(self, function: PlayFunction) -> None:
-        self.actor = self.model = FunctionActor(function)
+        self.actor = self.model = self.evaluation_model = FunctionActor(function)
 
     def begin(self, updates: int) -> None:
         """Nothing is to be prepared."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from warpdrive.observations import Observations, mapped
+from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.training.distributed.team import Share, Team
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.recurrent import Remembering
 from warpdrive.training.opponents.base import Opponent
+from warpdrive.training.rating import performance_rating
 from warpdrive.training.sections import SelfPlayConfig
+
+MOST_EVALUATED = 8
+"""How many versions of a pool policies are evaluated against."""
 
 
 class SelfPlay(Opponent):
@@ -30,6 +34,10 @@ class SelfPlay(Opponent):
         share: the replicas of the rollouts.
         num_agents: the agents of the tag in each.
         generator: draws versions, on the device.
+
+    Attributes:
+        evaluation_model: versions of the pool from the newest to the oldest, each in a part of the replicas.
+        rating: the learner's Elo rating, as it was estimated last; that of its beginning is 0.
     """
 
     def __init__(
@@ -39,19 +47,61 @@ class SelfPlay(Opponent):
         self.pool = Pool(learner, config.pool_size, config.recency)
         self.members = [copy.deepcopy(learner).requires_grad_(False) for _ in range(config.at_once)]
         self.actor = Together(self.members, share).in_replicas(share.count, num_agents)
+        evaluated = min(config.pool_size, MOST_EVALUATED)
+        self.evaluation_model = Together([copy.deepcopy(learner).requires_grad_(False) for _ in range(evaluated)])
+        self.rating = 0.0
         self._taken_at: int | None = None
 
     def begin(self, updates: int) -> None:
         """See ``Opponent``: keep the present version, if it is time, and draw those that act in the rollout."""
         if self._taken_at is None or updates - self._taken_at >= self.config.snapshot_every:
-            self.pool.add(self.model)
+            self.pool.add(self.model, self.rating)
             self._taken_at = updates
+            self._show_evaluation()
         for slot, member in zip(self.pool.draw(len(self.members), self.generator), self.members, strict=True):
             self.pool.put(slot, member)
+
+    def evaluated_slots(self) -> list[int]:
+        """Return which version of the pool each member of ``evaluation_model`` is, from the newest to the oldest.
+
+        They are spread evenly; fewer versions than members act several times.
+        """
+        members, held = len(self.evaluation_model.members), min(self.pool.added, self.pool.size)
+        ages = [index * held // members if held > members else index % held for index in range(members)]
+        return [(self.pool.added - 1 - age) % self.pool.size for age in ages]
+
+    def evaluated_ratings(self) -> list[float]:
+        """Return the rating of each member of ``evaluation_model``: the learner's when that version was taken."""
+        return [self.pool.ratings[slot] for slot in self.evaluated_slots()] if self.pool.added else []
+
+    def rate(self, learner: Tensor, opponent: Tensor, ratings: Sequence[float], replicas: int) -> float:
+        """Return the learner's Elo rating by an evaluation against ``evaluation_model``: a higher return is a win.
+
+        Args:
+            learner: its return in each episode, ``[episodes]``; episode ``i`` was played by replica ``i % replicas``.
+            opponent: that of the agents of this tag, likewise.
+            ratings: what :meth:`evaluated_ratings` was when the evaluation began.
+            replicas: how many there were.
+        """
+        scores = (learner > opponent).double() + 0.5 * (learner == opponent)
+        replica = torch.arange(len(scores)) % replicas
+        met = [
+            (rating, scores[chosen])
+            for rating, here in zip(ratings, self.evaluation_model.replicas_of(replicas), strict=True)
+            if (chosen := (replica >= here.start) & (replica < here.stop)).any()
+        ]
+        return performance_rating(
+            [rating for rating, _ in met], [float(won.mean()) for _, won in met], [len(won) for _, won in met]
+        )
+
+    def _show_evaluation(self) -> None:
+        for slot, member in zip(self.evaluated_slots(), self.evaluation_model.members, strict=True):
+            self.pool.put(torch.full((), slot, dtype=torch.int64, device=self.generator.device), member)
 
     def state_dict(self) -> dict[str, Any]:
         """See ``Opponent``."""
         return {
+            "rating": self.rating,
             "pool": self.pool.state_dict(),
             "taken_at": self._taken_at,
             "device": self.generator.device.type,
@@ -62,6 +112,9 @@ class SelfPlay(Opponent):
         """See ``Opponent``."""
         self.pool.load_state_dict(state["pool"])
         self._taken_at = state["taken_at"]
+        self.rating = state.get("rating", 0.0)
+        if self.pool.added:
+            self._show_evaluation()
         if state["device"] == self.generator.device.type:  # each kind of device has a generator of its own
             self.generator.set_state(state["generator"])
 
@@ -77,18 +130,22 @@ class Pool:
     Attributes:
         versions: ``[size, *shape]``, by the names of the model's parameters and buffers.
         added: how many versions there have been.
+        ratings: of the version in each slot.
     """
 
     def __init__(self, model: nn.Module, size: int, recency: float) -> None:
         self.size, self.recency, self.added = size, recency, 0
+        self.ratings = [0.0] * size
         self.versions = {name: part.new_zeros((size, *part.shape)) for name, part in model.state_dict().items()}
         self._device = next(model.parameters()).device
 
     @torch.no_grad()
-    def add(self, model: nn.Module) -> None:
-        """Keep what ``model`` is now, as a copy."""
+    def add(self, model: nn.Module, rating: float = 0.0) -> None:
+        """Keep what ``model`` is now, as a copy, with its rating."""
+        slot = self.added % self.size
         for name, part in model.state_dict().items():
-            self.versions[name][self.added % self.size].copy_(part)
+            self.versions[name][slot].copy_(part)
+        self.ratings[slot] = rating
         self.added += 1
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
@@ -107,13 +164,14 @@ class Pool:
 
     def state_dict(self) -> dict[str, Any]:
         """All versions."""
-        return {"versions": self.versions, "added": self.added}
+        return {"versions": self.versions, "added": self.added, "ratings": self.ratings}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Hold what another pool of the same size held."""
         for name, versions in self.versions.items():
             versions.copy_(state["versions"][name])
         self.added = state["added"]
+        self.ratings = list(state.get("ratings", self.ratings))
 
 
 class Together(Actor):
@@ -121,26 +179,37 @@ class Together(Actor):
 
     Args:
         members: the first acts in the first replicas of the run, and so on.
-        share: which replicas of the run are here.
+        share: which replicas of the run are here; None: all, as many as there are observations of.
     """
 
-    def __init__(self, members: list[Actor], share: Share) -> None:
+    def __init__(self, members: list[Actor], share: Share | None = None) -> None:
         super().__init__()
         self.members, self.state_size = nn.ModuleList(members), members[0].state_size
-        self.action_units = members[0].action_units
-        parts = [share.those_of(Team.of(index, len(members)).share(share.total)) for index in range(len(members))]
-        self._parts = [(index, here) for index, here in enumerate(parts) if here.start < here.stop]
+        self._share = share
+
+    def replicas_of(self, replicas: int) -> list[slice]:
+        """Return the replicas here in which each member acts, of so many."""
+        teams = [Team.of(index, len(self.members)) for index in range(len(self.members))]
+        if self._share is None:
+            return [team.part(replicas) for team in teams]
+        return [self._share.those_of(team.share(self._share.total)) for team in teams]
+
+    def _parts(self, observations: Observations) -> list[tuple[Actor, slice]]:
+        replicas = len(next(tensors(observations)))
+        parts = zip(cast("list[Actor]", self.members), self.replicas_of(replicas), strict=True)
+        return [(member, here) for member, here in parts if here.start < here.stop]
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``; the first axis is that of the replicas."""
         return torch.cat(
-            [self._member(index).logits(mapped(itemgetter(here), observations)) for index, here in self._parts]
+            [member.logits(mapped(itemgetter(here), observations)) for member, here in self._parts(observations)]
         )
 
     def step(self, observations: Observations, state: Tensor) -> tuple[Tensor, Tensor]:
         """See ``Actor``; likewise."""
         done = [
-            self._member(index).step(mapped(itemgetter(here), observations), state[here]) for index, here in self._parts
+            member.step(mapped(itemgetter(here), observations), state[here])
+            for member, here in self._parts(observations)
         ]
         logits, after = zip(*done, strict=True)
         return torch.cat(logits), torch.cat(after)
@@ -148,8 +217,3 @@ class Together(Actor):
     def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
         """See ``Actor``."""
         return Remembering(self, num_envs, num_agents) if self.state_size else self
-
-    def _member(self, index: int) -> Actor:
-        member = self.members[index]
-        assert isinstance(member, Actor)
-        return member

@@ -1,0 +1,206 @@
+"""Trained policies of several runs against each other: who wins, and Elo ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.errors import CheckpointError, WarpDriveError
+from warpdrive.training.checkpoint import Which, find_checkpoint, read_models
+from warpdrive.training.models.base import Actor
+from warpdrive.training.rating import league_ratings
+from warpdrive.training.sections import LearningConfig, RunConfig, SelfPlayConfig
+from warpdrive.training.torch_threads import torch_threads
+from warpdrive.training.trained_policy import TrainedPolicy, load_policy
+from warpdrive.training.trainer import Trainer
+from warpdrive.training.work_progress import WorkProgress
+
+
+@dataclass(frozen=True)
+class Player:
+    """The policies of a checkpoint.
+
+    Attributes:
+        name: what it is called in tables.
+        policies: what acts, by policy tag; of self-play the policy that learned. Agents of other tags act at random.
+        learned: the tags that were trained.
+    """
+
+    name: str
+    policies: Mapping[str, TrainedPolicy]
+    learned: tuple[str, ...]
+
+    @property
+    def models(self) -> dict[str, Actor]:
+        """What acts, by policy tag."""
+        return {tag: policy.model for tag, policy in self.policies.items()}
+
+
+@dataclass(frozen=True)
+class Match:
+    """Episodes of one player against another, each of them in either place.
+
+    In an episode ``one`` has a tag that it learned and ``other`` has all others; then they change places, from the same
+    start state. The higher of the two returns with the tag wins.
+
+    Attributes:
+        one, other: who played.
+        tag: the policy tag that they had in turn.
+        episodes: pairs of episodes.
+        return_of_one, return_of_other: mean returns with the tag.
+        won, drawn: shares of the pairs that ``one`` won, and that nobody won.
+    """
+
+    one: str
+    other: str
+    tag: str
+    episodes: int
+    return_of_one: float
+    return_of_other: float
+    won: float
+    drawn: float
+
+    @property
+    def score(self) -> float:
+        """A point for a win, half of one for a draw: the mean."""
+        return self.won + 0.5 * self.drawn
+
+
+def load_player(source: str | Path, which: Which = "latest", trust: bool = False) -> Player:
+    """Load the policies of a run or checkpoint; ``trust`` as in ``wd.load_policy``.
+
+    Raises:
+        CheckpointError: there is no checkpoint, or it has no trained policy.
+    """
+    folder = find_checkpoint(source, which)
+    config = RunConfig.model_validate(read_models(folder).config)
+    learned = tuple(tag for tag, settings in config.policy.items() if isinstance(settings, LearningConfig))
+    if not learned:
+        raise CheckpointError(f"{folder}: has no trained policy")
+    policies = {tag: load_policy(folder, tag, trust=trust) for tag in learned}
+    past = {tag: settings.of for tag, settings in config.policy.items() if isinstance(settings, SelfPlayConfig)}
+    return Player(str(source), {**policies, **{tag: policies[of] for tag, of in past.items()}}, learned)
+
+
+def play_matches(
+    trainer: Trainer,
+    pairs: Sequence[tuple[Player, Player]],
+    episodes: int,
+    seed: int | None = None,
+    deterministic: bool = False,
+) -> list[Match]:
+    """Let each pair of players play each other, in the environment of ``trainer``.
+
+    Args:
+        trainer: whose environment and settings are used; its policies only if they are among the players.
+        pairs: who plays whom.
+        episodes: of each pair, tag and place.
+        seed: of the start states and the sampling; None: one that follows from the run's seed.
+        deterministic: take the most probable action instead of sampling.
+
+    Raises:
+        WarpDriveError: the environment has one policy tag, a pair has learned no tag in common, or the spaces of a
+            player are not the environment's.
+    """
+    tags = trainer.env.policy_tags
+    if len(tags) < 2:
+        raise WarpDriveError(
+            f"{trainer.env.env.name}: has the policy tag '{next(iter(tags))}' alone, so nobody to play against; "
+            "'warpdrive evaluate' without --against and --league compares the returns of several runs"
+        )
+    players = {id(player): player for pair in pairs for player in pair}
+    for player in players.values():
+        _check_fits(player, trainer.env)
+    matches = []
+    rounds = [(one, other, tag) for one, other in pairs for tag in _in_common(one, other)]
+    with (
+        torch_threads(trainer.config.trainer.torch_threads),
+        WorkProgress("playing", 2 * episodes * len(rounds), "episodes") as shown,
+    ):
+        for one, other, tag in rounds:
+            returns = []
+            for with_tag, against in ((one, other), (other, one)):
+                models = {**against.models, tag: with_tag.models[tag]}
+                _, evaluator = trainer.evaluator(episodes, (), deterministic, seed, models=models)
+                before = shown.completed
+                evaluator.play(lambda done, _, before=before: shown.reach(before + done))  # type: ignore[misc]
+                shown.reach(before + episodes)
+                returns.append(evaluator.episode_returns()[tag])
+            ours, theirs = returns
+            won, drawn = (float(outcome.double().mean()) for outcome in (ours > theirs, ours == theirs))
+            means = float(ours.mean()), float(theirs.mean())
+            matches.append(Match(one.name, other.name, tag, len(ours), *means, won, drawn))
+    return matches
+
+
+def ratings(names: Sequence[str], matches: Sequence[Match]) -> list[float]:
+    """Return Elo ratings with mean 0, by all matches together; each pair of episodes is a game."""
+    index = {name: number for number, name in enumerate(names)}
+    games = [[0] * len(names) for _ in names]
+    points = [[0.0] * len(names) for _ in names]
+    for match in matches:
+        one, other = index[match.one], index[match.other]
+        for row, column, score in ((one, other, match.score), (other, one, 1.0 - match.score)):
+            games[row][column] += match.episodes
+            points[row][column] += score * match.episodes
+    scores = [
+        [won / count if count else 0.0 for won, count in zip(*rows, strict=True)]
+        for rows in zip(points, games, strict=True)
+    ]
+    return league_ratings(scores, games)
+
+
+def match_table(matches: Sequence[Match]) -> Table:
+    """Return a table with a line for each match and policy tag."""
+    table = Table(
+        title=f"{matches[0].episodes} pairs of episodes each, the players changing places",
+        title_justify="left", title_style="bold", box=None, padding=(0, 3, 0, 0), pad_edge=False,
+    )  # fmt: skip
+    for name in ("player", "against", "as"):
+        table.add_column(name, overflow="fold")
+    for name in ("return", "of the other", "won", "drawn", "lost"):
+        table.add_column(name, justify="right")
+    for match in matches:
+        lost = 1.0 - match.won - match.drawn
+        shares = [f"{100 * share:.0f} %" for share in (match.won, match.drawn, lost)]
+        returns = f"{match.return_of_one:.2f}", f"{match.return_of_other:.2f}"
+        table.add_row(match.one, match.other, match.tag, *returns, *shares)
+    return table
+
+
+def rating_table(names: Sequence[str], elo: Sequence[float]) -> Table:
+    """Return a table of players by rating, the strongest first."""
+    table = Table(
+        title="Elo ratings, mean 0", title_justify="left", title_style="bold", box=None, padding=(0, 3, 0, 0),
+        pad_edge=False,
+    )  # fmt: skip
+    table.add_column("player", overflow="fold")
+    table.add_column("Elo", justify="right")
+    for name, rating in sorted(zip(names, elo, strict=True), key=lambda pair: -pair[1]):
+        table.add_row(name, f"{rating:.0f}")
+    return table
+
+
+def _in_common(one: Player, other: Player) -> list[str]:
+    tags = [tag for tag in one.learned if tag in other.policies]
+    if not tags:
+        raise WarpDriveError(
+            f"{one.name} has trained {', '.join(one.learned)}, of which {other.name} has no policy: nothing to compare"
+        )
+    return tags
+
+
+def _check_fits(player: Player, env: EnvWrapper) -> None:
+    for tag, policy in player.policies.items():
+        if tag not in env.policy_tags:
+            known = ", ".join(env.policy_tags)
+            raise WarpDriveError(f"{player.name}: has trained the policy tag '{tag}', expected one of {known}")
+        found = policy.observation_space, policy.action_space
+        expected = env.observation_spaces[tag], env.action_spaces[tag]
+        if found != expected:
+            told = [" -> ".join(map(str, spaces)) for spaces in (found, expected)]
+            raise WarpDriveError(f"{player.name}: policy '{tag}' is for {told[0]}, but {env.env.name} has {told[1]}")
