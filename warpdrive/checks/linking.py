@@ -13,7 +13,7 @@ import numpy as np
 
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import python_function
-from warpdrive.kernels.language import BARRIERS, SPACES, intrinsic_of
+from warpdrive.kernels.language import BARRIERS, SPACES, intrinsic_named, intrinsic_of, is_cuda_module
 from warpdrive.kernels.names import source_of
 from warpdrive.kernels.refusals import refusal, refused_path
 from warpdrive.kernels.source import FunctionSource, read_function
@@ -113,6 +113,12 @@ class Linker(ast.NodeTransformer):
     def _linked(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
         value = self.value_of(node)
         if value is UNKNOWN:
+            if (
+                isinstance(node, ast.Attribute)
+                and is_cuda_module(self.value_of(node.value))
+                and intrinsic_named(node.attr) is None
+            ):
+                refuse(node, refusal(node.attr))  # which this version of numba.cuda lacks
             return None
         path = path_of(value)
         if path is not None:
