@@ -83,6 +83,10 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
             most, what = samples, "the samples of one update"
             if _is_recurrent(settings.model):
                 most, what = sequences, "the sequences of one update: replicas x agents"
+            if settings.critic_learns_apart and not settings.centralized_critic:
+                key = "critic_lr" if settings.critic_lr is not None else "critic_max_grad_norm"
+                text = f"found {_show(getattr(settings, key))}, expected centralized_critic: true with it"
+                found.append((f"policy.{tag}.{key}", text))
             if settings.minibatches > most:
                 text = f"found {settings.minibatches}, expected at most {most}, {what}"
                 found.append((f"policy.{tag}.minibatches", text))

@@ -176,13 +176,18 @@ class RunLog:
         )
 
     def _check_finite(self, losses: Mapping[str, float]) -> None:
-        broken = next((name for name, value in losses.items() if not math.isfinite(value)), None)
+        broken = next((name for name, value in losses.items() if not math.isfinite(value) and _tells(name)), None)
         if broken is None:
             return
         _, term, tag = broken.split("/", 2)
         kept = f"the last good checkpoint is {self.saved}" if self.saved else "no checkpoint had been written yet"
         advice = self.trainer.policies[tag].algorithm.advice(tag)
         raise TrainingError(f"policy '{tag}': {term} became {losses[broken]}; {kept}. {advice}")
+
+
+def _tells(name: str) -> bool:
+    """Whether a loss that is not finite tells of a mistake: where returns are constant there is nothing to explain."""
+    return not name.startswith("losses/explained_variance/")
 
 
 def _metrics_of(evaluation: EvaluationReport) -> dict[str, float]:

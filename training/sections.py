@@ -318,6 +318,10 @@ class OnPolicyConfig(LearningConfig):
     normalize_advantage: bool = True
     normalize_returns: bool = False
     """Whether values are estimated in units of the returns' running mean and standard deviation."""
+    value_loss: Literal["mse", "huber"] = "mse"
+    """What errors of value estimates count: half their square, or linearly beyond ``huber_delta``."""
+    huber_delta: PositiveSchedule = 10.0
+    """In units of the value network."""
 
 
 class OffPolicyConfig(LearningConfig):
@@ -458,8 +462,17 @@ class PPOConfig(OnPolicyConfig):
     """The update ends when the policy is 1.5 times as far from the one that acted, in nats; None: it does not."""
     centralized_critic: bool = False
     """Whether values are estimated from what all agents of all tags see (MAPPO), which the policy does not know."""
+    critic_lr: OptionalPositiveSchedule = None
+    """Learning rate of the centralised critic; None: ``lr``."""
+    critic_max_grad_norm: OptionalPositiveSchedule = None
+    """To which its gradient is clipped; None: with the policy's or, where there is a ``critic_lr``, to its limit."""
     epochs: Count = 4
     minibatches: Count = 4
+
+    @property
+    def critic_learns_apart(self) -> bool:
+        """Whether a centralised critic has an optimizer of its own."""
+        return self.critic_lr is not None or self.critic_max_grad_norm is not None
 
 
 class CustomConfig(LearningConfig):

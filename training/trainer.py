@@ -51,6 +51,7 @@ from warpdrive.training.trainer_checks import (
     check_tags,
     fitted,
     has_dedicated_learner,
+    warn_of_long_episodes,
 )
 from warpdrive.training.trainer_state import check_spaces, checkpoint_of, restore, where_it_stopped
 from warpdrive.training.training_run import run_training
@@ -111,6 +112,7 @@ class Trainer:
         self.config = fitted(config, env, self.share)
         self.team.set_timeout(self.config.trainer.process_timeout)
         check_start(self.team, self.config, env.env)
+        warn_of_long_episodes(self.config, env)
         gathers = self.config.trainer.sync == "rollouts"
         spread = ALL_HERE if gathers or self.team.size == 1 else Spread(self.team, self.share)
         asked = self.config.trainer

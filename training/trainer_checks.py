@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ConfigError, shown
 from warpdrive.training.config import RunConfig, load_config, plain
 from warpdrive.training.distributed.team import Share, Team
+from warpdrive.training.sections import ReinforceConfig
 
 
 def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share) -> RunConfig:
@@ -57,6 +59,20 @@ def check_devices(env: EnvWrapper, team: Team, device_id: int | None, num_device
         )
     if env.device.type == "cuda" and device_id is not None and device_id != (env.device.index or 0):
         raise ConfigError(f"Trainer: found device_id = {device_id}, but the environment is on {env.device}")
+
+
+def warn_of_long_episodes(config: RunConfig, env: EnvWrapper) -> None:
+    """Warn where REINFORCE, which learns from whole episodes, may not see one whole in a rollout."""
+    steps, longest = config.trainer.rollout_length, int(env.env.episode_length)
+    for tag, settings in config.policy.items():
+        if isinstance(settings, ReinforceConfig) and settings.to_train and steps < longest:
+            warnings.warn(
+                f"policy.{tag}: reinforce learns from steps whose episode ends within the rollout, and from no others; "
+                f"a rollout has {steps} steps, but episodes last up to {longest}. With trainer.train_batch_size: "
+                f"{config.trainer.num_envs * longest} or more all of them end in one",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
 
 def _are(processes: int) -> str:

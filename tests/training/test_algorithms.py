@@ -172,6 +172,27 @@ def test_values_are_clipped_in_the_units_in_which_they_were_estimated() -> None:
     assert metrics["explained_variance"].item() == pytest.approx(1 - 15444.667 / 15555.556, abs=1e-4)
 
 
+@pytest.mark.parametrize("name", ["a2c", "ppo"])
+def test_hubers_loss_by_hand(name: str) -> None:
+    """Errors of 1, 2 and 3: up to 1.5 half their square, then 1.5 times what is left above 0.75."""
+    model, huber = three_states(), {"value_loss": "huber", "huber_delta": 1.5}
+    made = algorithm(model, name=name, value_coef=1.0, entropy_coef=0.0, **huber)
+    loss, terms = made.loss(batch_of_three(), torch.zeros(3))
+    assert terms["value_loss"].item() == pytest.approx((0.5 + 1.5 * 1.25 + 1.5 * 2.25) / 3)
+    loss.backward()
+    torch.testing.assert_close(model.value.grad, torch.tensor([-1.0, -1.5, -1.5]) / 3)
+
+
+def test_the_variance_of_constant_returns_is_nothing_to_explain() -> None:
+    returns = torch.tensor([-200.0, -200.00001, -200.0])  # rounding of advantages and values that were added up
+    values = torch.tensor([-100.0, -150.0, -250.0])
+    assert explained_variance(batch_of_three(returns=returns, values=values)).isnan()
+    assert explained_variance(batch_of_three(returns=torch.zeros(3), values=values)).isnan()
+    returns = torch.tensor([1e-4, 2e-4, 6e-4])  # of variance 14 / 3 and, less the values, 8 / 3 in units of 1e-8
+    found = explained_variance(batch_of_three(returns=returns, values=torch.tensor([1e-4, 2e-4, 2e-4])))
+    assert found.item() == pytest.approx(1 - (32 / 9) / (14 / 3), rel=1e-4)
+
+
 def test_an_update_ends_where_the_policy_has_moved_far_enough() -> None:
     """The same steps as without a limit, up to the first that finds the policy 1.5 times ``target_kl`` away."""
     batch = batch_of_three(log_probabilities=torch.tensor([0.75, 0.75, 0.5]).log())

@@ -1,8 +1,9 @@
 """A table of small problems whose answers are known, by every algorithm that fits their actions.
 
 Each row trains for a second or two. ``python tests/training/test_known_answers.py`` prints the errors of the seeds 0 to
-19; what is allowed is at least twice the largest of them. The tests run seed 0 alone, with the same numbers every time
-on one machine: they fail by chance only where another machine's rounding acts as another seed would.
+19; what is allowed is at least twice the largest of them (of the bandit, of the seeds 0 to 2 alone). The tests run seed
+0 alone, with the same numbers every time on one machine: they fail by chance only where another machine's rounding acts
+as another seed would.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from games import TAGS
 from going_on import check_goes_on
 
 import warpdrive as wd
+from warpdrive.errors import ConfigError
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -133,3 +134,29 @@ def test_every_tag_learns_its_own_task(sections: Sections, trainer_of: TrainerOf
     trainer.train()
     result = trainer.evaluate(num_episodes=100, deterministic=True).mean_return
     assert result["even"] > 7 and result["odd"] > 7
+
+
+def test_a_critic_with_an_optimizer_of_its_own(sections: Sections, trainer_of: TrainerOf) -> None:
+    """Adam takes parameters one by one: without clipping, two optimizers take the same steps as one of all."""
+
+    def trained(**settings: Any) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        trainer = trainer_of(mappo(sections, "Leave", lr=0.01, max_grad_norm=1e9, **settings))
+        for _ in range(2):
+            trainer.collect()
+            trainer.update()
+        algorithm: Any = trainer.policies["outer"].algorithm
+        return algorithm.model.state_dict(), algorithm.critic.state_dict()
+
+    together, alike = trained(), trained(critic_lr=0.01)
+    torch.testing.assert_close(alike, together, rtol=1e-4, atol=1e-5)
+    model, critic = trained(critic_lr=1e-9)
+    assert all((critic[name] - together[1][name]).abs().max() > 1e-3 for name in critic if name.startswith("value"))
+    clipped = trained(critic_max_grad_norm=1e-12)  # which Adam's epsilon is far above, so that the critic stays
+    torch.testing.assert_close(clipped[1]["value.0.weight"], critic["value.0.weight"], rtol=0, atol=1e-6)
+    assert (clipped[0]["policy.0.weight"] - model["policy.0.weight"]).abs().max() < 1e-3
+
+
+def test_a_critics_settings_need_one(sections: Sections, trainer_of: TrainerOf) -> None:
+    values = mappo(sections, "Leave", critic_lr=0.01, centralized_critic=False)
+    with pytest.raises(ConfigError, match=r"critic_lr: found 0.01 .*expected centralized_critic: true with it"):
+        trainer_of(values)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from problems import MatrixGame
 
 import warpdrive as wd
 from warpdrive.errors import TrainingError
@@ -71,3 +72,12 @@ def test_what_is_left_goes_on_from_the_last_good_checkpoint(sections: Sections, 
     again = Trainer.resume(summary["run_folder"])
     assert again.env_steps == 400
     assert again.train().status == "finished"
+
+
+def test_returns_that_are_all_the_same_end_no_run() -> None:
+    """Of these no variance is there to be explained: that metric alone may be NaN."""
+    env = wd.EnvWrapper(MatrixGame([[[1.0]], [[1.0]]]), 8, "cpu")
+    sizes = {"train_batch_size": 32, "total_steps": 96}
+    settings = {"algorithm": "ppo", "model": {"hidden": []}, "minibatches": 1}
+    trainer = Trainer(env, {"trainer": sizes, "policy": {"row": settings, "column": {"algorithm": "random"}}})
+    assert trainer.train().env_steps == 96

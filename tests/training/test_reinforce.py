@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -93,3 +94,13 @@ def test_every_tag_learns_its_own_task(sections: Sections, trainer_of: TrainerOf
     trainer.train()
     result = trainer.evaluate(num_episodes=200, deterministic=True).mean_return
     assert result["even"] > 7 and result["odd"] > 7
+
+
+def test_rollouts_that_are_shorter_than_episodes_are_told(sections: Sections, trainer_of: TrainerOf) -> None:
+    told = r"policy\.even: reinforce learns .* a rollout has 2 steps, .* up to \d+\. .*train_batch_size: \d+ or more"
+    with pytest.warns(RuntimeWarning, match=told):
+        short = trainer_of(reinforce(sections, "Echo"), "trainer.num_envs=10", "trainer.train_batch_size=20")
+    longest = int(short.env.env.episode_length)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trainer_of(reinforce(sections, "Echo"), "trainer.num_envs=10", f"trainer.train_batch_size={10 * longest}")

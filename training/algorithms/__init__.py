@@ -129,7 +129,12 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
     if isinstance(config, PPOConfig) and config.centralized_critic:
         joint = JointObservations(task.tag, task.all_observation_spaces, task.num_agents).to(task.backend.device)
         critic = build_central_critic(config, joint.size, task.seed).to(task.backend.device)
-    trained = model if critic is None else nn.ModuleList([model, critic])
+    critic_optimizer = None
+    trained = model
+    if critic is not None and isinstance(config, PPOConfig) and config.critic_learns_apart:
+        critic_optimizer = torch.optim.Adam([as_vector(critic)], eps=1e-5, fused=True)
+    elif critic is not None:
+        trained = nn.ModuleList([model, critic])
     optimizer = torch.optim.Adam([as_vector(trained)], eps=1e-5, fused=True)
     if isinstance(config, ReinforceConfig):
         reinforce = Reinforce(config, model, distribution, optimizer)
@@ -138,7 +143,7 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
         )
     algorithm: PPO | A2C
     if isinstance(config, PPOConfig) and critic is not None and joint is not None:
-        algorithm = MAPPO(config, model, critic, joint, distribution, optimizer)
+        algorithm = MAPPO(config, model, critic, joint, distribution, optimizer, critic_optimizer)
     elif isinstance(config, PPOConfig):
         algorithm = PPO(config, model, distribution, optimizer)
     else:

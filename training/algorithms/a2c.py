@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from warpdrive.training.algorithms.common import explained_variance, normalised
+from warpdrive.training.algorithms.common import explained_variance, normalised, value_error
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm
 from warpdrive.training.batch import Batch
 from warpdrive.training.sections import A2CConfig
@@ -29,7 +29,7 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         """The loss to minimise, and its terms without gradient."""
         log_prob, entropy, values = self.replayed(batch)
         policy_loss = -batch.part_of_mean(log_prob * advantages)
-        value_loss = 0.5 * batch.part_of_mean((values - self.in_model_units(batch.returns)).square())
+        value_loss = batch.part_of_mean(value_error(values - self.in_model_units(batch.returns), self.config))
         mean_entropy = batch.part_of_mean(entropy)
         loss = policy_loss + self.config.value_coef * value_loss - self.config.entropy_coef * mean_entropy
         terms = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}

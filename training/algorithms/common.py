@@ -9,11 +9,14 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from warpdrive.training.batch import Batch
 from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.schedule import value_at
-from warpdrive.training.sections import LearningConfig
+from warpdrive.training.sections import LearningConfig, OnPolicyConfig
+
+_ROUNDING = 1e-5  # of returns in float32, relative to their mean
 
 Module = TypeVar("Module", bound=nn.Module)
 Config = TypeVar("Config", bound=LearningConfig)
@@ -26,10 +29,24 @@ def normalised(advantages: Tensor, batch: Batch) -> Tensor:
 
 
 def explained_variance(batch: Batch) -> Tensor:
-    """1 - Var[returns - values] / Var[returns]: 1 is a perfect value estimate, 0 no better than a constant."""
+    """1 - Var[returns - values] / Var[returns]: 1 is a perfect value estimate, 0 no better than a constant.
+
+    NaN where returns do not vary beyond rounding, as Stable-Baselines3 and CleanRL have it: nothing is to be explained.
+    """
     both = torch.stack([batch.returns - batch.values, batch.returns])
-    residue, spread = batch.mean((both - batch.mean(both).unsqueeze(-1)).square()).unbind()
-    return 1.0 - residue / spread.clamp(min=1e-8)
+    centre = batch.mean(both)
+    residue, spread = batch.mean((both - centre.unsqueeze(-1)).square()).unbind()
+    varies = spread > _ROUNDING**2 * centre[1].square()
+    return torch.where(varies, 1.0 - residue / spread, torch.nan)
+
+
+def value_error(difference: Tensor, config: OnPolicyConfig) -> Tensor:
+    """Half the square of differences or, with ``value_loss: huber``, linear beyond ``huber_delta`` (Huber 1964)."""
+    if config.value_loss == "mse":
+        return 0.5 * difference.square()
+    return functional.huber_loss(
+        difference, torch.zeros_like(difference), reduction="none", delta=value_at(config.huber_delta, 0)
+    )
 
 
 def at(config: Config, env_steps: int) -> Config:

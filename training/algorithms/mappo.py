@@ -9,13 +9,15 @@ from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 from warpdrive.rollout import Rollout
-from warpdrive.training.algorithms.base import Stateful
+from warpdrive.training.algorithms.base import BeforeStep, Stateful
+from warpdrive.training.algorithms.common import set_learning_rate
 from warpdrive.training.algorithms.ppo import PPO
 from warpdrive.training.batch import Batch
 from warpdrive.training.joint_observations import JointObservations
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.central_critic import CentralCritic
 from warpdrive.training.models.distributions import Distribution
+from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import PPOConfig
 from warpdrive.training.sequences import Replayed, logits_of
 
@@ -29,7 +31,8 @@ class MAPPO(PPO):
         critic: estimates values from what ``joint`` makes of observations.
         joint: puts side by side what all agents see.
         distribution: of the actions, given what the model makes of an observation.
-        optimizer: holds the parameters of model and critic.
+        optimizer: holds the parameters of the model and, if there is no other, of the critic.
+        critic_optimizer: holds those of the critic; None: it learns together with the model.
     """
 
     def __init__(
@@ -40,14 +43,35 @@ class MAPPO(PPO):
         joint: JointObservations,
         distribution: Distribution,
         optimizer: torch.optim.Optimizer,
+        critic_optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
+        self.critic_optimizer = critic_optimizer
         super().__init__(config, model, distribution, optimizer)
         self.critic, self.joint = critic, joint
         self.trained = nn.ModuleList([model, critic])
 
+    def begin(self, env_steps: int) -> None:
+        """See ``Algorithm``."""
+        super().begin(env_steps)
+        if self.critic_optimizer is not None:
+            lr = self.config.lr if self.config.critic_lr is None else self.config.critic_lr
+            set_learning_rate(self.critic_optimizer, value_at(lr, env_steps))
+
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
-        return {**super().parts(), "critic": self.critic}
+        parts = {**super().parts(), "critic": self.critic}
+        return parts if self.critic_optimizer is None else {**parts, "critic_optimizer": self.critic_optimizer}
+
+    def step(self, batch: Batch, before: BeforeStep) -> dict[str, Tensor]:
+        """See ``PPO``. A critic with an optimizer of its own goes on learning where ``target_kl`` stops the policy."""
+        if self.critic_optimizer is None:
+            return super().step(batch, before)
+        loss, terms = self.loss(batch, batch.advantages)
+        config = self.config
+        limit = config.max_grad_norm if config.critic_max_grad_norm is None else config.critic_max_grad_norm
+        of_policy = self.descend(loss, terms, self.optimizer, self.model, config.max_grad_norm, before)
+        of_critic = self.descend(loss, {}, self.critic_optimizer, self.critic, value_at(limit, 0))
+        return {**of_policy, "critic_grad_norm": of_critic["grad_norm"]}
 
     def values(self, observations: Observations) -> Tensor:
         """``[rows, size]`` of what ``joint`` makes -> ``[rows]`` float32: estimates of returns."""
@@ -56,16 +80,14 @@ class MAPPO(PPO):
 
     def replayed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """See ``OnPolicy``: the values are the critic's."""
-        assert batch.states is not None
         logits = logits_of(self.model, batch.observations, batch.sequences)
         probabilities = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
-        return *probabilities, self.critic.values(batch.states)
+        return *probabilities, self.critic.values(_states_of(batch))
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``PPO``."""
         metrics = super().update(batch, generator)
-        assert batch.states is not None
-        self.critic.observe(batch.states, batch.weight)
+        self.critic.observe(_states_of(batch), batch.weight)
         return metrics
 
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
@@ -73,3 +95,8 @@ class MAPPO(PPO):
         found = super().replay(rollout, tag)
         values = self.values(self.joint.of(rollout, "observations"))[: found.values.numel()]
         return found._replace(values=values.view(found.values.shape))
+
+
+def _states_of(batch: Batch) -> Tensor:
+    assert batch.states is not None
+    return batch.states

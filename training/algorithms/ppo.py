@@ -7,7 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from warpdrive.training.algorithms.common import explained_variance, means, normalised
+from warpdrive.training.algorithms.base import BeforeStep
+from warpdrive.training.algorithms.common import explained_variance, means, normalised, value_error
 from warpdrive.training.algorithms.kl_stop import KlStop
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm
 from warpdrive.training.batch import Batch
@@ -33,10 +34,13 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         history: list[dict[str, Tensor]] = []
         for _ in range(self.config.epochs):
             for part in batch.minibatches(self.config.minibatches, generator):
-                loss, terms = self.loss(part, part.advantages)
-                limit = self.config.max_grad_norm
-                history.append(self.descend(loss, terms, self.optimizer, self.trained, limit, stop.after))
+                history.append(self.step(part, stop.after))
         return {**means(history), "explained_variance": explained}
+
+    def step(self, batch: Batch, before: BeforeStep) -> dict[str, Tensor]:
+        """Take one gradient step on ``batch``; ``before`` is called first, see ``Descent``."""
+        loss, terms = self.loss(batch, batch.advantages)
+        return self.descend(loss, terms, self.optimizer, self.trained, self.config.max_grad_norm, before)
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""
@@ -61,7 +65,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         return loss, {name: term.detach() for name, term in terms.items()}
 
     def value_loss(self, values: Tensor, batch: Batch) -> Tensor:
-        """Half the mean squared error of estimates; with ``value_clip`` that of the clipped ones, where it is larger.
+        """The mean ``value_error`` of estimates; with ``value_clip`` that of the clipped ones, where it is larger.
 
         Clipped estimates are those from before the update, moved by at most ``value_clip`` (in the authors' code, not
         in the paper).
@@ -71,8 +75,8 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
             batch: ``values`` are the model's outputs from before the update, ``returns`` are in units of rewards.
         """
         returns = self.in_model_units(batch.returns)
-        errors = (values - returns).square()
+        errors = value_error(values - returns, self.config)
         if self.config.value_clip is not None:
             clipped = batch.values + (values - batch.values).clamp(-self.config.value_clip, self.config.value_clip)
-            errors = torch.maximum(errors, (clipped - returns).square())
-        return 0.5 * batch.part_of_mean(errors)
+            errors = torch.maximum(errors, value_error(clipped - returns, self.config))
+        return batch.part_of_mean(errors)
