@@ -20,6 +20,7 @@ from warpdrive.checks import advice
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.happens_before import HappensBefore
+from warpdrive.checks.helpers import is_of_library
 from warpdrive.checks.memory import Block
 from warpdrive.checks.silent_log import Line, SilentLog
 
@@ -275,7 +276,10 @@ class AccessLog(SilentLog):
         else:
             block.writers[address] = line
         if self.nan and not block.is_private and isinstance(value, (np.floating, np.complexfloating)):
-            if np.isfinite(value) or (np.isinf(value) and not block.is_argument):
+            is_masked = np.isinf(value) and (
+                not block.is_argument or is_of_library(block.name)
+            )  # as of forbidden choices
+            if np.isfinite(value) or is_masked:
                 return
             index = block.index_of(address)
             message = f"{value} is written to '{block.element_at(address)}' by thread {self.me}"

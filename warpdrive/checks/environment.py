@@ -12,6 +12,7 @@ import torch
 from warpdrive.checks.advice import WIDE_STATE
 from warpdrive.checks.findings import Report
 from warpdrive.checks.grid import Grid
+from warpdrive.checks.helpers import is_of_library
 from warpdrive.checks.language import check_text
 from warpdrive.checks.launch import CheckedLaunches
 from warpdrive.checks.memory import as_array
@@ -39,7 +40,7 @@ class CheckingBackend:
         given = {name: as_array(arguments[name]) for name in kernel.parameters}
         check_text(kernel, grid, given, self.report)
         for name, value in given.items():
-            if getattr(value, "dtype", None) == np.float64 and "__" not in name:
+            if getattr(value, "dtype", None) == np.float64 and not is_of_library(name):
                 self.report.note(WIDE_STATE.format(name=name))
         launches = CheckedLaunches(kernel.source, grid, self.report, nan=self.nan)
         orders = cycle(others().items())  # one other order in each launch
