@@ -11,23 +11,27 @@ WD_FUNCTION void wd_generalised_advantages(Rewards rewards, Terminated terminate
                                            Coefficients coefficients, Advantages advantages) {
     const int env = wd_env(), agent = wd_agent();
     const int agent_id = agent_ids(agent);
-    const float gamma = coefficients(0), gae_lambda = coefficients(1);
+    const float gamma = coefficients(0), gae_lambda = coefficients(1), absent_value = coefficients(2);
+    const bool returns_after_leaving = coefficients(3) != 0.0f;
     float later = 0.0f;  // the advantage of the next step of the same episode
     for (int t = static_cast<int>(advantages.extent(0)) - 1; t >= 0; --t) {
-        if (!active(t, env, agent_id)) {
+        const bool is_there = active(t, env, agent_id), stays = still_active(t, env, agent_id);
+        if (!is_there && !returns_after_leaving) {
             advantages(t, env, agent) = 0.0f;
             continue;
         }
-        float next_value = values(t + 1, env, agent);
-        if (terminated(t, env) || !still_active(t, env, agent_id)) {
+        const float value = is_there ? values(t, env, agent) : absent_value;
+        float next_value = stays ? values(t + 1, env, agent) : absent_value;
+        if (terminated(t, env) || !(stays || returns_after_leaving)) {
             next_value = 0.0f;
             later = 0.0f;
         } else if (truncated(t, env)) {
-            next_value = final_values(final_slot(t, env), env, agent);
+            if (stays) next_value = final_values(final_slot(t, env), env, agent);
             later = 0.0f;
+        } else if (stays) {
+            later *= gae_lambda;
         }
-        const float delta = rewards(t, env, agent_id) + gamma * next_value - values(t, env, agent);
-        later = delta + gamma * gae_lambda * later;
+        later = rewards(t, env, agent_id) + gamma * next_value - value + gamma * later;
         advantages(t, env, agent) = later;
     }
 }

@@ -36,19 +36,26 @@ def generalised_advantages(  # type: ignore[no-untyped-def]
     agent_id = agent_ids[agent]
     gamma = coefficients[0]
     gae_lambda = coefficients[1]
+    absent_value = coefficients[2]
+    returns_after_leaving = coefficients[3] != np.float32(0)
     later = np.float32(0)  # the advantage of the next step of the same episode
     for steps_back in range(num_steps):
         t = num_steps - 1 - steps_back
-        if active[t, env, agent_id]:
-            next_value = values[t + 1, env, agent]
-            if terminated[t, env] or not still_active[t, env, agent_id]:
+        is_there = active[t, env, agent_id]
+        stays = still_active[t, env, agent_id]
+        if is_there or returns_after_leaving:
+            value = values[t, env, agent] if is_there else absent_value
+            next_value = values[t + 1, env, agent] if stays else absent_value
+            if terminated[t, env] or not (stays or returns_after_leaving):
                 next_value = np.float32(0)
                 later = np.float32(0)
             elif truncated[t, env]:
-                next_value = final_values[final_slot[t, env], env, agent]
+                if stays:
+                    next_value = final_values[final_slot[t, env], env, agent]
                 later = np.float32(0)
-            delta = rewards[t, env, agent_id] + gamma * next_value - values[t, env, agent]
-            later = delta + gamma * gae_lambda * later
+            elif stays:
+                later *= gae_lambda
+            later = rewards[t, env, agent_id] + gamma * next_value - value + gamma * later
             advantages[t, env, agent] = later
         else:
             advantages[t, env, agent] = np.float32(0)
@@ -58,13 +65,19 @@ class AdvantageEstimator:
     """Estimates the advantages of the agents that share one policy, in one launch.
 
     A step that ended an episode by a time limit is continued with the value of the episode's final observations, one
-    that terminated, or in which the agent left the episode, with nothing. An agent's rows after it left are 0.
+    that terminated with nothing.
+
+    With ``returns_after_leaving`` an agent that leaves is paid until the episode ends: its rewards are added up, as it
+    has nothing to choose, until it comes back or until the episode, or the rollout, ends, where ``absent_value``
+    follows. The rows while it is out are the differences of these returns from ``absent_value``. Without it, nothing
+    follows the step in which an agent left, and its rows after that are 0.
 
     Args:
         backend: where the kernel runs.
         agent_ids: ``[A]`` int32, the agents that share the policy.
         gamma: discount per step.
         gae_lambda: weight of longer returns, 0 (one step) to 1 (whole episode).
+        returns_after_leaving: see above.
         rewards: ``[T, num_envs, num_agents]`` float32, of all agents. This and the following are read at each launch,
             where they are now.
         terminated: ``[T, num_envs]`` bool.
@@ -77,6 +90,7 @@ class AdvantageEstimator:
     Attributes:
         values: ``[T + 1, num_envs, A]`` float32, to be written before each launch.
         final_values: ``[num_final, num_envs, A]`` float32, likewise.
+        absent_value: a scalar, float32, likewise: what is still paid to an agent out of the episode; 0 at first.
         advantages: ``[T, num_envs, A]`` float32, written by each launch.
         launch: computes ``advantages`` from all the others.
     """
@@ -88,6 +102,7 @@ class AdvantageEstimator:
         agent_ids: Tensor,
         gamma: float,
         gae_lambda: float,
+        returns_after_leaving: bool = True,
         rewards: Tensor,
         terminated: Tensor,
         truncated: Tensor,
@@ -102,7 +117,9 @@ class AdvantageEstimator:
         self.advantages = rewards.new_empty(num_steps, num_envs, len(agent_ids))
         if active is None or still_active is None:
             active = still_active = torch.ones_like(rewards, dtype=torch.bool)
-        self._coefficients = rewards.new_empty(2)
+        self._coefficients = rewards.new_zeros(4)
+        self.absent_value = self._coefficients[2]
+        self._coefficients[3].fill_(returns_after_leaving)
         self.set_coefficients(gamma, gae_lambda)
         arguments = {
             "rewards": rewards,
@@ -127,7 +144,13 @@ class AdvantageEstimator:
 
     @classmethod
     def of(
-        cls, rollout: Rollout, backend: Backend, agent_ids: Tensor, gamma: float, gae_lambda: float
+        cls,
+        rollout: Rollout,
+        backend: Backend,
+        agent_ids: Tensor,
+        gamma: float,
+        gae_lambda: float,
+        returns_after_leaving: bool = True,
     ) -> AdvantageEstimator:
         """Return an estimator of the advantages of some agents in a rollout; see the class."""
         return cls(
@@ -135,6 +158,7 @@ class AdvantageEstimator:
             agent_ids=agent_ids,
             gamma=gamma,
             gae_lambda=gae_lambda,
+            returns_after_leaving=returns_after_leaving,
             rewards=rollout.rewards,
             terminated=rollout.terminated,
             truncated=rollout.truncated,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -18,11 +18,12 @@ from warpdrive.training.advantages import AdvantageEstimator
 from warpdrive.training.distributed.team import ALL_HERE, Spread
 from warpdrive.training.joint_observations import JointObservations
 from warpdrive.training.rows import Rows
-from warpdrive.training.sections import OnPolicyConfig
+from warpdrive.training.sections import OnPolicyConfig, ReinforceConfig
 from warpdrive.training.sequences import Judge, Sequences, estimate_values, sequences_of
 from warpdrive.training.transitions import ended
 
 _ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
+_PART_OF_NEW = 0.1  # in a running mean, of the newest rollout
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,14 @@ class Discount(NamedTuple):
 
     gamma: float
     gae_lambda: float
+    returns_after_leaving: bool
 
 
 class RolloutRows:
     """Makes the batch of each new rollout.
+
+    Where a rollout, or a time limit, cuts the return of an agent that is out of its episode, what follows is estimated
+    by one number, the running mean of such returns: the agent sees nothing by which they could be told apart.
 
     Args:
         tag: the policy tag.
@@ -117,6 +122,7 @@ class RolloutRows:
         config: returns what the coefficients of the algorithm are now.
         spread: over which processes the rows are spread.
         joint: makes of a rollout what ``model`` sees, where these are not the observations.
+        estimates: whether what follows a cut is estimated at all; else it is nothing.
     """
 
     def __init__(
@@ -128,33 +134,44 @@ class RolloutRows:
         config: Callable[[], OnPolicyConfig | Discount],
         spread: Spread = ALL_HERE,
         joint: JointObservations | None = None,
+        estimates: bool = True,
     ) -> None:
-        self.spread = spread
+        self.spread, self.estimates = spread, estimates
         self.tag, self.model, self.backend, self.agent_ids, self.config = tag, model, backend, agent_ids, config
         self.joint = joint
         self._estimator: tuple[Rollout, AdvantageEstimator] | None = None
+        self._absent_value = AbsentValue(agent_ids.device, spread)
 
     def of(self, rollout: Rollout) -> Batch:
         """The rows of a full rollout."""
         estimator, config = self._estimator_of(rollout), self.config()
         estimator.set_coefficients(config.gamma, config.gae_lambda)
-        return replace(batch_of(rollout, self.tag, self.model, estimator, self.joint), spread=self.spread)
+        estimator.absent_value.copy_(self._absent_value.value)
+        batch = replace(batch_of(rollout, self.tag, self.model, estimator, self.joint), spread=self.spread)
+        if self.estimates and rollout.active is not None and config.returns_after_leaving:
+            self._absent_value.observe(estimator.advantages.flatten(), 1.0 - batch.weight)
+        return batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: every update has rows of its own."""
-        return {}
+        """What is paid to agents out of the episode."""
+        return self._absent_value.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing is to be put back."""
+        """Become as another was when its state was taken."""
+        self._absent_value.load_state_dict(state_dict)
 
     def _estimator_of(self, rollout: Rollout) -> AdvantageEstimator:
         """Return what estimates the advantages in a rollout: made once, as policies that only play need none."""
         if self._estimator is None or self._estimator[0] is not rollout:
             config = self.config()
             with host_transfers_allowed():
-                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, config.gamma, config.gae_lambda)
+                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, *_discount(config))
             self._estimator = rollout, made
         return self._estimator[1]
+
+
+def _discount(config: OnPolicyConfig | Discount) -> Discount:
+    return Discount(config.gamma, config.gae_lambda, config.returns_after_leaving)
 
 
 class WholeEpisodes:
@@ -167,21 +184,30 @@ class WholeEpisodes:
         tag: the policy tag.
         backend: where returns are computed.
         agent_ids: ``[agents of the tag]`` int32.
-        gamma: returns what the discount per step is now.
+        config: returns what the coefficients of the algorithm are now.
         spread: over which processes the rows are spread.
     """
 
     def __init__(
-        self, tag: str, backend: Backend, agent_ids: Tensor, gamma: Callable[[], float], spread: Spread = ALL_HERE
+        self,
+        tag: str,
+        backend: Backend,
+        agent_ids: Tensor,
+        config: Callable[[], ReinforceConfig],
+        spread: Spread = ALL_HERE,
     ) -> None:
-        self.tag = tag
-        self._rows = RolloutRows(tag, _NoValues(), backend, agent_ids, lambda: Discount(gamma(), 1.0), spread)
+        self.tag, self.config = tag, config
+
+        def discount() -> Discount:
+            return Discount(config().gamma, 1.0, config().returns_after_leaving)
+
+        self._rows = RolloutRows(tag, _NoValues(), backend, agent_ids, discount, spread, estimates=False)
 
     @torch.no_grad()
     def of(self, rollout: Rollout) -> Batch:
         """The rows of a full rollout."""
         rows = self._rows.of(rollout)
-        ends_later = ended(rollout, self.tag).flip(0).cumsum(0).flip(0) > 0
+        ends_later = ended(rollout, self.tag, self.config().returns_after_leaving).flip(0).cumsum(0).flip(0) > 0
         return replace(rows, weight=rows.weight * ends_later.flatten())
 
     def state_dict(self) -> dict[str, Any]:
@@ -203,6 +229,35 @@ class _NoValues:
         """Zeros for all."""
         values = torch.zeros_like(begins, dtype=torch.float32)
         return values, values, state.expand(*begins.shape, -1)
+
+
+class AbsentValue:
+    """The running mean of what agents are still paid after they have left the episode.
+
+    Args:
+        device: where it is kept.
+        spread: over which processes the rows that it is a mean of are spread.
+
+    Attributes:
+        value: a scalar, float32; 0 until such an agent was seen.
+    """
+
+    def __init__(self, device: torch.device, spread: Spread) -> None:
+        self.value, self.spread = torch.zeros((), device=device), spread
+
+    @torch.no_grad()
+    def observe(self, differences: Tensor, weight: Tensor) -> None:
+        """Take in by how much returns differ from the present value: ``[rows]``, where ``weight [rows]`` is 1."""
+        total, count = self.spread.team.sum(torch.stack([differences @ weight, weight.sum()])).unbind()
+        self.value += _PART_OF_NEW * total / count.clamp(min=1.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See ``Stateful``."""
+        return {"absent_value": self.value}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """See ``Stateful``. Older checkpoints have none."""
+        self.value.copy_(state_dict.get("absent_value", torch.zeros(())))
 
 
 @torch.no_grad()
@@ -237,7 +292,10 @@ def batch_of(
         _estimate(model, final, estimator.final_values)
     estimator.launch()
     values, advantages = estimator.values[:-1].flatten(), estimator.advantages.flatten()
-    active = None if rollout.active is None else rollout.of("active", tag)
+    weight = torch.ones_like(values)
+    if rollout.active is not None:
+        active = rollout.of("active", tag).flatten()
+        weight, values, advantages = active.float(), values.where(active, 0.0), advantages.where(active, 0.0)
     return Batch(
         observations=mapped(itemgetter(slice(len(values))), observations),
         actions=rollout.of("actions", tag).flatten(0, 2),
@@ -245,7 +303,7 @@ def batch_of(
         values=values,
         advantages=advantages,
         returns=advantages + values,
-        weight=torch.ones_like(values) if active is None else active.flatten().float(),
+        weight=weight,
         action_mask=None if rollout.action_mask is None else rollout.of("action_mask", tag).flatten(0, 2),
         states=None if states is None else states[: len(values)],
         sequences=None if sequences is None else sequences.first(rollout.num_steps),

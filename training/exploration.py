@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.observations import Observations
 from warpdrive.training.models.action_values import ActionValues
-from warpdrive.training.models.base import Actor
+from warpdrive.training.models.base import Actor, observations_of
 from warpdrive.training.models.continuous import DeterministicActor, SquashedActor
 from warpdrive.training.models.distributions import masked
 from warpdrive.training.schedule import value_at
@@ -46,7 +46,7 @@ class EpsilonGreedy(Actor):
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
-        values, mask = self.model(env.observations(tag)), env.action_mask(tag)
+        values, mask = self.model(observations_of(env, tag)), env.action_mask(tag)
         if mask is None:
             anything = torch.full_like(values, 1.0 / values.shape[-1])
         else:
@@ -92,7 +92,7 @@ class NoisyActor(Actor):
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
-        means = self.model.logits(env.observations(tag)).chunk(2, dim=-1)[0]
+        means = self.model.logits(observations_of(env, tag)).chunk(2, dim=-1)[0]
         means = self.noise.around(means, env, tag)
         log_std = (self.noise.std * self.model.reach).log().expand_as(means)
         env.logits(tag).copy_(_unless_at_random(self.at_random, means, log_std))
@@ -121,7 +121,7 @@ class UniformAtFirst(Actor):
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
-        mean, log_std = self.model.logits(env.observations(tag)).chunk(2, dim=-1)
+        mean, log_std = self.model.logits(observations_of(env, tag)).chunk(2, dim=-1)
         env.logits(tag).copy_(_unless_at_random(self.at_random, mean, log_std))
 
 

@@ -13,7 +13,7 @@ from warpdrive.errors import ConfigError
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
 from warpdrive.training.distributed.team import ALONE, Spread, Team
-from warpdrive.training.n_step import NStep
+from warpdrive.training.n_step import NStep, StepsUntilBack
 from warpdrive.training.transitions import Transitions, ended, transitions_of
 
 
@@ -26,43 +26,83 @@ class ReplayBuffer:
         device: where they are kept.
         n_step: makes of single steps what is kept; None: they are.
         team: the processes that learn from them together: each keeps all, and gets a part of each sample.
+        until_back: makes of single steps what is kept where agents may leave the episode and are paid afterwards; None:
+            leaving ends their returns, see ``ReturnsConfig``.
 
     Attributes:
         env_steps: environment steps seen so far.
-        size: transitions that are there.
+        size: transitions that are there; where agents leave their episodes, a number on the device.
     """
 
+    size: int | Tensor
+
     def __init__(
-        self, tag: str, capacity: int, device: torch.device, n_step: NStep | None = None, team: Team = ALONE
+        self,
+        tag: str,
+        capacity: int,
+        device: torch.device,
+        n_step: NStep | None = None,
+        team: Team = ALONE,
+        until_back: StepsUntilBack | None = None,
     ) -> None:
         self.tag, self.capacity, self.device, self.n_step, self.team = tag, capacity, device, n_step, team
-        self.env_steps = self.size = self._place = 0
+        self.until_back = until_back
+        self.env_steps, self.size = 0, 0
+        self._place: int | Tensor = 0
         self._memory: dict[str, Observations] = {}
 
     def of(self, rollout: Rollout) -> ReplayBuffer:
         """Add the steps of a full rollout; return the buffer."""
-        new = transitions_of(rollout, self.tag)
-        self.add(self.n_step.of(new, ended(rollout, self.tag)) if self.n_step else new)
+        after_leaving = self.until_back is not None
+        new = transitions_of(rollout, self.tag, after_leaving)
+        if rollout.still_active is not None and self.until_back:
+            stays = rollout.of("still_active", self.tag)
+            new = self.until_back.of(new, ended(rollout, self.tag, after_leaving), stays)
+        elif self.n_step:
+            new = self.n_step.of(new, ended(rollout, self.tag, after_leaving))
+        self.add(new, None if rollout.active is None else new.weight > 0)
         self.env_steps += rollout.terminated.numel()
         return self
 
-    def add(self, new: Transitions) -> None:
-        """Add transitions, at most ``capacity``. Where they go is known without asking the device."""
-        assert len(new) <= self.capacity, "the configuration is checked for this"
+    def add(self, new: Transitions, counts: Tensor | None = None) -> None:
+        """Add transitions, at most ``capacity``: those of ``counts [rows]`` bool, or all.
+
+        Where all go is known without asking the device; with ``counts`` it is known there alone.
+        """
         columns = new.columns()
         if not self._memory:
             self._allocate(columns)
-        first = min(len(new), self.capacity - self._place)
+        if counts is not None:
+            self._add_some(columns, counts)
+            return
+        assert len(new) <= self.capacity, "the configuration is checked for this"
+        place = int(self._place)
+        first = min(len(new), self.capacity - place)
         for name, column in columns.items():
             for kept, added in zip(tensors(self._memory[name]), tensors(column), strict=True):
-                kept[self._place : self._place + first].copy_(added[:first])
+                kept[place : place + first].copy_(added[:first])
                 kept[: len(new) - first].copy_(added[first:])
-        self._place = (self._place + len(new)) % self.capacity
-        self.size = min(self.size + len(new), self.capacity)
+        self._place = (place + len(new)) % self.capacity
+        self.size = min(int(self.size) + len(new), self.capacity)
+
+    def _add_some(self, columns: Mapping[str, Observations], counts: Tensor) -> None:
+        """Write the rows that count to the next places, at most ``capacity`` of them: the last."""
+        number, total = torch.arange(len(counts), device=self.device), counts.sum()
+        # which rows these are, in order; the others go to one place after them
+        order = number.new_zeros(len(counts) + 1)
+        order[torch.where(counts, counts.cumsum(0) - 1, len(counts))] = number
+        # As many rows are written as there are: in place of those that do not count, one of the others again.
+        again = torch.maximum(torch.minimum(number, total - 1), total - self.capacity).clamp(min=0)
+        source, places = order[again], (self._place + again) % self.capacity
+        for name, column in columns.items():
+            for kept, added in zip(tensors(self._memory[name]), tensors(column), strict=True):
+                kept[places] = torch.where(total > 0, added[source], kept[places])
+        self._place = (total + self._place) % self.capacity
+        self.size = (total + self.size).clamp(max=self.capacity)
 
     def fill(self) -> int:
         """Repeat what is there until it is full, as after a long run. Returns the bytes that this was."""
-        before = self.size
+        before = self.size = int(self.size)
         while 0 < self.size < self.capacity:
             there = slice(min(self.size, self.capacity - self.size))
             columns: dict[str, Any] = {name: mapped(itemgetter(there), kept) for name, kept in self._memory.items()}
@@ -72,17 +112,23 @@ class ReplayBuffer:
 
     def sample(self, count: int, generator: torch.Generator) -> Transitions:
         """``count`` transitions drawn uniformly, with replacement; of several processes each gets its part of them."""
-        drawn = torch.randint(self.size, (count,), generator=generator, device=self.device)
+        if isinstance(self.size, int):
+            drawn = torch.randint(self.size, (count,), generator=generator, device=self.device)
+        else:  # if nothing is there yet, a row of weight 0
+            uniform = torch.rand(count, generator=generator, device=self.device, dtype=torch.float64)
+            drawn = (uniform * self.size).long()
         rows = drawn[self.team.part(count)]
         taken: dict[str, Any] = {name: mapped(itemgetter(rows), column) for name, column in self._memory.items()}
         return Transitions(**taken, spread=Spread(self.team), drawn=count)
 
     def state_dict(self) -> dict[str, Any]:
         """All that is there: copies of its columns, and numbers."""
-        there = slice(self.size)
+        there = slice(int(self.size))
         columns = {name: mapped(lambda kept: kept[there].clone(), column) for name, column in self._memory.items()}
-        state = {"columns": columns, "place": self._place, "env_steps": self.env_steps}
-        return {**state, "n_step": self.n_step.state_dict()} if self.n_step else state
+        state = {"columns": columns, "place": int(self._place), "env_steps": self.env_steps}
+        for name, part in self._joining().items():
+            state[name] = part.state_dict()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become as another buffer of the same capacity was when its state was taken."""
@@ -91,14 +137,24 @@ class ReplayBuffer:
             columns: dict[str, Any] = {name: mapped(self._here, column) for name, column in state["columns"].items()}
             self.add(Transitions(**columns))
         self._place, self.env_steps = state["place"], state["env_steps"]
-        if self.n_step:
-            self.n_step.load_state_dict(state["n_step"], self.device)
+        for name, part in self._joining().items():
+            if name in state:  # which older checkpoints do not have
+                part.load_state_dict(state[name], self.device)
+
+    def _joining(self) -> dict[str, NStep | StepsUntilBack]:
+        """Return what has steps that wait for others, by its name in checkpoints."""
+        return {name: part for name in ("n_step", "until_back") if (part := getattr(self, name)) is not None}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is there, as far as is known without asking the device."""
+        return isinstance(self.size, int) and self.size == 0
 
     def _here(self, column: Tensor) -> Tensor:
         return column.to(self.device)
 
     def _empty(self, column: Tensor) -> Tensor:
-        return column.new_empty(self.capacity, *column.shape[1:])
+        return column.new_zeros(self.capacity, *column.shape[1:])
 
     def _allocate(self, columns: dict[str, Observations]) -> None:
         try:

@@ -76,6 +76,7 @@ class RolloutLoop:
         self.rollout.memory = {tag: as_it_begins(memory, self.env) for tag, memory in memories.items()}
         for _ in range(self.rollout.num_steps):
             self._step()
+        self.rollout.clear_absent()
         self.rollout.steps_recorded = self.rollout.num_steps  # which a replayed step does not count
 
     def pass_over(self, actors: Mapping[str, Actor]) -> None:

@@ -307,7 +307,17 @@ class LearningConfig(Section):
         return {name: value for name, value in ours.items() if isinstance(value, list | dict)}
 
 
-class OnPolicyConfig(LearningConfig):
+class ReturnsConfig(LearningConfig):
+    """What the algorithms share that learn from returns."""
+
+    returns_after_leaving: bool = True
+    """Whether the returns of an agent that leaves the episode go on to its end, with what the agent is paid until then.
+
+    Otherwise they end where it leaves.
+    """
+
+
+class OnPolicyConfig(ReturnsConfig):
     """What the algorithms share that learn from each rollout once."""
 
     model: ModelConfig = FullyConnectedConfig()
@@ -324,7 +334,7 @@ class OnPolicyConfig(LearningConfig):
     """In units of the value network."""
 
 
-class OffPolicyConfig(LearningConfig):
+class OffPolicyConfig(ReturnsConfig):
     """What the algorithms share that learn from old experience, kept in a replay buffer."""
 
     model: PerceptronConfig = PerceptronConfig()
@@ -419,7 +429,7 @@ class SACConfig(ContinuousConfig):
     """In nats, of actions as numbers from -1 to 1; None: minus the number of an action's components."""
 
 
-class ReinforceConfig(LearningConfig):
+class ReinforceConfig(ReturnsConfig):
     """Policy gradient with the returns of whole episodes, one gradient step per rollout."""
 
     algorithm: Literal["reinforce"]

@@ -56,14 +56,21 @@ class Transitions(Rows):
 
 
 @torch.no_grad()
-def transitions_of(rollout: Rollout, tag: str) -> Transitions:
-    """The steps of the agents of ``tag`` in a full rollout: rows over time x replica x agent, in that order."""
+def transitions_of(rollout: Rollout, tag: str, returns_after_leaving: bool) -> Transitions:
+    """The steps of the agents of ``tag`` in a full rollout: rows over time x replica x agent, in that order.
+
+    With ``returns_after_leaving`` leaving ends nothing, and what an agent is paid afterwards is in its rows then;
+    without, those are 0.
+    """
     terminated = rollout.terminated.unsqueeze(-1)
     terminal = terminated.expand(rollout.of("rewards", tag).shape)
     weight = torch.ones_like(terminal, dtype=torch.float32)
+    rewards = rollout.of("rewards", tag)
     if rollout.active is not None:
-        terminal = terminal | ~rollout.of("still_active", tag)
         weight = rollout.of("active", tag).float()
+        if not returns_after_leaving:
+            terminal = terminal | ~rollout.of("still_active", tag)
+            rewards = rewards * weight
     next_mask = None
     if rollout.action_mask is not None:
         present = of_agents(rollout.context["action_mask"], rollout.agents[tag], dim=1)
@@ -75,7 +82,7 @@ def transitions_of(rollout: Rollout, tag: str) -> Transitions:
     return Transitions(
         observations=mapped(lambda seen: seen[:-1].flatten(0, 2), observations),
         actions=rollout.of("actions", tag).flatten(0, 2),
-        rewards=rollout.of("rewards", tag).flatten(),
+        rewards=rewards.flatten(),
         next_observations=following,
         terminal=terminal.flatten(),
         weight=weight.flatten(),
@@ -83,10 +90,13 @@ def transitions_of(rollout: Rollout, tag: str) -> Transitions:
     )
 
 
-def ended(rollout: Rollout, tag: str) -> Tensor:
-    """``[T, num_envs, agents of the tag]`` bool: the step was the agent's last one of an episode."""
+def ended(rollout: Rollout, tag: str, returns_after_leaving: bool) -> Tensor:
+    """``[T, num_envs, agents of the tag]`` bool: nothing of the agent's return comes after the step.
+
+    That is where the episode ended and, unless ``returns_after_leaving``, where the agent left it.
+    """
     over = (rollout.terminated | rollout.truncated).unsqueeze(-1)
-    if rollout.still_active is not None:
+    if rollout.still_active is not None and not returns_after_leaving:
         over = over | ~rollout.of("still_active", tag)
     return over.expand(rollout.of("rewards", tag).shape)
 

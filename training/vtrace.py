@@ -12,7 +12,7 @@ from torch import Tensor
 
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
-from warpdrive.training.batch import Batch
+from warpdrive.training.batch import AbsentValue, Batch
 from warpdrive.training.distributed.team import ALONE, Spread, Team
 from warpdrive.training.sections import A2CConfig
 from warpdrive.training.transitions import ended, transitions_of
@@ -38,15 +38,17 @@ def vtrace(
     next_values: Tensor,
     ended: Tensor,
     gamma: float,
-    gae_lambda: float,
+    gae_lambda: float | Tensor,
     rho_clip: float,
     c_clip: float,
+    chosen: Tensor | None = None,
 ) -> VTrace:
     """Correct what a policy is told by the experience of others.
 
-    Where these were the policy itself and lambda is 1, the targets are the discounted rewards up to the end, and the
-    value there; with lambda below 1, which multiplies every c (remark 2 of the paper), those of generalised advantage
-    estimation.
+    Lambda multiplies every c (remark 2 of the paper). The advantage of a step is bootstrapped from
+    ``V(s + 1) + lambda * (v_(s + 1) - V(s + 1))``: with lambda 1 from v_(s + 1), as in the paper's section 4.2; with
+    less, as in DeepMind's RLax, so that targets and advantages of the policy's own experience are those of generalised
+    advantage estimation, whatever lambda is.
 
     Args:
         log_ratios: ``[T, n]``: log-probabilities of what was done, now minus then.
@@ -55,18 +57,23 @@ def vtrace(
         next_values: ``[T, n]``: after it, in the same episode; 0 where nothing follows.
         ended: ``[T, n]`` bool: the next row is not the next step of the same episode.
         gamma: discount per step.
-        gae_lambda: weight of longer returns.
+        gae_lambda: weight of longer returns, or ``[T, n]``: of what follows each step.
         rho_clip: most that a ratio counts in what is learned of a step.
         c_clip: most that it counts in what earlier steps learn of it.
+        chosen: ``[T, n]`` bool: the agent chose what it did; where it was out of the episode rho is 1, and c lambda.
+            None: everywhere.
     """
     ratios = log_ratios.exp()
-    rho, c = ratios.clamp(max=rho_clip), gae_lambda * ratios.clamp(max=c_clip)
+    rho, c = ratios.clamp(max=rho_clip), ratios.clamp(max=c_clip)
+    if chosen is not None:
+        rho, c = rho.where(chosen, 1.0), c.where(chosen, 1.0)
     differences = rho * (rewards + gamma * next_values - values)
-    going_on = (~ended).to(values.dtype)
+    weight = gae_lambda * (~ended).to(values.dtype)
     correction = torch.zeros_like(values[0])  # v_(s + 1) - V(x_(s + 1))
-    corrections, later = torch.empty_like(values), torch.empty_like(values)
+    corrections = torch.empty_like(values)
+    later = torch.empty_like(values)  # lambda times the correction of the next step of the same episode
     for t in reversed(range(len(values))):
-        later[t] = going_on[t] * correction
+        later[t] = weight[t] * correction
         correction = corrections[t] = differences[t] + gamma * c[t] * later[t]
     return VTrace(values + corrections, rho * (rewards + gamma * (next_values + later) - values))
 
@@ -100,7 +107,8 @@ class StaggeredGroups:
 
     def __init__(self, tag: str, learner: Learner, num_steps: int, device: torch.device, team: Team = ALONE) -> None:
         self.tag, self.learner, self.num_steps, self.device, self.team = tag, learner, num_steps, device, team
-        self._updates = 0
+        self._updates, self._agents_leave = 0, False
+        self._absent_value = AbsentValue(device, Spread(team))
         self._memory: dict[str, Observations] = {}
 
     @torch.no_grad()
@@ -126,6 +134,7 @@ class StaggeredGroups:
         columns: dict[str, Any] = {name: mapped(of_group, column) for name, column in self._memory.items()}
         if not count:  # there are more processes than replicas in a group, and models may not be made for no rows
             columns["weight"].zero_()
+            columns["absent"].zero_()
         return self._batch(**columns)
 
     def _batch(
@@ -139,42 +148,52 @@ class StaggeredGroups:
         rewards: Tensor,
         terminal: Tensor,
         ended: Tensor,
+        stays: Tensor,
+        absent: Tensor,
         weight: Tensor,
     ) -> Batch:
         config = self.learner.config
-        values = self.learner.values(observations)
+        is_there, absent_value = weight > 0, self._absent_value.value
+        values = self.learner.values(observations).where(is_there, absent_value)
+        next_values = self.learner.values(next_observations).where(stays, absent_value)
         now = self.learner.log_probabilities(observations, actions, action_mask)
         columns = {
-            "log_ratios": now - log_probabilities,
+            "log_ratios": (now - log_probabilities) * weight,
             "rewards": rewards,
             "values": values,
-            "next_values": self.learner.values(next_observations) * ~terminal,
+            "next_values": next_values * ~terminal,
+            "ended": ended,
+            "gae_lambda": torch.where(stays, config.gae_lambda, 1.0),  # while it is out, an agent chooses nothing
+            "chosen": is_there,
         }
-        # of agents out of the episode nothing is known, and what stands there for it shall not spread
-        steps = {name: (column * weight).view(self.num_steps, -1) for name, column in columns.items()}
         found = vtrace(
-            **steps,
-            ended=ended.view(self.num_steps, -1),
+            **{name: column.view(self.num_steps, -1) for name, column in columns.items()},
             gamma=config.gamma,
-            gae_lambda=config.gae_lambda,
             rho_clip=config.rho_clip,
             c_clip=config.c_clip,
         )
+        targets = found.targets.flatten()
+        if self._agents_leave and config.returns_after_leaving:
+            self._absent_value.observe(targets - values, absent.float())
         return Batch(
             observations=observations,
             actions=actions,
             log_probabilities=log_probabilities,
-            values=values,
-            advantages=found.advantages.flatten(),
-            returns=found.targets.flatten(),
+            values=values.where(is_there, 0.0),
+            advantages=found.advantages.flatten().where(is_there, 0.0),
+            returns=targets.where(is_there, 0.0),
             weight=weight,
             action_mask=action_mask,
             spread=Spread(self.team),
         )
 
     def _store(self, rollout: Rollout, place: slice) -> None:
-        steps = transitions_of(rollout, self.tag)
+        after_leaving, self._agents_leave = self.learner.config.returns_after_leaving, rollout.active is not None
+        steps = transitions_of(rollout, self.tag, after_leaving)
         shape = rollout.of("rewards", self.tag).shape
+        stays = torch.ones(shape, dtype=torch.bool, device=self.device)
+        if rollout.still_active is not None:
+            stays = rollout.of("still_active", self.tag)
         columns: dict[str, Any] = {
             "observations": steps.observations,
             "next_observations": steps.next_observations,
@@ -183,7 +202,9 @@ class StaggeredGroups:
             "log_probabilities": rollout.of("log_probabilities", self.tag).flatten(),
             "rewards": steps.rewards,
             "terminal": steps.terminal,
-            "ended": ended(rollout, self.tag).flatten(),
+            "ended": ended(rollout, self.tag, after_leaving).flatten(),
+            "stays": stays.flatten(),
+            "absent": steps.weight == 0,
             "weight": steps.weight,
         }
         there = {name: column for name, column in columns.items() if column is not None}
@@ -200,10 +221,15 @@ class StaggeredGroups:
     def state_dict(self) -> dict[str, Any]:
         """The last steps of all replicas."""
         memory = {name: mapped(torch.clone, column) for name, column in self._memory.items()}
-        return {"updates": self._updates, "memory": memory}
+        return {"updates": self._updates, "memory": memory, **self._absent_value.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become as another was when its state was taken."""
         self._updates = state["updates"]
+        self._absent_value.load_state_dict(state)
         memory = state["memory"].items()
         self._memory = {name: mapped(lambda rows: rows.to(self.device), column) for name, column in memory}
+        if self._memory:  # older checkpoints do not have these
+            terminal: Any = self._memory["terminal"]
+            self._memory.setdefault("stays", torch.ones_like(terminal))
+            self._memory.setdefault("absent", torch.zeros_like(terminal))

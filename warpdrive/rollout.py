@@ -94,6 +94,43 @@ class Rollout:
         for present, recorded in self.seen:
             recorded[0].copy_(present)
 
+    def clear_absent(self) -> None:
+        """Let nothing that is recorded of agents out of the episode be able to spoil what is learned of the others.
+
+        Their observations, actions and log-probabilities become 0, rewards that are not finite 0, and masks allow
+        anything. What an environment leaves in these places may be NaN, and 0 times NaN is NaN.
+        """
+        if self.active is None or self.still_active is None:
+            return
+        absent = ~self.active
+        seen_by_absent = torch.cat([absent, ~self.context["active"].unsqueeze(0)])
+        for name, away in (
+            ("observations", seen_by_absent),
+            ("final_observations", self._absent_at_the_end()),
+            ("actions", absent),
+            ("log_probabilities", absent),
+        ):
+            self._fill(name, away)
+        self.rewards.masked_fill_(absent & ~self.rewards.isfinite(), 0.0)
+        if self.action_mask is not None:
+            self.action_mask.masked_fill_(absent.unsqueeze(-1), True)
+
+    def _absent_at_the_end(self) -> torch.Tensor:
+        """Return who was out of the episodes that were truncated: ``[slots, num_envs, num_agents]`` bool."""
+        assert self.still_active is not None
+        slot = torch.where(self.final_slot < 0, self.num_final, self.final_slot).long()  # one more, for other steps
+        absent = self.still_active.new_zeros(self.num_final + 1, *self.still_active.shape[1:])
+        return absent.scatter_(0, slot.unsqueeze(-1).expand_as(self.still_active), ~self.still_active)[:-1]
+
+    def _fill(self, name: str, away: torch.Tensor) -> None:
+        """Write zeros where ``away [steps, num_envs, num_agents]`` is True."""
+        value = getattr(self, name)
+        parts = value if name in self.by_tag else {None: value}
+        for tag, part in parts.items():
+            agents = away if tag is None else of_agents(away, self.agents[tag], dim=2)
+            for tensor in tensors(part):
+                tensor.masked_fill_(agents.view(*agents.shape, *[1] * (tensor.dim() - 3)), 0)
+
     def of(self, name: str, tag: str) -> Any:
         """Return a tensor by its attribute's name, restricted to the agents of a policy tag.
 

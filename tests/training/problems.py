@@ -194,3 +194,52 @@ class Insisting(wd.ActorCritic):
 
     def values(self, observations: Any) -> torch.Tensor:
         return self.value.expand(observations.shape[:-1])
+
+
+@wd.kernel
+def gate_step(actions, active, is_open, rewards, terminated, timestep):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if active[env, agent] and actions[env, agent] == 1:
+        active[env, agent] = False
+        if agent == 0:
+            is_open[env] = True
+    cuda.syncthreads()
+    if is_open[env]:
+        rewards[env, agent] = 1
+    elif active[env, agent]:
+        rewards[env, agent] = np.float32(0.1)
+    if agent == 0 and timestep[env] == 10:
+        terminated[env] = True
+
+
+@wd.kernel
+def gate_observe(active, is_open, observations, timestep, broken):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = agent
+    observations[env, agent, 1] = is_open[env]
+    observations[env, agent, 2] = timestep[env] * np.float32(0.1)
+    if broken and not active[env, agent]:
+        observations[env, agent, 0] = np.nan
+        observations[env, agent, 2] = np.inf
+
+
+class Gate(wd.Environment):
+    """An agent that stays earns 0.1 in each of ten steps. If agent 0 leaves, both earn 1 from then on.
+
+    Staying earns 1 each, leaving at once 10 each: only returns that go on after an agent has left say so.
+
+    Args:
+        broken: whether observations of agents that have left are not finite.
+    """
+
+    name = "gate"
+    step, observe = gate_step, gate_observe
+
+    def __init__(self, broken: bool = False) -> None:
+        self.num_agents, self.episode_length, self.broken = 2, 20, broken
+        self.policy_tags = {"team": [0, 1]}
+        self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        self.action_space = spaces.Discrete(2)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {"active": np.ones(2, np.bool_), "is_open": np.zeros((), np.bool_)}

@@ -24,10 +24,15 @@ Array = npt.NDArray[Any]
 
 
 def generalised_advantages(
-    values: torch.Tensor, final_values: torch.Tensor, backend: Backend | None = None, **arguments: Any
+    values: torch.Tensor,
+    final_values: torch.Tensor,
+    backend: Backend | None = None,
+    absent_value: float = 0.0,
+    **arguments: Any,
 ) -> torch.Tensor:
     """What an estimator of these values finds."""
     estimator = AdvantageEstimator(backend or CpuBackend(), num_final=len(final_values), **arguments)
+    estimator.absent_value.fill_(absent_value)
     estimator.values.copy_(values)
     estimator.final_values.copy_(final_values)
     estimator.launch()
@@ -43,8 +48,9 @@ def advantages(
     final_value: float = 0.0,
     active: list[int] | None = None,
     still_active: list[int] | None = None,
+    absent_value: float | None = None,
 ) -> list[float]:
-    """Advantages of one agent in one replica."""
+    """Advantages of one agent in one replica, whose returns go on after it left if ``absent_value`` is given."""
     steps = len(rewards)
     column = lambda flags: torch.tensor(flags or [0] * steps, dtype=torch.bool).view(-1, 1)  # noqa: E731
     return (
@@ -60,6 +66,8 @@ def advantages(
             final_values=torch.full((1, 1, 1), final_value),
             gamma=0.5,
             gae_lambda=0.5,
+            returns_after_leaving=absent_value is not None,
+            absent_value=absent_value or 0.0,
         )
         .flatten()
         .tolist()
@@ -106,6 +114,22 @@ def test_an_agent_that_left_plays_again_in_the_next_episode() -> None:
     # left in step 0 (A0 = 1 - 2 = -1), out in step 1, in which the episode terminates; then A2 = 3 + 4/2 - 2 = 3
     found = advantages([1, 50, 3], [2, 50, 2, 4], terminated=[0, 1, 0], active=[1, 0, 1], still_active=[0, 0, 1])
     assert found == [-1.0, 0.0, 3.0]
+
+
+def test_an_agent_that_left_is_paid_until_the_episode_ends() -> None:
+    """Known mistake: leaving ends the return, also where the team is paid for it later."""
+    # it leaves in step 0, and the episode terminates in step 2: G2 = 8, G1 = 4 + 8/2 = 8, G0 = 1 + 8/2 = 5, whatever
+    # lambda is; A0 = G0 - 2 = 3, and what stands for values while it is out, 100, is not looked at
+    left = {"active": [1, 0, 0], "still_active": [0, 0, 0]}
+    assert advantages([1, 4, 8], [2, 100, 100, 9], terminated=[0, 0, 1], absent_value=0.0, **left) == [3.0, 8.0, 8.0]
+    # cut by the rollout, or by a time limit whose final observations would be worth 6: G2 = 8 + 4/2 = 10,
+    # G1 = 4 + 10/2 = 9, G0 = 1 + 9/2 = 5.5; the rows while it is out say by how much that differs from 4
+    assert advantages([1, 4, 8], [2, 100, 100, 9], absent_value=4.0, **left) == [3.5, 5.0, 6.0]
+    found = advantages([1, 4, 8], [2, 100, 100, 9], truncated=[0, 0, 1], final_value=6.0, absent_value=4.0, **left)
+    assert found == [3.5, 5.0, 6.0]
+    # back in step 2: d2 = 8 + 9/2 - 5 = 7.5 = A2, G1 = 4 + (5 + 7.5 * lambda)/2 = 8.375, G0 = 1 + 8.375/2 = 5.1875
+    found = advantages([1, 4, 8], [2, 100, 5, 9], active=[1, 0, 1], still_active=[0, 1, 1], absent_value=0.0)
+    assert found == [3.1875, 8.375, 7.5]
 
 
 def by_definition(
@@ -175,11 +199,15 @@ def drawn(seed: int, steps: int, envs: int, agents: int, agent_ids: list[int]) -
     }
 
 
+@pytest.mark.parametrize("returns_after_leaving", [True, False])
 @pytest.mark.parametrize("language", ["numba.cuda", "CUDA C"])
-def test_gpu_code_does_what_cpu_code_does(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
+def test_gpu_code_does_what_cpu_code_does(
+    monkeypatch: pytest.MonkeyPatch, language: str, returns_after_leaving: bool
+) -> None:
     """GPU code of numba.cuda, run on the CPU thread by thread, and CUDA C, compiled for the host."""
     monkeypatch.setenv(ON_HOST_VARIABLE, "1")
     arguments = drawn(2, steps=9, envs=37, agents=6, agent_ids=[5, 0, 3])
+    arguments |= {"returns_after_leaving": returns_after_leaving, "absent_value": 0.5}
     expected = generalised_advantages(**arguments)
     found = generalised_advantages(**arguments, backend=PyCudaBackend() if language == "CUDA C" else Lanes())
     assert torch.equal(found, expected)

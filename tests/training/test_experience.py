@@ -32,9 +32,11 @@ def collected(request: pytest.FixtureRequest, sections: Sections, trainer_of: Tr
     return request.param, trainer
 
 
-def estimator(trainer: Trainer, tag: str, gamma: float, gae_lambda: float) -> AdvantageEstimator:
+def estimator(
+    trainer: Trainer, tag: str, gamma: float, gae_lambda: float, after_leaving: bool = True
+) -> AdvantageEstimator:
     agent_ids = trainer.policies[tag].agent_ids
-    return AdvantageEstimator.of(trainer.rollout, trainer.env.backend, agent_ids, gamma, gae_lambda)
+    return AdvantageEstimator.of(trainer.rollout, trainer.env.backend, agent_ids, gamma, gae_lambda, after_leaving)
 
 
 def test_stored_log_probabilities_are_those_of_each_agents_own_action(collected: tuple[str, Trainer]) -> None:
@@ -54,13 +56,16 @@ def test_stored_log_probabilities_are_those_of_each_agents_own_action(collected:
         assert (shifted - batch.log_probabilities)[counts].abs().max() > 0.1
 
 
-def test_rows_against_a_plain_loop_over_the_rollout(collected: tuple[str, Trainer]) -> None:
+@pytest.mark.parametrize("after_leaving", [True, False])
+def test_rows_against_a_plain_loop_over_the_rollout(collected: tuple[str, Trainer], after_leaving: bool) -> None:
     """Advantages by their definition, with numbers looked up agent by agent in the tensors of all agents."""
     _, trainer = collected
-    rollout, gamma, gae_lambda = trainer.rollout, 0.9, 0.8
+    rollout, gamma, gae_lambda, absent_value = trainer.rollout, 0.9, 0.8, 30.0
     steps, envs = rollout.rewards.shape[:2]
     for tag, policy in trainer.policies.items():
-        batch = batch_of(rollout, tag, policy.model, estimator(trainer, tag, gamma, gae_lambda))
+        estimates = estimator(trainer, tag, gamma, gae_lambda, after_leaving)
+        estimates.absent_value.fill_(absent_value)
+        batch = batch_of(rollout, tag, policy.model, estimates)
         ids = trainer.env.policy_tags[tag]
         advantages = batch.advantages.view(steps, envs, len(ids)).numpy()
         weight = batch.weight.view(steps, envs, len(ids)).numpy()
@@ -73,32 +78,43 @@ def test_rows_against_a_plain_loop_over_the_rollout(collected: tuple[str, Traine
         stays = always if rollout.still_active is None else rollout.still_active.numpy()
         for env in range(0, envs, 7):
             for column, agent in enumerate(ids):
-                following = 0.0
+                following = (
+                    0.0  # the advantage of the next step; while the agent is out, of its return over absent_value
+                )
                 for t in reversed(range(steps)):
-                    next_value, carried = values[t + 1, env, agent], following
-                    if ended[t, env] or not stays[t, env, agent]:
+                    is_there, is_back = active[t, env, agent], stays[t, env, agent]
+                    next_value = values[t + 1, env, agent] if is_back else absent_value
+                    carried = following * (gae_lambda if is_back else 1.0)
+                    if ended[t, env] or not (is_back or after_leaving):
                         next_value, carried = 0.0, 0.0
                     elif cut[t, env]:
-                        next_value, carried = final[rollout.final_slot[t, env], env, agent], 0.0
-                    delta = rewards[t, env, agent] + gamma * next_value - values[t, env, agent]
-                    following = delta + gamma * gae_lambda * carried if active[t, env, agent] else 0.0
-                    assert advantages[t, env, column] == pytest.approx(following, rel=1e-3, abs=1e-3)
-                    assert weight[t, env, column] == active[t, env, agent]
+                        next_value = final[rollout.final_slot[t, env], env, agent] if is_back else absent_value
+                        carried = 0.0
+                    value = values[t, env, agent] if is_there else absent_value
+                    following = rewards[t, env, agent] + gamma * next_value - value + gamma * carried
+                    assert weight[t, env, column] == is_there
+                    expected = following if is_there else 0.0
+                    assert advantages[t, env, column] == pytest.approx(expected, rel=1e-3, abs=1e-3)
         torch.testing.assert_close(batch.returns, batch.advantages + batch.values)
 
 
 @pytest.mark.parametrize("game", ["Leave", "Arrive"])
-def test_rewards_of_agents_out_of_the_episode_are_nobodys(sections: Sections, trainer_of: TrainerOf, game: str) -> None:
-    """They are 1000 a step; with them no return could be below 100, without none is above 7."""
+def test_rewards_of_agents_out_of_the_episode_count_where_they_are_to(
+    sections: Sections, trainer_of: TrainerOf, game: str
+) -> None:
+    """They are 1000 a step; without them no return is above 7."""
     trainer = trainer_of(sections(game, TAGS[game], train_batch_size=600))
     trainer.collect()
     for tag, policy in trainer.policies.items():
         with torch.no_grad():
             for parameter in policy.model.value.parameters():  # type: ignore[union-attr]
                 parameter.zero_()
-        batch = batch_of(trainer.rollout, tag, policy.model, estimator(trainer, tag, 1.0, 1.0))
-        assert 0 < batch.weight.mean() < 1
-        assert batch.returns[batch.weight > 0].max() <= 7.0
+        for after_leaving in (True, False):
+            batch = batch_of(trainer.rollout, tag, policy.model, estimator(trainer, tag, 1.0, 1.0, after_leaving))
+            assert 0 < batch.weight.mean() < 1
+            highest = batch.returns[batch.weight > 0].max()
+            leaves = game == "Leave" or tag == "inner"  # agents that arrive late are paid nothing that counts before
+            assert highest >= 1000.0 if after_leaving and leaves else highest <= 7.0
 
 
 def test_evaluation_counts_whole_episodes_of_every_replica(sections: Sections) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from problems import Bandit, Chain, Forbidding, MatrixGame, Meeting
+from problems import Bandit, Chain, Forbidding, Gate, MatrixGame, Meeting
 
 import warpdrive as wd
 from warpdrive.training.algorithms.ddpg import DDPG
@@ -184,6 +184,11 @@ def forbidding_error(trainer: wd.Trainer) -> float:
     return max(forbidden, 1.0 - float(logits[:2].softmax(0)[1]), float(abs(insisting - 0.5) > 0.17))
 
 
+def gate_error(trainer: wd.Trainer) -> float:
+    """How much less than the most, 10, agents earn that take the most probable choices."""
+    return 10.0 - trainer.evaluate(num_episodes=4, deterministic=True).mean_return["team"]
+
+
 def _falling(lr: float) -> Section:
     return {"schedule": "linear", "start": lr, "end": 0.0}
 
@@ -195,6 +200,8 @@ PROBLEMS = {
     "truncated chain with a Box": Problem(partial(Chain, terminates=False, box=True), chain_error, 0.1),
     "cooperation": Problem(partial(MatrixGame, COOPERATION), cooperation_error, 0.0),
     "conflict": Problem(partial(MatrixGame, CONFLICT), conflict_error, 0.1),
+    "sacrifice": Problem(Gate, gate_error, 0.0),
+    "sacrifice, not finite": Problem(partial(Gate, broken=True), gate_error, 0.0),
     "meeting": Problem(Meeting, meeting_error, 0.25),
     "bandit": Problem(Bandit, bandit_error, 0.02),
     "bandit, by its value": Problem(Bandit, bandit_error, 0.4),
@@ -259,6 +266,15 @@ _BY_PROBLEM: dict[str, dict[str, tuple[str, int, Section]]] = {
         name: (name, 30, {"lr": 0.1, "model": _INSISTING}) for name in ("ppo", "a2c", "vtrace", "reinforce")
     },
     "meeting": {"ddpg": ("ddpg", 100, _NOISY), "td3": ("td3", 100, _NOISY), "sac": ("sac", 100, _RELU)},
+}
+_BY_PROBLEM["sacrifice"] = _BY_PROBLEM["sacrifice, not finite"] = {
+    "ppo": ("ppo", 30, {"lr": 0.02}),
+    "mappo": ("mappo", 30, {"lr": 0.02}),
+    "a2c": ("a2c", 100, {"lr": 0.02}),
+    "vtrace": ("vtrace", 150, {"lr": 0.02}),
+    "reinforce": ("reinforce", 250, {"lr": 0.02}),
+    "dqn": ("dqn", 200, {"lr": 0.01}),
+    "gru": ("ppo", 30, {"lr": 0.02, "model": {"type": "gru", "hidden": [8], "units": 8}}),
 }
 for _end in ("", " with a Box"):
     _BY_PROBLEM[f"truncated chain{_end}"] = _BY_PROBLEM[f"terminated chain{_end}"]

@@ -12,6 +12,7 @@ import torch
 from float64 import Parameters, by_differences, gradients_of, parameters_of, perceptron
 
 from warpdrive.training.batch import Batch, WholeEpisodes
+from warpdrive.training.sections import ReinforceConfig
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -24,16 +25,19 @@ def reinforce(sections: Sections, game: str, **trainer: Any) -> dict[str, Any]:
     return {**sections(game, TAGS[game], **trainer), "policy": {tag: dict(policy) for tag in TAGS[game]}}
 
 
-@pytest.mark.parametrize("game", ["Fuse", "Leave"])
-def test_returns_against_a_plain_loop_over_the_rollout(sections: Sections, trainer_of: TrainerOf, game: str) -> None:
-    """A step counts if its episode, or the agent's part in it, ends within the rollout; rewards after that do not."""
+@pytest.mark.parametrize(("game", "after_leaving"), [("Fuse", True), ("Leave", True), ("Leave", False)])
+def test_returns_against_a_plain_loop_over_the_rollout(
+    sections: Sections, trainer_of: TrainerOf, game: str, after_leaving: bool
+) -> None:
+    """A step counts if its episode, or the agent's part in it, ends within the rollout."""
+    config = ReinforceConfig(algorithm="reinforce", gamma=0.9, returns_after_leaving=after_leaving)
     trainer = trainer_of(reinforce(sections, game, train_batch_size=260))
     trainer.collect()
     rollout = trainer.rollout
     steps, envs = rollout.rewards.shape[:2]
     for tag, policy in trainer.policies.items():
         ids = trainer.env.policy_tags[tag]
-        batch = WholeEpisodes(tag, trainer.env.backend, policy.agent_ids, gamma=lambda: 0.9).of(rollout)
+        batch = WholeEpisodes(tag, trainer.env.backend, policy.agent_ids, lambda: config).of(rollout)
         returns, weight = batch.returns.view(steps, envs, len(ids)), batch.weight.view(steps, envs, len(ids))
         assert 0 < batch.weight.mean() < 1
         for env in range(envs):
@@ -42,9 +46,10 @@ def test_returns_against_a_plain_loop_over_the_rollout(sections: Sections, train
                 for t in reversed(range(steps)):
                     active = rollout.active is None or bool(rollout.active[t, env, agent])
                     stays = rollout.still_active is None or bool(rollout.still_active[t, env, agent])
-                    if rollout.terminated[t, env] or rollout.truncated[t, env] or not stays:
+                    if rollout.terminated[t, env] or rollout.truncated[t, env] or not (stays or after_leaving):
                         later, is_known = 0.0, True
-                    later = float(rollout.rewards[t, env, agent]) + 0.9 * later if active else 0.0
+                    counts = active or after_leaving
+                    later = float(rollout.rewards[t, env, agent]) + 0.9 * later if counts else 0.0
                     assert weight[t, env, column] == (active and is_known)
                     if active and is_known:
                         assert returns[t, env, column].item() == pytest.approx(later, rel=1e-5)

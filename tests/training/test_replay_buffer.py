@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from games import TAGS as GAME_TAGS
 
 import warpdrive as wd
 from warpdrive.observations import tensors
-from warpdrive.training.n_step import NStep
+from warpdrive.training.n_step import NStep, StepsUntilBack
 from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.trainer import Trainer
 from warpdrive.training.transitions import Transitions, ended, transitions_of
@@ -34,7 +35,7 @@ def test_transitions_against_a_plain_loop_over_the_rollout(
     ends = {"terminated": 0, "truncated": 0, "left": 0}
     for tag in TAGS[game]:
         ids = trainer.env.policy_tags[tag]
-        found = transitions_of(rollout, tag)
+        found = transitions_of(rollout, tag, returns_after_leaving=False)
         shape = (steps, envs, len(ids))
         observations, following, actions = (
             column.view(*shape, *column.shape[1:])
@@ -48,8 +49,8 @@ def test_transitions_against_a_plain_loop_over_the_rollout(
                     taken = rollout.actions[tag][t, env, column] if by_tag else rollout.actions[t, env, agent]
                     assert torch.equal(actions[t, env, column], taken)
                     assert torch.equal(observations[t, env, column], rollout.observations[t, env, agent])
-                    assert rewards[t, env, column] == rollout.rewards[t, env, agent]
                     active = rollout.active is None or bool(rollout.active[t, env, agent])
+                    assert rewards[t, env, column] == rollout.rewards[t, env, agent] * active
                     stays = rollout.still_active is None or bool(rollout.still_active[t, env, agent])
                     assert weight[t, env, column] == active
                     over, cut = bool(rollout.terminated[t, env]), bool(rollout.truncated[t, env])
@@ -81,13 +82,15 @@ def test_steps_are_joined_within_an_episode_and_across_rollouts(
         trainer.collect()
         with wd.no_host_transfers(trainer.env.device):
             buffer.of(trainer.rollout)
-        columns = {**transitions_of(trainer.rollout, tag).columns(), "ended": ended(trainer.rollout, tag).flatten()}
+        columns = {
+            **transitions_of(trainer.rollout, tag, False).columns(),
+            "ended": ended(trainer.rollout, tag, False).flatten(),
+        }
         for t in range(length):
             at = slice(t * rows, (t + 1) * rows)
             single.append({name: column[at].clone() for name, column in columns.items() if column is not None})
-    assert buffer.size == rows * (24 - n + 1)
     kept = buffer.state_dict()["columns"]
-    lengths = set()
+    lengths, place = set(), 0
     for t in range(24 - n + 1):
         for row in range(rows):
             expected, last = 0.0, t
@@ -96,7 +99,10 @@ def test_steps_are_joined_within_an_episode_and_across_rollouts(
                 expected += gamma**k * float(single[last]["rewards"][row])
                 if single[last]["ended"][row]:
                     break
-            found = {name: column[t * rows + row] for name, column in kept.items()}
+            if not single[t]["weight"][row]:  # agents out of the episode take no room
+                continue
+            found = {name: column[place] for name, column in kept.items()}
+            place += 1
             assert found["rewards"].item() == pytest.approx(expected, rel=1e-5)
             assert found["steps"] == last - t + 1
             for name in ("observations", "actions", "weight"):
@@ -104,7 +110,61 @@ def test_steps_are_joined_within_an_episode_and_across_rollouts(
             for name in ("next_observations", "terminal"):
                 assert torch.equal(found[name], single[last][name][row])
             lengths.add(last - t + 1)
-    assert lengths == set(range(1, n + 1))
+    assert lengths == set(range(1, n + 1)) and buffer.size == place == len(kept["rewards"])
+
+
+@pytest.mark.parametrize(("game", "tag"), [("Leave", "outer"), ("Arrive", "inner")])
+@pytest.mark.parametrize(("n", "length"), [(1, 2), (1, 6), (3, 2)])
+def test_steps_before_an_agent_leaves_last_until_it_is_back_or_the_episode_ends(
+    sections: Sections, trainer_of: TrainerOf, game: str, tag: str, n: int, length: int
+) -> None:
+    """Against a plain loop over rollouts kept apart: what is paid to an agent that has left belongs to them."""
+    gamma = 0.9
+    trainer = trainer_of(sections(game, GAME_TAGS[game], num_envs=7, train_batch_size=7 * length))
+    buffer = ReplayBuffer(tag, 10_000, trainer.env.device, until_back=StepsUntilBack(n, lambda: gamma))
+    single: list[dict[str, Any]] = []
+    rows = 7 * len(trainer.env.policy_tags[tag])
+    for _ in range(24 // length):
+        trainer.collect()
+        with wd.no_host_transfers(trainer.env.device):
+            buffer.of(trainer.rollout)
+        columns = {
+            **transitions_of(trainer.rollout, tag, True).columns(),
+            "ended": ended(trainer.rollout, tag, True).flatten(),
+            "stays": trainer.rollout.of("still_active", tag).flatten(),
+        }
+        for t in range(length):
+            at = slice(t * rows, (t + 1) * rows)
+            single.append({name: column[at].clone() for name, column in columns.items() if column is not None})
+    expected: list[tuple[Any, ...]] = []
+    outlasted = 0
+    for t in range(24):
+        for row in range(rows):
+            if not single[t]["weight"][row]:
+                continue
+            total = 0.0
+            for last in range(t, 24):
+                total += gamma ** (last - t) * float(single[last]["rewards"][row])
+                over, stays = bool(single[last]["ended"][row]), bool(single[last]["stays"][row])
+                if over or (last - t + 1 >= n and stays):
+                    first, then = single[t], single[last]
+                    terminal = bool(then["terminal"][row]) or (over and not stays)
+                    seen = (tuple(first["observations"][row].tolist()), tuple(then["next_observations"][row].tolist()))
+                    expected.append((last - t + 1, terminal, *seen, first["actions"][row].tolist(), round(total, 2)))
+                    outlasted += last - t + 1 > n
+                    break
+    kept = buffer.state_dict()["columns"]
+    found = [
+        (
+            int(kept["steps"][row]),
+            bool(kept["terminal"][row]),
+            *(tuple(kept[name][row].tolist()) for name in ("observations", "next_observations")),
+            kept["actions"][row].tolist(),
+            round(float(kept["rewards"][row]), 2),
+        )
+        for row in range(len(kept["rewards"]))
+    ]
+    assert sorted(found) == sorted(expected) and (outlasted > 10) == (n == 1 or game == "Leave")
 
 
 def test_the_target_over_several_steps_by_hand() -> None:
@@ -122,7 +182,7 @@ def test_what_an_agent_may_do_next_is_that_of_its_own_episode(sections: Sections
     for _ in range(2):
         trainer.collect()
         for tag in TAGS["Leave"]:
-            found = transitions_of(trainer.rollout, tag)
+            found = transitions_of(trainer.rollout, tag, returns_after_leaving=False)
             assert found.next_action_mask is not None and isinstance(found.next_observations, torch.Tensor)
             ids = torch.tensor(trainer.env.policy_tags[tag]).repeat(len(found) // len(trainer.env.policy_tags[tag]))
             expected = (found.next_observations == 0) & (torch.arange(6) != ids[:, None])
@@ -205,11 +265,11 @@ def test_a_buffer_is_stored_and_put_back(added: int) -> None:
 
 def test_filling_and_drawing_stay_on_the_device(sections: Sections, trainer_of: TrainerOf) -> None:
     trainer = trainer_of(sections("Leave", TAGS["Leave"], train_batch_size=600))
-    buffer = ReplayBuffer("outer", 1500, trainer.env.device)
+    buffer = ReplayBuffer("outer", 700, trainer.env.device)
     for _ in range(3):  # around the end of the buffer
         with wd.no_host_transfers(trainer.env.device):
             trainer.collect()
             buffer.of(trainer.rollout)
             rows = buffer.sample(64, trainer.policies["outer"].generator)
-    assert len(rows) == 64 and buffer.env_steps == 1800 and buffer.size == 1500
-    assert 0 < rows.weight.mean() < 1 and rows.rewards[rows.weight > 0].max() == 1
+    assert len(rows) == 64 and buffer.env_steps == 1800 and buffer.size == 700
+    assert rows.weight.min() == 1 and rows.rewards.max() == 1  # nothing of agents out of the episode

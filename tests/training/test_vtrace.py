@@ -52,10 +52,14 @@ def test_targets_and_advantages_by_hand() -> None:
         assert found.targets[0].item() == target and found.advantages[0].item() == target - 1
 
 
-def in_float64(log_ratios: Any, rewards: Any, values: Any, following: Any, ends: Any, **options: float) -> Any:
-    """Equation 1 of the paper, literally, of one agent: a sum over all later steps of the episode."""
+def in_float64(log_ratios: Any, rewards: Any, values: Any, following: Any, ends: Any, **options: Any) -> Any:
+    """Equation 1 of the paper with the c of its remark 2, literally, of one agent: a sum over all later steps.
+
+    Advantages are bootstrapped from the mean, by lambda, of the next target and the next value.
+    """
     rho = np.minimum(np.exp(log_ratios), options["rho_clip"])
-    c = options["gae_lambda"] * np.minimum(np.exp(log_ratios), options["c_clip"])
+    weight = options["gae_lambda"] * np.ones_like(rho)
+    c = weight * np.minimum(np.exp(log_ratios), options["c_clip"])
     steps, gamma = len(rewards), options["gamma"]
     targets = values.copy()
     for s in range(steps):
@@ -64,18 +68,22 @@ def in_float64(log_ratios: Any, rewards: Any, values: Any, following: Any, ends:
             targets[s] += gamma ** (t - s) * np.prod(c[s:t]) * delta
             if ends[t]:
                 break
-    after = [following[t] if ends[t] or t == steps - 1 else targets[t + 1] for t in range(steps)]
+    after = [
+        following[t] if ends[t] or t == steps - 1 else weight[t] * targets[t + 1] + (1 - weight[t]) * following[t]
+        for t in range(steps)
+    ]
     return targets, rho * (rewards + gamma * np.array(after) - values)
 
 
-def test_against_the_definition_in_float64() -> None:
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.5, 0.95, 1.0])
+def test_against_the_definition_in_float64(gae_lambda: float) -> None:
     rng = np.random.default_rng(0)
     steps, agents = 12, 40
     numbers = {name: rng.normal(size=(steps, agents)) for name in ("log_ratios", "rewards", "values", "next_values")}
     ends = rng.random((steps, agents)) < 0.2
     going_on = ~ends[:-1]
     numbers["next_values"][:-1][going_on] = numbers["values"][1:][going_on]
-    options = {"gamma": 0.9, "gae_lambda": 0.8, "rho_clip": 1.2, "c_clip": 0.9}
+    options = {"gamma": 0.9, "gae_lambda": gae_lambda, "rho_clip": 1.2, "c_clip": 0.9}
     tensors = {name: torch.from_numpy(values).float() for name, values in numbers.items()}
     found = vtrace(**tensors, ended=torch.from_numpy(ends), **options)
     for agent in range(agents):
@@ -85,7 +93,7 @@ def test_against_the_definition_in_float64() -> None:
         np.testing.assert_allclose(found.advantages[:, agent], advantages, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("gae_lambda", [1.0, 0.8])
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.5, 0.95, 1.0])
 def test_of_the_policys_own_experience_it_is_generalised_advantage_estimation(gae_lambda: float) -> None:
     rng = np.random.default_rng(1)
     rewards, values, final = rng.normal(size=20), rng.normal(size=21), rng.normal(size=20)
@@ -105,38 +113,48 @@ def test_of_the_policys_own_experience_it_is_generalised_advantage_estimation(ga
     )
     advantages = by_definition(rewards, values, final, ends, cuts, 0.97, gae_lambda)
     np.testing.assert_allclose(found.targets.flatten(), values[:-1] + advantages, rtol=1e-5, atol=1e-5)
-    if gae_lambda == 1.0:
-        np.testing.assert_allclose(found.advantages.flatten(), advantages, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found.advantages.flatten(), advantages, rtol=1e-5, atol=1e-5)
 
 
-def staggered(sections: Sections, game: str, **settings: Any) -> dict[str, Any]:
-    """12 replicas, rollouts of 2 steps, updates from 6 steps: three groups of 4 replicas."""
+def staggered(sections: Sections, game: str, learner: int = 0, **settings: Any) -> dict[str, Any]:
+    """12 replicas, rollouts of 2 steps, updates from 6 steps: three groups of 4 replicas. One of two tags learns."""
     values = sections(game, TAGS[game], num_envs=12, train_batch_size=24, total_steps=240)
     learning = {"algorithm": "a2c", "steps_per_update": 6, "lr": 0.05, "gae_lambda": 0.9, "model": {"hidden": [8]}}
-    return {**values, "policy": {TAGS[game][0]: {**learning, **settings}, TAGS[game][1]: {"algorithm": "random"}}}
+    policy: dict[str, Any] = {tag: {"algorithm": "random"} for tag in TAGS[game]}
+    return {**values, "policy": {**policy, TAGS[game][learner]: {**learning, **settings}}}
 
 
-@pytest.mark.parametrize("game", ["Leave", "Fuse"])
-def test_groups_are_learned_from_in_turn_each_step_once(sections: Sections, trainer_of: TrainerOf, game: str) -> None:
+@pytest.mark.parametrize(
+    ("game", "learner", "after_leaving"),
+    [("Leave", 0, False), ("Leave", 0, True), ("Fuse", 0, True), ("Arrive", 1, True)],
+)
+def test_groups_are_learned_from_in_turn_each_step_once(
+    sections: Sections, trainer_of: TrainerOf, game: str, learner: int, after_leaving: bool
+) -> None:
     """Against rollouts kept apart, with probabilities and values computed anew. Known mistakes: agents out of the
     episode counted, masks of another step, what follows a time limit taken from the next episode."""
-    trainer, tag = trainer_of(staggered(sections, game)), TAGS[game][0]
+    trainer = trainer_of(staggered(sections, game, learner, returns_after_leaving=after_leaving))
+    tag = TAGS[game][learner]
     policy: Any = trainer.policies[tag]
     kept: list[dict[str, Any]] = []
     for update in range(9):
         trainer.collect()
         rollout = trainer.rollout
-        steps = transitions_of(rollout, tag).columns()
+        steps = transitions_of(rollout, tag, after_leaving).columns()
         shape = rollout.of("rewards", tag).shape
         rows = {
             **{name: value for name, value in steps.items() if name != "next_action_mask"},
-            "ended": ended(rollout, tag).flatten(),
+            "ended": ended(rollout, tag, after_leaving).flatten(),
             "then": rollout.of("log_probabilities", tag).flatten(),
+            "stays": torch.ones(shape, dtype=torch.bool).flatten(),
         }
+        if rollout.still_active is not None:
+            rows["stays"] = rollout.of("still_active", tag).flatten()
         if rollout.action_mask is not None:
             rows["action_mask"] = rollout.of("action_mask", tag).flatten(0, 2)
         for t in range(2):
             kept.append({name: value.unflatten(0, shape)[t].clone() for name, value in rows.items()})
+        absent_value = float(policy.experience.state_dict()["absent_value"])
         with wd.no_host_transfers(trainer.env.device):
             batch: Batch = policy.experience.of(rollout)
         replicas, last = slice(4 * (update % 3), 4 * (update % 3) + 4), kept[-6:]
@@ -154,17 +172,24 @@ def test_groups_are_learned_from_in_turn_each_step_once(sections: Sections, trai
             logits, values = policy.model(window["observations"])
             mask = window.get("action_mask")
             now, _ = policy.algorithm.distribution.log_prob_and_entropy(logits, window["actions"], mask)
-            following = policy.model.values(window["next_observations"]) * ~window["terminal"]
-        options = {"gamma": 0.99, "gae_lambda": 0.9, "rho_clip": 1.0, "c_clip": 1.0}
-        numbers = [part.double().numpy() for part in (now - window["then"], window["rewards"], values, following)]
+            following = policy.model.values(window["next_observations"])
+            if after_leaving:
+                values[window["weight"] == 0] = absent_value
+                following[~window["stays"]] = absent_value
+            following *= ~window["terminal"]
+            ratios = (now - window["then"]) * window["weight"]
+        options: dict[str, Any] = {"gamma": 0.99, "rho_clip": 1.0, "c_clip": 1.0}
+        numbers = [part.double().numpy() for part in (ratios, window["rewards"], values, following)]
         for agent in range(window["ended"].shape[1]):
             active = window["weight"][:, agent].numpy() > 0
             one = [part[:, agent] for part in numbers]
-            targets, advantages = in_float64(*one, window["ended"][:, agent].numpy(), **options)
+            weights = np.where(window["stays"][:, agent].numpy() | (not after_leaving), 0.9, 1.0)
+            targets, advantages = in_float64(*one, window["ended"][:, agent].numpy(), gae_lambda=weights, **options)
             found = columns["returns"][:, agent].numpy(), columns["advantages"][:, agent].numpy()
             np.testing.assert_allclose(found[0][active], targets[active], rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(found[1][active], advantages[active], rtol=1e-4, atol=1e-4)
         policy.algorithm.update(batch, policy.generator)
+    assert (absent_value > 100.0) == (after_leaving and game != "Fuse")  # of 1000 a step
     assert np.abs(numbers[0]).max() > 0.01  # the policy has moved since
 
 

@@ -31,7 +31,7 @@ from warpdrive.training.exploration import GaussianNoise, NoisyActor, OrnsteinUh
 from warpdrive.training.joint_observations import JointObservations
 from warpdrive.training.models import acting_distribution, build_central_critic, build_critic, build_model
 from warpdrive.training.models.running_moments import RunningMoments
-from warpdrive.training.n_step import NStep
+from warpdrive.training.n_step import NStep, StepsUntilBack
 from warpdrive.training.pretrained import begin_as_loaded
 from warpdrive.training.replay_buffer import ReplayBuffer
 from warpdrive.training.sections import (
@@ -111,12 +111,14 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
     model = model.to(task.backend.device)
     if isinstance(config, OffPolicyConfig):
         learner = _off_policy(config, task, model)
-        n_step = NStep(config.n_step, lambda: learner.config.gamma) if config.n_step > 1 else None
+        gamma = lambda: learner.config.gamma  # noqa: E731
+        n_step = NStep(config.n_step, gamma) if config.n_step > 1 else None
+        until_back = StepsUntilBack(config.n_step, gamma) if config.returns_after_leaving else None
         team = task.spread.team
         if config.batch_size < team.size:
             text = f"found {config.batch_size}, expected at least {team.size}, a row for each process"
             raise ConfigError(f"policy.{task.tag}.batch_size: {text}; or trainer.sync: rollouts")
-        return learner, ReplayBuffer(task.tag, config.buffer_size, task.backend.device, n_step, team)
+        return learner, ReplayBuffer(task.tag, config.buffer_size, task.backend.device, n_step, team, until_back)
     distribution = acting_distribution(config, task.action_space).to(task.backend.device)
     if isinstance(config, CustomConfig):
         if task.spread.team.size > 1:
@@ -138,9 +140,7 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
     optimizer = torch.optim.Adam([as_vector(trained)], eps=1e-5, fused=True)
     if isinstance(config, ReinforceConfig):
         reinforce = Reinforce(config, model, distribution, optimizer)
-        return reinforce, WholeEpisodes(
-            task.tag, task.backend, task.agent_ids, lambda: reinforce.config.gamma, task.spread
-        )
+        return reinforce, WholeEpisodes(task.tag, task.backend, task.agent_ids, lambda: reinforce.config, task.spread)
     algorithm: PPO | A2C
     if isinstance(config, PPOConfig) and critic is not None and joint is not None:
         algorithm = MAPPO(config, model, critic, joint, distribution, optimizer, critic_optimizer)

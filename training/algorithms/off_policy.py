@@ -45,7 +45,7 @@ class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
 
         Returns scalars on the device: means over the gradient steps.
         """
-        if experience.env_steps < self.config.learning_starts or not experience.size:
+        if experience.env_steps < self.config.learning_starts or experience.is_empty:
             return {}
         history = []
         for _ in range(self.config.gradient_steps):

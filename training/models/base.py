@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor, nn
 
-from warpdrive.observations import Observations
+from warpdrive.observations import Observations, mapped
 from warpdrive.training.models.flatten import Flatten
 
 if TYPE_CHECKING:  # a policy that was loaded acts without kernels
@@ -17,6 +17,18 @@ if TYPE_CHECKING:  # a policy that was loaded acts without kernels
 Units = Literal["box", "half_range", "squashed"]
 """What means and standard deviations of actions in a Box are: numbers of the Box; in units of half its range, from its
 centre on; or of what the hyperbolic tangent squashes to it."""
+
+
+def observations_of(env: EnvWrapper, tag: str) -> Observations:
+    """Return what the agents of a tag see now, with zeros for those who are out of the episode, as rollouts have them.
+
+    ``[num_envs, agents of the tag, *observation_shape]``, by key where the observation space is a Dict.
+    """
+    active = env.active(tag)
+    seen: Observations = env.observations(tag)
+    if active is None:
+        return seen
+    return mapped(lambda rows: rows.masked_fill(~active.view(*active.shape, *[1] * (rows.dim() - 2)), 0), seen)
 
 
 class Actor(nn.Module, ABC):
@@ -61,7 +73,7 @@ class Actor(nn.Module, ABC):
         It is called before each step, and works at fixed addresses of the device; what it keeps between steps is in
         its buffers.
         """
-        env.logits(tag).copy_(self.logits(env.observations(tag)))
+        env.logits(tag).copy_(self.logits(observations_of(env, tag)))
 
     def kept_between_steps(self) -> dict[str, Tensor]:
         """What it keeps from one step to the next, ``[num_envs, ...]`` by name: buffers that its modules call ``kept``.

@@ -11,7 +11,7 @@ from gymnasium import Space
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
-from warpdrive.training.models.base import Actor, ActorCritic
+from warpdrive.training.models.base import Actor, ActorCritic, observations_of
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.perceptron import Initialization, hidden_layers, initialise, perceptron
 from warpdrive.training.models.two_headed import NO_LOG_STD, LogStd, Trunk, with_log_std
@@ -107,7 +107,7 @@ class Remembering(Actor):
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
-        logits, state = self.model.step(env.observations(tag), as_it_begins(self.state, env))
+        logits, state = self.model.step(observations_of(env, tag), as_it_begins(self.state, env))
         env.logits(tag).copy_(logits)
         active = env.active(tag)
         self.state.copy_(state if active is None else state.masked_fill(~active.unsqueeze(-1), 0.0))

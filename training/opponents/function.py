@@ -11,7 +11,7 @@ from torch import Tensor
 
 from warpdrive.errors import ActionError
 from warpdrive.observations import Observations
-from warpdrive.training.models.base import Actor
+from warpdrive.training.models.base import Actor, observations_of
 from warpdrive.training.opponents.base import Opponent
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class FunctionActor(Actor):
         Raises:
             ActionError: the function returned something else than actions or logits.
         """
-        returned = self.function(env.observations(tag), env, tag)
+        returned = self.function(observations_of(env, tag), env, tag)
         where = env.logits(tag)
         where.copy_(self._as_logits(returned, where, env.action_spaces[tag], tag))
 
