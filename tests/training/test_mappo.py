@@ -59,12 +59,20 @@ def test_the_critic_sees_what_all_agents_see_and_who_looks(
                         expected = [number for agent in everyone for number in flat(seen, step, env, agent)]
                         assert found[step, env, column].tolist() == expected + who
         with torch.no_grad():
-            torch.testing.assert_close(batch.values, policy.algorithm.critic.values(batch.states))
+            counts = batch.weight > 0
+            torch.testing.assert_close(batch.values[counts], policy.algorithm.critic.values(batch.states)[counts])
 
 
 def test_the_gradient_of_the_loss_in_float64(sections: Sections, trainer_of: TrainerOf) -> None:
     """With clipped ratios and values, a mask, and agents out of the episode; the model's own values stay out of it."""
-    settings = {"model": {"hidden": [5]}, "value_clip": 0.3, "entropy_coef": 0.1, "value_coef": 0.7, "clip": 0.2}
+    settings: dict[str, Any] = {
+        "model": {"hidden": [5]},
+        "value_clip": 0.3,
+        "entropy_coef": 0.1,
+        "value_coef": 0.7,
+        "clip": 0.2,
+    }
+    settings["returns_after_leaving"] = False  # with it they are thousands, of which differences are inexact
     trainer = trainer_of(mappo(sections, "Leave", **settings))
     policy: Any = trainer.policies["outer"]
     algorithm = policy.algorithm
@@ -120,7 +128,7 @@ def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
     active = whole.rollout.of("active", "outer")
     then = whole.rollout.of("log_probabilities", "outer")
     torch.testing.assert_close(replayed.log_probabilities[active], then[active], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(replayed.values.flatten(), batch.values)
+    torch.testing.assert_close(replayed.values[active], batch.values.view(active.shape)[active])
     # what acts elsewhere needs no critic
     whole.save(tmp_path / "whole")
     wd.load_policy(tmp_path / "whole", tag="outer").act(np.zeros((3, 6), np.float32))
