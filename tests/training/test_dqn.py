@@ -184,6 +184,9 @@ class Asked:
     def observations(self, tag: str) -> torch.Tensor:
         return torch.tensor([[0]])
 
+    def active(self, tag: str) -> None:
+        return None
+
     def action_mask(self, tag: str) -> torch.Tensor:
         return torch.tensor([[[True, False, True]]])
 
