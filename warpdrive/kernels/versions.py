@@ -103,9 +103,9 @@ class _Versions:
         for node, version in (*self.reads, *self.writes):
             node.id = version.itself().name
         for merge in (version for version in self.versions if version in needed):
-            for version, place in merge.ways:
-                if version is not None and version.itself().name != merge.name:
-                    place.insert(assign(merge.name, load(version.itself().name)))
+            for way, place in merge.ways:
+                if way is not None and way.itself().name != merge.name:
+                    place.insert(assign(merge.name, load(way.itself().name)))
         changed = {
             key: (read.itself().name, written)
             for key, (read, written) in self.augmented.items()
