@@ -154,6 +154,7 @@ The kernels run in an interpreter that sees every access to memory: few agents m
   divergence     a barrier that not all threads of a block come to
   float64        what computes in float64 without need
   order          results that change when threads run in another order
+  endless        a loop that does not end within --max-steps
   nan            (with --nan) where NaN or infinity is written
 Then some steps are played, to see what the environment does:
   spaces         observations outside of their space, and what is not finite
@@ -462,6 +463,20 @@ def _add_check(commands: _Commands) -> None:
     parser.add_argument("--replicas", type=_count, metavar="N", default=2, help="how many replicas (default: 2)")
     parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="of start states and actions (default: 0)")
     parser.add_argument("--nan", action="store_true", help="also report NaN and infinity written to arrays")
+    parser.add_argument(
+        "--max-steps",
+        type=_count,
+        metavar="N",
+        default=1_000_000,
+        help="turns of loops and accesses that a thread may take in a launch (default: 1000000)",
+    )
+    parser.add_argument(
+        "--max-seconds",
+        type=_count,
+        metavar="N",
+        default=60,
+        help="how long a launch that is played may take; the command ends then, with exit code 1 (default: 60)",
+    )
     parser.add_argument("--json", action="store_true", help="print what was found as JSON, for programs to read")
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from warpdrive import registry
+from warpdrive.backends.cpu.interrupts import launches_within
 from warpdrive.backends.interface import Backend
 from warpdrive.checks.backends import comparable_backends
 from warpdrive.checks.complete import check_environment
@@ -39,7 +40,10 @@ def run(options: argparse.Namespace) -> int:
     console = console_for_people()
     env = _environment(options.source, options.overrides, options.trust)
     backends = comparable_backends(env)
-    with Progress(console=PlainConsole(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with (
+        launches_within(options.max_seconds, FOUND),
+        Progress(console=PlainConsole(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress,
+    ):
         task = progress.add_task(f"checking '{env.name}'", total=options.steps + PLAYED_STEPS)
         report = check_environment(
             env,
@@ -50,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
             options.nan,
             backends,
             on_step=lambda: progress.advance(task),
+            max_steps=options.max_steps,
         )
     if options.json:
         print(json.dumps({"environment": env.name, **report.as_dict()}, indent=2))
@@ -70,7 +75,7 @@ def _done(options: argparse.Namespace, env: Environment, backends: Sequence[Back
         done.append(
             f"ran {options.steps} steps of {options.replicas} replicas of {agents} access by access ({kernels})"
         )
-    if not report.bounds:
+    if not report.bounds and not report.endless:
         behaviour = ", ".join(kind for kind in OF_BEHAVIOUR if kind != "backends")
         done.append(f"played {PLAYED_STEPS} steps ({behaviour})")
         done.append(f"compared backends ({', '.join(backend.name for backend in backends)})")

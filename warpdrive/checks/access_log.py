@@ -62,10 +62,13 @@ class AccessLog(SilentLog):
         grid: gives blocks and threads the names that people know them by.
         nan: whether to report NaN and infinity.
         helpers: files of library functions: what they do is told with the line of their caller.
+        options: as for :class:`SilentLog`.
     """
 
-    def __init__(self, report: Report, grid: Grid, nan: bool = False, helpers: Collection[str] = ()) -> None:
-        super().__init__(grid)
+    def __init__(
+        self, report: Report, grid: Grid, nan: bool = False, helpers: Collection[str] = (), **options: Any
+    ) -> None:
+        super().__init__(grid, **options)
         self.report, self.nan = report, nan
         self.helpers = frozenset({*helpers, *map(str, Path(__file__).parent.glob("*.py"))})
 
@@ -99,6 +102,7 @@ class AccessLog(SilentLog):
 
     def read(self, block: Block, address: int) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
+        self.last_read[self.thread] = block, address
         code, number = line = self._line()
         if block.written is not None and address not in block.written:
             self._uninitialised(block, address, line)
@@ -130,6 +134,7 @@ class AccessLog(SilentLog):
 
     def atomic(self, block: Block, address: int, value: Any) -> None:
         """See :class:`warpdrive.checks.arrays.Log`."""
+        self.last_read[self.thread] = block, address
         code, number = line = self._line()
         if block.written is not None and address not in block.written:
             self._uninitialised(block, address, line)

@@ -17,7 +17,8 @@ from warpdrive.checks.linking import Linker
 from warpdrive.checks.machine import Machine, Thread, ThreadLinker
 from warpdrive.checks.memory import Block, like, mark_mixed, memory_of
 from warpdrive.checks.order import Order, forwards
-from warpdrive.checks.silent_log import Line, SilentLog
+from warpdrive.checks.silent_log import EndlessError, Line, SilentLog
+from warpdrive.checks.whereabouts import whereabouts
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import GENERATED, copy_tree
@@ -49,6 +50,8 @@ class CheckedMachine(Machine):
                 self.run(given, order)
         except UnboundLocalError as error:
             self.log.unassigned(str(error).split("'")[1], _last_line(error))
+        except EndlessError as error:
+            raise whereabouts(self.threads, self.log, _last_line(error)) from None
         except KernelError:
             raise
         except Exception as error:
@@ -83,6 +86,7 @@ class CheckedMachine(Machine):
         intrinsics = self.intrinsics.__getitem__
         linker = CheckedLinker(source, self.function, intrinsics, call=self._stand_in, is_kernel=is_kernel)
         linker.checked_constant, linker.operation = self._checked_constant, self._operation
+        linker.count = self.log.count
         return linker
 
     def begin_block(self, block: int) -> None:
@@ -122,6 +126,23 @@ class CheckedLinker(ThreadLinker):
     """Links a function so that it computes as compiled kernels do, and indexes constant arrays under supervision."""
 
     checked_constant: Callable[[str, Any], Any]
+    count: Callable[[], None]
+
+    def visit_While(self, node: ast.While) -> ast.stmt:  # noqa: N802
+        """Count each turn of a loop."""
+        return self._counted(node)
+
+    def visit_For(self, node: ast.For) -> ast.stmt:  # noqa: N802
+        """Count each turn of a loop."""
+        return self._counted(node)
+
+    def _counted(self, node: ast.While | ast.For) -> ast.stmt:
+        self.generic_visit(node)
+        call = ast.Expr(ast.Call(self.named(self.count, node), [], []))
+        node.body.insert(0, ast.copy_location(call, node))
+        ast.fix_missing_locations(call)
+        return node
+
     operation: Callable[[type[ast.operator]], Callable[[Any, Any], Any]]
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802

@@ -17,6 +17,7 @@ from warpdrive.checks.language import check_text
 from warpdrive.checks.launch import CheckedLaunches
 from warpdrive.checks.memory import as_array
 from warpdrive.checks.order import others
+from warpdrive.checks.silent_log import MAX_STEPS
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, kernel_functions
 from warpdrive.errors import DefinitionError
@@ -30,8 +31,8 @@ class CheckingBackend:
     device = torch.device("cpu")
     language = "Python"
 
-    def __init__(self, report: Report, nan: bool = False) -> None:
-        self.report, self.nan = report, nan
+    def __init__(self, report: Report, nan: bool = False, max_steps: int = MAX_STEPS) -> None:
+        self.report, self.nan, self.max_steps = report, nan, max_steps
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
         """See :class:`warpdrive.backends.interface.Backend`."""
@@ -42,9 +43,14 @@ class CheckingBackend:
         for name, value in given.items():
             if getattr(value, "dtype", None) == np.float64 and not is_of_library(name):
                 self.report.note(WIDE_STATE.format(name=name))
-        launches = CheckedLaunches(kernel.source, grid, self.report, nan=self.nan)
+        launches = CheckedLaunches(kernel.source, grid, self.report, nan=self.nan, max_steps=self.max_steps)
         orders = cycle(others().items())  # one other order in each launch
-        return lambda: launches.check(given, dict([next(orders)]))
+
+        def launch() -> None:
+            if not self.report.endless:  # else every launch would take as many steps in vain
+                launches.check(given, dict([next(orders)]))
+
+        return launch
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
         """See :class:`warpdrive.backends.interface.Backend`."""
@@ -67,6 +73,7 @@ def check_environment_kernels(
     seed: int = 0,
     nan: bool = False,
     on_step: Callable[[], None] = lambda: None,
+    max_steps: int = MAX_STEPS,
 ) -> Report:
     """Check an environment over some steps with random actions, in which every replica also ends an episode.
 
@@ -77,13 +84,14 @@ def check_environment_kernels(
         seed: for the start states and actions.
         nan: whether to report NaN and infinity that are written to arrays.
         on_step: is called after each step.
+        max_steps: how many steps a thread may take in a launch, as for :func:`~warpdrive.checks.launch.check_launch`.
 
     Raises:
         DefinitionError: an environment that cannot work.
         KernelError: a kernel that cannot run.
     """
     report = Report()
-    wrapper = EnvWrapper(env, replicas, CheckingBackend(report, nan), seed)
+    wrapper = EnvWrapper(env, replicas, CheckingBackend(report, nan, max_steps), seed)
     ends = np.random.default_rng(seed).integers(0, max(1, min(steps, env.episode_length)), replicas)
     wrapper.ctx["timestep"].copy_(torch.from_numpy((env.episode_length - 1 - ends).astype(np.int32)))
     rollout = wrapper.allocate_rollout(steps)

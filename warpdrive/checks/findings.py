@@ -9,7 +9,18 @@ from typing import Any
 from warpdrive.checks.advice import source_line
 
 OF_KERNELS = (
-    *("races", "bounds", "uninitialised", "divergence", "arithmetic", "broadcasts", "float64", "order", "nan"),
+    *(
+        "races",
+        "bounds",
+        "uninitialised",
+        "divergence",
+        "arithmetic",
+        "broadcasts",
+        "float64",
+        "order",
+        "endless",
+        "nan",
+    ),
 )
 OF_BEHAVIOUR = ("spaces", "resets", "determinism", "reference", "backends")
 KINDS = (*OF_KERNELS, *OF_BEHAVIOUR)
@@ -75,6 +86,7 @@ class Report:
     broadcasts: list[Finding] = field(default_factory=list)
     float64: list[Finding] = field(default_factory=list)
     order: list[Finding] = field(default_factory=list)
+    endless: list[Finding] = field(default_factory=list)
     nan: list[Finding] = field(default_factory=list)
     spaces: list[Finding] = field(default_factory=list)
     resets: list[Finding] = field(default_factory=list)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 from warpdrive.checks.access_log import AccessLog
-from warpdrive.checks.advice import WAITING
+from warpdrive.checks.advice import ENDLESS, WAITING
 from warpdrive.checks.checked_machine import CheckedMachine
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.grid import Grid
@@ -17,13 +17,19 @@ from warpdrive.checks.helpers import HELPERS
 from warpdrive.checks.language import check_text
 from warpdrive.checks.memory import as_array, copies, named_arrays
 from warpdrive.checks.order import Order, backwards, compare, others
-from warpdrive.checks.silent_log import EndlessError, SilentLog
+from warpdrive.checks.silent_log import MAX_STEPS, EndlessError, SilentLog
 from warpdrive.kernels.kernel import Kernel, kernel
 from warpdrive.kernels.source import FunctionSource
 
 
 def check_launch(
-    function: Any, blocks: Any, threads: Any, *arguments: Any, nan: bool = False, shared_bytes: int = 0
+    function: Any,
+    blocks: Any,
+    threads: Any,
+    *arguments: Any,
+    nan: bool = False,
+    shared_bytes: int = 0,
+    max_steps: int = MAX_STEPS,
 ) -> Report:
     """Check the launch ``function[blocks, threads](*arguments)``; the arguments are not modified.
 
@@ -34,10 +40,12 @@ def check_launch(
         arguments: NumPy arrays, tensors and numbers.
         nan: whether to report NaN and infinity that are written to the arrays.
         shared_bytes: the size of dynamic shared memory.
+        max_steps: how many steps a thread may take, which are turns of loops and accesses to memory; all threads of a
+            block may take ten times as many together. What takes more does not end, as far as the check goes.
 
     Returns:
-        A report with the lists ``races``, ``bounds``, ``uninitialised``, ``divergence``, ``float64``, ``order`` and
-        ``nan``, and whether it is ``clean``.
+        A report with the lists ``races``, ``bounds``, ``uninitialised``, ``divergence``, ``float64``, ``order``,
+        ``endless`` and ``nan``, and whether it is ``clean``.
 
     Raises:
         KernelError: a kernel that cannot run: an exception in it, something that is not part of the kernel language,
@@ -48,7 +56,7 @@ def check_launch(
     report = Report()
     grid = Grid.of(blocks, threads)
     check_text(given, grid, named, report, shared_bytes)
-    launches = CheckedLaunches(given.source, grid, report, nan=nan, shared_bytes=shared_bytes)
+    launches = CheckedLaunches(given.source, grid, report, nan=nan, max_steps=max_steps, shared_bytes=shared_bytes)
     launches.check(dict(zip(named, copies(list(named.values())), strict=True)), others())
     return report
 
@@ -66,20 +74,29 @@ class CheckedLaunches:
         grid: its blocks and threads.
         report: where findings go.
         nan: whether to report NaN and infinity.
+        max_steps: how many steps a thread may take in a launch.
         options: as for :class:`warpdrive.checks.machine.Machine`.
     """
 
     def __init__(
-        self, source: FunctionSource, grid: Grid, report: Report, *, nan: bool = False, **options: Any
+        self,
+        source: FunctionSource,
+        grid: Grid,
+        report: Report,
+        *,
+        nan: bool = False,
+        max_steps: int = MAX_STEPS,
+        **options: Any,
     ) -> None:
         self.source, self.grid, self.report, self.options = source, grid, report, options
-        self.log = AccessLog(report, grid, nan, HELPERS)
+        self.max_steps = max_steps
+        self.log = AccessLog(report, grid, nan, HELPERS, max_steps=max_steps)
         self.machine = CheckedMachine(source, grid, self.log, **options)
 
     @cached_property
     def silent(self) -> CheckedMachine:
         """What runs the kernel in other orders."""
-        return CheckedMachine(self.source, self.grid, SilentLog(self.grid), **self.options)
+        return CheckedMachine(self.source, self.grid, SilentLog(self.grid, self.max_steps), **self.options)
 
     def check(self, arguments: Mapping[str, Any], orders: Mapping[str, Order]) -> None:
         """Run the kernel from the first to the last thread and report what is wrong.
@@ -94,9 +111,12 @@ class CheckedLaunches:
         try:
             self.machine.check(arguments)
         except EndlessError as error:
-            self._find_endless("from the first to the last", error)
-            with suppress(EndlessError):
+            try:
                 self.machine.check(dict(zip(arguments, before, strict=True)), backwards)
+            except EndlessError:
+                self.report.add(Finding("endless", "", (), (), (), error.lines, str(error), ENDLESS))
+            else:
+                self._find_endless("from the first to the last", error)
             return
         if not self.log.order_matters:  # then all orders give the same
             return
@@ -113,8 +133,7 @@ class CheckedLaunches:
 
     def _find_endless(self, order: str, error: EndlessError) -> None:
         what = f"if blocks and threads run {order}, {error}"
-        where = f"{self.source.file}:{self.source.tree.lineno}"
-        self.report.add(Finding("order", "", (), (), (), (where,), what, WAITING))
+        self.report.add(Finding("order", "", (), (), (), error.lines, what, WAITING))
 
 
 @contextmanager

@@ -68,6 +68,7 @@ class Machine:
         self.dynamic = np.zeros(shared_bytes, np.uint8)
         self.intrinsics = self._intrinsics()
         self.functions: dict[int, Any] = {}
+        self.threads: list[Thread] = []
         self.kernel = self.linker(source, is_kernel=True).link()
 
     def run(self, arguments: Sequence[Any], order: Order = forwards) -> None:
@@ -76,7 +77,8 @@ class Machine:
             vars(self.block_index).update(zip(AXES, map(Index, self.grid.block_position(block)), strict=True))
             self.shared.clear()
             self.begin_block(block)
-            self._run_block([Thread(number, self.kernel(*arguments)) for number in order(self.grid.num_threads)])
+            self.threads = [Thread(number, self.kernel(*arguments)) for number in order(self.grid.num_threads)]
+            self._run_block([*self.threads])
 
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
         """Return what links a function."""

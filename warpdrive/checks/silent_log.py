@@ -10,11 +10,19 @@ from warpdrive.checks.memory import Block
 from warpdrive.kernels.errors import KernelError
 
 Line = tuple[CodeType, int]
-_MOST_ACCESSES = 1_000_000
+MAX_STEPS = 1_000_000
+"""How many steps a thread may take in a launch, if nothing else is said: turns of loops and accesses to memory."""
+
+BLOCK_STEPS = 10
+"""How many times as many all threads of a block may take together."""
 
 
 class EndlessError(KernelError):
-    """A thread does not end, or come to a barrier, before any other thread goes on."""
+    """A thread, or a block, takes more steps than it may. ``lines`` are where its threads stand."""
+
+    def __init__(self, message: str, lines: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.lines = lines
 
 
 class SilentLog:
@@ -22,24 +30,26 @@ class SilentLog:
 
     Args:
         grid: gives blocks and threads the names that people know them by.
+        max_steps: how many steps a thread may take in a launch.
     """
 
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
+    def __init__(self, grid: Grid, max_steps: int = MAX_STEPS) -> None:
+        self.grid, self.max_steps = grid, max_steps
         self.begin_launch()
 
     def begin_launch(self) -> None:
         """Forget the launch before."""
-        self.block = self.thread = self.since_barrier = 0
+        self.block = self.thread = 0
+        self._begin_steps()
 
     def begin_block(self, block: int) -> None:
         """Go on with the next block."""
         self.block = block
+        self._begin_steps()
 
     def begin_thread(self, thread: int) -> None:
         """Go on with the next thread, until it waits."""
         self.thread = thread
-        self.since_barrier = 0
 
     def barrier(self) -> None:
         """Note that all threads of the block have come to a barrier."""
@@ -52,6 +62,7 @@ class SilentLog:
 
     def read(self, block: Block, address: int) -> None:
         """Note a read."""
+        self.last_read[self.thread] = block, address
         self.count()
 
     def write(self, block: Block, address: int, value: Any) -> None:
@@ -59,6 +70,7 @@ class SilentLog:
 
     def atomic(self, block: Block, address: int, value: Any) -> None:
         """Note an atomic change."""
+        self.last_read[self.thread] = block, address
         self.count()
 
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
@@ -77,10 +89,16 @@ class SilentLog:
         """Note that the running thread writes one number to all elements of a row that it names by fewer indices."""
 
     def count(self) -> None:
-        """Count an access. Raises :class:`EndlessError` for one too many without a barrier."""
-        self.since_barrier += 1
-        if self.since_barrier > _MOST_ACCESSES:
-            raise EndlessError(f"thread {self.me} does not end: it waits for something that no other thread does")
+        """Count a step. Raises :class:`EndlessError` for one too many."""
+        self.steps[self.thread] += 1
+        self.steps_of_block += 1
+        if self.steps[self.thread] > self.max_steps or self.steps_of_block > BLOCK_STEPS * self.max_steps:
+            raise EndlessError(f"thread {self.me} does not end")
+
+    def _begin_steps(self) -> None:
+        self.steps = [0] * self.grid.num_threads
+        self.steps_of_block = 0
+        self.last_read: dict[int, tuple[Block, int]] = {}
 
     @property
     def me(self) -> str:

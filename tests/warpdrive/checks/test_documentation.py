@@ -23,5 +23,16 @@ def test_an_example_prints_what_the_page_says(kind, code, printed, tmp_path, cap
 
 def test_every_list_of_a_report_has_an_example():
     assert [kind for kind, *_ in EXAMPLES] == [
-        *("races", "bounds", "uninitialised", "divergence", "arithmetic", "broadcasts", "float64", "order", "nan")
+        *(
+            "races",
+            "bounds",
+            "uninitialised",
+            "divergence",
+            "arithmetic",
+            "broadcasts",
+            "float64",
+            "order",
+            "endless",
+            "nan",
+        )
     ]

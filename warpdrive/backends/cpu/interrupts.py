@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -77,14 +78,11 @@ def _listen(pipe: int) -> None:
 
 def _look_on(pipe: int, number: signal.Signals) -> None:
     """Look whether the process is in one launch for too long, now that it was asked to end."""
-    began = since = time.monotonic()
-    launch: FrameType | None = None
-    told = False
+    began = time.monotonic()
+    held, told = _Held(), False
     while time.monotonic() - began < ATTENTION:
-        present = _launch_that_holds_the_process()
-        if present is not launch or present is None:
-            launch, since, told = present, time.monotonic(), False
-        waited = time.monotonic() - since
+        launch, waited = held.look()
+        told = told and waited > 0
         if launch is not None and waited > GRACE:
             _end(number, launch, f"has not returned {GRACE:.0f} seconds after {number.name}")
         if launch is not None and waited > TELL_AFTER and not told:
@@ -94,6 +92,44 @@ def _look_on(pipe: int, number: signal.Signals) -> None:
             again = [one for one in os.read(pipe, 64) if one in ENDING]
             if again and launch is not None:
                 _end(signal.Signals(again[0]), launch, f"has not returned, and {number.name} came again")
+
+
+class _Held:
+    """The launch that holds the process, and since when it was seen."""
+
+    def __init__(self) -> None:
+        self.launch: FrameType | None = None
+        self.since = time.monotonic()
+
+    def look(self) -> tuple[FrameType | None, float]:
+        """Return the launch, if there is one, and for how many seconds it has been there."""
+        present = _launch_that_holds_the_process()
+        if present is not self.launch or present is None:
+            self.launch, self.since = present, time.monotonic()
+            return present, 0.0
+        return present, time.monotonic() - self.since
+
+
+@contextlib.contextmanager
+def launches_within(seconds: float, exit_code: int) -> Iterator[None]:
+    """Within the block, end the process with a line and an exit code if a launch takes more than so many seconds."""
+    over = threading.Event()
+
+    def look_on() -> None:
+        held = _Held()
+        while not over.wait(0.2):
+            launch, waited = held.look()
+            if launch is not None and waited > seconds:
+                _tell(f"{_described(launch)} has not returned within {seconds:g} seconds: the process ends")
+                os._exit(exit_code)
+
+    watcher = threading.Thread(target=look_on, daemon=True, name="warpdrive-launches")
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def _launch_that_holds_the_process() -> FrameType | None:

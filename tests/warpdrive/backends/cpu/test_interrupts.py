@@ -16,6 +16,7 @@ import numpy as np
 from numba import cuda
 import warpdrive as wd
 from warpdrive.backends.cpu import workers
+from warpdrive.backends.cpu.interrupts import launches_within
 
 
 @wd.kernel
@@ -28,6 +29,9 @@ def spin(turns, forever):
 
 
 how = sys.argv[1]
+if how == "bounded":  # as 'warpdrive check' does
+    within = launches_within(2, 1)
+    within.__enter__()
 if how == "handled":  # as 'warpdrive train' does: the handler only makes a note
     signal.signal(signal.SIGTERM, lambda *_: None)
 workers.set_num_threads(2 if how == "helper" else 1)
@@ -72,6 +76,14 @@ def test_an_endless_kernel_ends_with_its_process(tmp_path, how, number, times):
     if how != "thread":  # which Python itself may give up
         assert "the process ends. What was saved stays" in said
         assert f"launched at {program}:" in said
+
+
+def test_a_bound_on_the_time_of_a_launch(tmp_path):
+    program = tmp_path / "endless.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run([sys.executable, str(program), "bounded"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "has not returned within 2 seconds: the process ends" in done.stderr
 
 
 def test_a_launch_that_returns_is_waited_for(tmp_path):

@@ -1,0 +1,46 @@
+"""Where the threads of a block stand that does not end."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+
+from warpdrive.checks.machine import Thread
+from warpdrive.checks.silent_log import EndlessError, Line, SilentLog
+
+
+def whereabouts(threads: Sequence[Thread], log: SilentLog, line: Line) -> EndlessError:
+    """Return the error of a block whose running thread took too many steps, the last of them in a line."""
+    waiting: dict[str, list[int]] = {}
+    number = {inspect.GEN_CREATED: 0, inspect.GEN_CLOSED: 0}
+    for thread in threads:
+        state = inspect.getgeneratorstate(thread.run)
+        if state == inspect.GEN_SUSPENDED:
+            code, place, _ = thread.place[-1]
+            waiting.setdefault(f"{code.co_filename}:{place}", []).append(thread.number)
+        elif thread.number != log.thread:
+            number[state] += 1
+    here = f"{line[0].co_filename}:{line[1]}"
+    who, where = f"thread {log.me}", f"{here}{_read(log)}"
+    told = [f"{who} does not end within {log.max_steps:,} steps: it is at {where}"]
+    if log.steps[log.thread] <= log.max_steps:
+        told = [
+            f"the threads of a block do not end within {log.steps_of_block - 1:,} steps together: {who} is at {where}"
+        ]
+    for place, numbers in waiting.items():
+        names = [str(log.grid.thread_name(number)) for number in numbers[:4]]
+        more = f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+        told.append(f"thread{'s' * (len(numbers) > 1)} {', '.join(names)}{more} at the barrier {place}")
+    if number[inspect.GEN_CREATED]:
+        told.append(f"{number[inspect.GEN_CREATED]} not begun")
+    if number[inspect.GEN_CLOSED]:
+        told.append(f"{number[inspect.GEN_CLOSED]} ended")
+    return EndlessError("; ".join(told), (here, *waiting))
+
+
+def _read(log: SilentLog) -> str:
+    """Tell what the running thread read last."""
+    if log.thread not in log.last_read:
+        return ""
+    block, address = log.last_read[log.thread]
+    return f", and read '{block.element_at(address)}' last, which is {block.array[block.index_of(address)]}"
