@@ -23,8 +23,8 @@ WAITING = (
     "use cuda.syncthreads(); where blocks wait for each other, end the launch"
 )
 ENDLESS = (
-    "see what ends the loop: threads run one after the other here, from barrier to barrier, so one that waits in a loop "
-    "for another never ends; max_steps sets how many steps it may take"
+    "see what ends the loop: threads run one after the other here, from barrier to barrier, so one that waits in a "
+    "loop for another never ends; max_steps sets how many steps it may take"
 )
 FLOAT64 = "where float32 will do, make it one with np.float32(...)"
 INTEGER_WITH_FLOAT32 = "numba computes an integer with float32 in float64: convert the integer first, np.float32(...)"
