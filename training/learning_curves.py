@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpdrive.errors import CheckpointError, ConfigError, nearest
+from warpdrive.training.metrics import read_metrics
 from warpdrive.training.run_folder import RunFolder, find_run
 from warpdrive.training.yaml_source import read_yaml
 
@@ -144,14 +144,12 @@ def base_of(metric: str, runs: Sequence[LoggedRun]) -> tuple[str, str]:
 
 def _read(run: RunFolder) -> LoggedRun:
     config = read_yaml(run.config)
+    if not isinstance(config.get("policy"), dict):
+        raise ConfigError(f"{run.config}: found no section 'policy', which the configuration of a run has")
     columns: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    if run.metrics.is_file():
-        with run.metrics.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                env_steps = float(row.pop("env_steps"))
-                for name, cell in row.items():
-                    if cell:  # a row that is being written may be short
-                        columns[name].append((env_steps, float(cell)))
+    for env_steps, row in read_metrics(run.metrics):
+        for name, value in row.items():
+            columns[name].append((env_steps, value))
     if not columns:
         raise CheckpointError(f"{run.path}: the run has not logged anything yet")
     metrics = {name: np.array(rows, np.float64).T for name, rows in columns.items()}

@@ -6,13 +6,14 @@ import csv
 import io
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
 import torch
 
+from warpdrive.errors import CheckpointError, one_line, shown
 from warpdrive.training.files import write_whole, writing
 from warpdrive.training.metric_sinks import MetricSink
 
@@ -98,9 +99,11 @@ def _keep_rows(path: Path, env_steps: int) -> list[str]:
     """Remove what was logged later than ``env_steps``, and what is not a whole row. Return the names of the columns."""
     if not path.is_file():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
-        header, *rows = list(csv.reader(file)) or [[]]
-    kept = [row for row in rows if len(row) == len(header) and int(row[0]) <= env_steps]
+    with _reading(path), path.open(newline="", encoding="utf-8") as file:
+        header, *rows = list(csv.reader(file)) or [["env_steps"]]
+        if header[0] != "env_steps":
+            raise ValueError(f"the first column is {shown(header[0])}, expected env_steps")
+        kept = [row for row in rows if len(row) == len(header) and int(row[0]) <= env_steps]
     if not kept:
         path.unlink()
         return []
@@ -108,3 +111,30 @@ def _keep_rows(path: Path, env_steps: int) -> list[str]:
     csv.writer(text).writerows([header, *kept])
     write_whole(path, text.getvalue())
     return header[1:]
+
+
+def read_metrics(path: Path) -> list[tuple[float, dict[str, float]]]:
+    """Return the rows of a run's ``metrics.csv``: environment steps, and the values that were logged, by name.
+
+    Raises:
+        CheckpointError: it is something else.
+    """
+    if not path.is_file():
+        return []
+    with _reading(path), path.open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file, restkey="")
+        # a row that is being written may be short
+        return [
+            (float(row["env_steps"]), {name: float(cell) for name, cell in row.items() if cell and name != "env_steps"})
+            for row in rows
+        ]
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file in errors about what it holds."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, csv.Error) as error:
+        told = "it has no column env_steps" if isinstance(error, KeyError) else one_line(str(error), 100)
+        raise CheckpointError(f"{path}: is not what a run logs, move it elsewhere: {told}") from None

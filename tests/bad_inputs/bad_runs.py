@@ -305,7 +305,7 @@ def run_folders(folder: Path) -> Iterator[Case]:
     sound = train(folder / "runs", "cartpole", _PPO)
 
     def with_(damage: Callable[[Path], Any], name: str) -> Path:
-        case = folder / name.replace(" ", "_").replace("/", "_")
+        case = folder / f"{len(list(folder.iterdir()))}_{name.replace('/', '_')}"
         shutil.copytree(sound, case)
         damage(case)
         return case

@@ -8,6 +8,7 @@ from pathlib import Path
 import bad_actions
 import bad_configurations
 import bad_environments
+import bad_machines
 import bad_runs
 from judged import Case
 
@@ -25,4 +26,6 @@ KINDS: dict[str, Callable[[Path], Iterator[Case]]] = {
     "forged": bad_runs.forged,
     "of others": bad_runs.of_others,
     "run folders": bad_runs.run_folders,
+    "sizes": bad_machines.sizes,
+    "machines": bad_machines.machines,
 }

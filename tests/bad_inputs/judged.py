@@ -48,7 +48,7 @@ class Case:
 
 def command(name: str, *arguments: str, expected: str = "", keeps: Path | None = None) -> Case:
     """Return a case that is given to the command line."""
-    return Case(name, lambda: _exit_code(arguments), expected, keeps)
+    return Case(name, lambda: exit_code(arguments), expected, keeps)
 
 
 def verdict(case: Case) -> str:
@@ -82,7 +82,8 @@ def _how_it_is_met(case: Case) -> str:
     return _unclear(err.getvalue().removesuffix("\n"), case.expected)
 
 
-def _exit_code(arguments: Sequence[str]) -> int:
+def exit_code(arguments: Sequence[str]) -> int:
+    """Run a command in this process."""
     try:
         return main(arguments)
     except SystemExit as end:

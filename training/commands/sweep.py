@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from warpdrive.errors import ConfigError, nearest
+from warpdrive.errors import ConfigError, nearest, shown
 from warpdrive.training.commands.printing import as_typed, console_for_people, say
 from warpdrive.training.config import RunConfig, load_config
 from warpdrive.training.interrupts import Stopped, exit_code_of, on_signal
@@ -92,7 +92,7 @@ def _stored(folder: str) -> dict[str, Any]:
     try:
         request: dict[str, Any] = json.loads((Path(folder) / "sweep.json").read_text())
     except (OSError, ValueError):
-        raise ConfigError(f"--resume: found no sweep in '{folder}', which would have a file sweep.json") from None
+        raise ConfigError(f"--resume: found no sweep in {shown(folder)}, which would have a file sweep.json") from None
     return request
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+from warpdrive.training.metrics import read_metrics
 from warpdrive.training.progress import clock, short
 from warpdrive.training.sweep.runner import Trial
 from warpdrive.training.sweep.space import Choices, Space
@@ -116,11 +117,10 @@ def _curve(trial: Trial, tag: str) -> tuple[list[float], list[float]]:
     """What a trial has logged so far: environment steps and returns."""
     name, steps, returns = f"charts/episodic_return/{tag}", [], []
     for path in trial.folder.glob("*/metrics.csv"):
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                if row.get(name):
-                    steps.append(float(row["env_steps"]))
-                    returns.append(float(row[name]))
+        for env_steps, row in read_metrics(path):
+            if name in row:
+                steps.append(env_steps)
+                returns.append(row[name])
     return steps, returns
 
 
