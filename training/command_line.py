@@ -7,19 +7,22 @@ loaded when the command runs.
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from warpdrive import __version__
-from warpdrive.errors import ConfigError, WarpDriveError, nearest, one_line
+from warpdrive.errors import ConfigError, WarpDriveError, nearest, one_line, shown
 from warpdrive.terminal import plain
 
 COMMANDS = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
 TAKE_OVERRIDES = ("train", "autoscale", "sweep", "check")
 MAY_NAME_CODE = ("train", "autoscale", "sweep", "evaluate", "replay", "export", "check")
+_CPU_ALLOCATOR = "DefaultCPUAllocator"
 UNEXPECTED, MISTAKE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
 DESCRIPTION = """\
@@ -227,14 +230,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_mistake(error: Exception) -> bool:
-    return isinstance(error, (WarpDriveError, OSError, MemoryError))
+    return isinstance(error, (WarpDriveError, OSError)) or _is_lack_of_memory(error)
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed: of Python, of NumPy, or of PyTorch, which has no class for it on the CPU."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or _CPU_ALLOCATOR in str(error)
 
 
 def _in_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:  # no such folder, no permission, no space
         return f"{one_line(str(error.filename))}: {error.strerror}" if error.filename else error.strerror
-    if isinstance(error, MemoryError):
-        return f"not enough memory: {one_line(str(error)) or 'an array could not be allocated'}"
+    if _is_lack_of_memory(error):
+        size = re.search(r"(\d+) bytes", str(error))
+        what = f"{int(size[1]) / 2**30:.1f} GiB at once" if size else one_line(str(error), 100)
+        return f"not enough memory for {what}: use fewer replicas, shorter rollouts, or smaller models and buffers"
     if _is_mistake(error):
         return str(error)
     return (
@@ -385,10 +395,10 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         help="try no batch that leaves fewer updates in trainer.total_steps (default: 1; of train --auto_scale 50)",
     )
     group.add_argument(
-        "--time_limit", type=_count, metavar="S", default=120, help="seconds that a size may take (default: 120)"
+        "--time_limit", type=_seconds, metavar="S", default=120, help="seconds that a size may take (default: 120)"
     )
     group.add_argument(
-        "--seconds", type=_count, metavar="S", default=2, help="seconds that speed is measured for (default: 2)"
+        "--seconds", type=_seconds, metavar="S", default=2, help="seconds that speed is measured for (default: 2)"
     )
 
 
@@ -442,8 +452,8 @@ def _add_replay(commands: _Commands) -> None:
     )
     parser.add_argument("--seed", type=_seed, metavar="N", help="which episode is the first (default: the run's seed)")
     _add_acting(parser)
-    parser.add_argument("--fps", type=_count, metavar="N", help="frames per second (default: 10 to 30, by the length)")
-    parser.add_argument("--width", type=_count, metavar="N", help="pixels (default: as drawn; several: at most 960)")
+    parser.add_argument("--fps", type=_width, metavar="N", help="frames per second (default: 10 to 30, by the length)")
+    parser.add_argument("--width", type=_width, metavar="N", help="pixels (default: as drawn; several: at most 960)")
 
 
 def _add_export(commands: _Commands) -> None:
@@ -510,22 +520,37 @@ def _add_acting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deterministic", action="store_true", help="take the likeliest action, do not sample")
 
 
-def _whole_number(text: str, at_least: int) -> int:
+def _whole_number(text: str, at_least: int, at_most: int) -> int:
     try:
         number = int(text)
     except ValueError:
         number = at_least - 1
-    if number < at_least:
-        raise argparse.ArgumentTypeError(f"found '{text}', expected a whole number of at least {at_least}")
+    if not at_least <= number <= at_most:
+        bounds = f"of at least {at_least}" if number < at_least else f"from {at_least} to {at_most}"
+        raise argparse.ArgumentTypeError(f"found {shown(text)}, expected a whole number {bounds}")
     return number
 
 
 def _count(text: str) -> int:
-    return _whole_number(text, at_least=1)
+    return _whole_number(text, at_least=1, at_most=2**31 - 1)
+
+
+def _width(text: str) -> int:
+    return _whole_number(text, at_least=1, at_most=10_000)
 
 
 def _seed(text: str) -> int:
-    return _whole_number(text, at_least=0)
+    return _whole_number(text, at_least=0, at_most=2**63 - 1)
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"found {shown(text)}, expected a number of seconds greater than 0")
+    return number
 
 
 def check_machine() -> None:

@@ -20,7 +20,7 @@ from warpdrive.training.config_check import Problem, problems_of
 from warpdrive.training.files import write_whole
 from warpdrive.training.named_code import check_named_code, named_code
 from warpdrive.training.sections import POLICY_CONFIGS, RunConfig
-from warpdrive.training.yaml_source import parse_override, read_yaml
+from warpdrive.training.yaml_source import nearest_file, parse_override, read_yaml
 
 __all__ = ["RunConfig", "check_goes_on", "load_config", "plain", "save_config", "shipped_configs"]
 
@@ -169,7 +169,7 @@ def _file_of(source: str | Path) -> Path:
     known = ", ".join(shipped)
     raise ConfigError(
         f"{one_line(str(source), 100)}: neither a YAML file nor a registered environment."
-        f"{nearest(str(source), shipped)} Shipped configurations: {known}"
+        f"{nearest(str(source), shipped) or nearest_file(Path(f'{source}.yaml'))} Shipped configurations: {known}"
     )
 
 

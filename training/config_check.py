@@ -21,6 +21,7 @@ from warpdrive.training import sections
 from warpdrive.training.config_values import is_number
 from warpdrive.training.model_registry import model_class
 from warpdrive.training.models.recurrent import RecurrentActorCritic
+from warpdrive.training.other_names import OTHER_NAMES
 
 Problem = tuple[str, str]
 """A dotted key, and what is wrong with its value."""
@@ -92,6 +93,9 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
                 found.append((f"policy.{tag}.minibatches", text))
         if isinstance(settings, sections.A2CConfig) and settings.steps_per_update is not None:
             found += [(f"policy.{tag}.{key}", text) for key, text in _group_problems(settings, run.trainer)]
+        if isinstance(settings, sections.OffPolicyConfig) and settings.batch_size > settings.buffer_size:
+            text = f"found {settings.batch_size}, expected at most buffer_size ({settings.buffer_size})"
+            found.append((f"policy.{tag}.batch_size", text))
         if isinstance(settings, sections.OffPolicyConfig) and settings.buffer_size < samples:
             text = f"found {settings.buffer_size}, expected at least {samples}, the samples of one update"
             found.append((f"policy.{tag}.buffer_size", text))
@@ -254,8 +258,28 @@ def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
         for name, home in homes.items()
         if section not in home and any(key in other.model_fields for other in home)
     )
-    hint = belongs or nearest(key, section.model_fields)
+    hint = belongs or _by_another_name(key, section) or nearest(key, section.model_fields)
     return f"unknown key, expected one of {', '.join(section.model_fields)}.{hint}"
+
+
+def _by_another_name(key: str, section: type[sections.Section]) -> str:
+    """Return ``" Did you mean 'x'?"`` for what other libraries call one of our keys, wherever it belongs; or ``""``."""
+    ours = OTHER_NAMES.get(key.lower(), key)
+    if ours in section.model_fields:
+        return f" Did you mean '{ours}'?" if ours != key else ""
+    for place, home in _HOMES.items():
+        if ours in home.model_fields:
+            return f" Did you mean '{place}.{ours}'?"
+    return ""
+
+
+_HOMES: dict[str, type[sections.Section]] = {
+    "trainer": sections.TrainerConfig,
+    "trainer.evaluation": sections.EvaluationConfig,
+    "saving": sections.SavingConfig,
+    "policy.<tag>": sections.PPOConfig,
+    "policy.<tag>.model": sections.FullyConnectedConfig,
+}
 
 
 def _environment_problems(section: object) -> tuple[list[Problem], Environment | None]:
@@ -329,7 +353,10 @@ def _parameter_problems(
     section: str, definition: Callable[..., Any], parameters: Mapping[str, Any], given: int = 0
 ) -> list[Problem]:
     """What of the parameters does not go with a class or function, whose first ``given`` come from elsewhere."""
-    signature = inspect.signature(definition)
+    try:
+        signature = inspect.signature(definition)
+    except ValueError as error:
+        return [(section, f"{place_of(definition)} cannot be called: {error}")]
     signature = signature.replace(parameters=list(signature.parameters.values())[given:])
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
     try:

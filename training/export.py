@@ -17,7 +17,8 @@ import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
-from warpdrive.errors import ExportError, nearest
+from warpdrive.arguments import check_path
+from warpdrive.errors import ExportError, nearest, one_line
 from warpdrive.observations import Observations, tensors
 from warpdrive.training.trained_policy import TrainedPolicy
 
@@ -65,6 +66,7 @@ def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = F
 
     See ``TrainedPolicy.export``, which calls this.
     """
+    check_path(path=path)
     path = Path(path)
     _check(policy, path, action_mask)
     alone = TrainedPolicy(
@@ -76,6 +78,10 @@ def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = F
     )
     deployed = Deployed(alone).eval()
     beside = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix.lower()}")
+    try:
+        beside.touch()
+    except OSError as error:  # before seconds of work, and in other words than those of PyTorch
+        raise ExportError(f"{one_line(str(path))}: cannot be written: {error.strerror}") from error
     try:
         with _quiet():
             observations, others = _inputs(alone, _TRACED, action_mask)

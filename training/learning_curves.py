@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpdrive.errors import CheckpointError, ConfigError, nearest
+from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line
 from warpdrive.training.metrics import read_metrics
 from warpdrive.training.run_folder import RunFolder, find_run
 from warpdrive.training.yaml_source import read_yaml
@@ -121,7 +121,8 @@ def chosen_metrics(runs: Sequence[LoggedRun], wanted: Sequence[str]) -> list[str
         if not fitting:
             known = list(dict.fromkeys(base_of(name, runs)[0] for name in logged))
             hint = nearest(pattern, [*known, *logged])
-            raise ConfigError(f"--metric {pattern}: not logged by these runs.{hint} There are {', '.join(known)}")
+            told = f"--metric {one_line(pattern, 100)}: not logged by these runs"
+            raise ConfigError(f"{told}.{hint} There are {', '.join(known)}")
         found += fitting
     return list(dict.fromkeys(found))
 

@@ -97,7 +97,9 @@ def memory_gib(device: torch.device) -> float:
 
 def _keep_rows(path: Path, env_steps: int) -> list[str]:
     """Remove what was logged later than ``env_steps``, and what is not a whole row. Return the names of the columns."""
-    if not path.is_file():
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path}: found a folder, pipe or device, expected a file of metrics")
+    if not path.exists():
         return []
     with _reading(path), path.open(newline="", encoding="utf-8") as file:
         header, *rows = list(csv.reader(file)) or [["env_steps"]]
@@ -119,7 +121,9 @@ def read_metrics(path: Path) -> list[tuple[float, dict[str, float]]]:
     Raises:
         CheckpointError: it is something else.
     """
-    if not path.is_file():
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path}: found a folder, pipe or device, expected a file of metrics")
+    if not path.exists():
         return []
     with _reading(path), path.open(newline="", encoding="utf-8") as file:
         rows = csv.DictReader(file, restkey="")

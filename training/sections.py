@@ -346,7 +346,7 @@ class OffPolicyConfig(ReturnsConfig):
     batch_size: Count = 128
     gradient_steps: Count = 1
     """Gradient steps per update, that is per rollout of ``trainer.train_batch_size`` environment steps."""
-    n_step: Count = 1
+    n_step: Annotated[Count, Field(le=10_000)] = 1
     """Rewards that are added up before an estimate stands for what follows."""
     max_grad_norm: PositiveSchedule = 10.0
 

@@ -97,6 +97,8 @@ def where_it_stopped(
 ) -> tuple[RunFolder, tuple[Path, Checkpoint] | None, RunConfig]:
     """A run's folder, its last whole checkpoint, if it has any, and how it is to go on. See ``Trainer.resume``."""
     folder = find_run(run)
+    if folder.checkpoints.exists() and not folder.checkpoints.is_dir():
+        raise CheckpointError(f"{folder.checkpoints}: found a file, expected the folder of the run's checkpoints")
     found = last_whole(folder.checkpoints)
     if found is None:
         return folder, None, load_config(folder.config, overrides, environment=environment, trust=trust)

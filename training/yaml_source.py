@@ -41,6 +41,8 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if isinstance(node, yaml.ScalarNode) and "\0" in node.value:
+            raise ConfigError(f"{_line(node)}found {shown(node.value)}, expected no NUL characters")
         try:
             return super().construct_object(node, deep)
         except (ValueError, KeyError, AttributeError, OverflowError):

@@ -165,7 +165,8 @@ def check_environment(environment: Environment) -> None:
             missing = not hasattr(environment, attribute)
         if missing:
             raise DefinitionError(f"{title} has no '{attribute}': set it in the class or in its constructor")
-    if getattr(environment.initial_state, "__func__", None) is Environment.initial_state:
+    start = environment.initial_state
+    if not callable(start) or getattr(start, "__func__", None) is Environment.initial_state:
         raise DefinitionError(
             f"{title} has no 'initial_state': define it to return the arrays of a start state by name"
         )
@@ -182,6 +183,9 @@ def check_environment(environment: Environment) -> None:
                 f"{title}: '{attribute}' is {shown(value)}, expected a function marked with @wd.kernel, "
                 "or wd.cuda_kernel(...)"
             )
+    twins = environment.cuda_twins
+    if not isinstance(twins, Mapping) or not all(isinstance(twin, CudaKernel) for twin in twins.values()):
+        raise DefinitionError(f"{title}: cuda_twins is {shown(twins)}, expected a dict of wd.cuda_kernel(...) by name")
     _check_policy_tags(title, environment)
     for attribute in ("observation_space", "action_space"):
         _check_space(title, attribute, getattr(environment, attribute), environment)

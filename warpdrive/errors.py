@@ -7,6 +7,8 @@ import inspect
 import re
 from collections.abc import Iterable
 
+from warpdrive.terminal import plain
+
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
 _LONGEST_NAME = 100
 """Characters of a name that are compared with others: the comparison takes time that grows with their square."""
@@ -81,7 +83,6 @@ def shown(value: object, most: int = 60) -> str:
 
 
 def one_line(text: str, most: int = 300) -> str:
-    """Return a text without line ends and control characters, shortened to about ``most`` characters."""
-    words = " ".join(text.split())
-    plain = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in words)
-    return plain if len(plain) <= most else f"{plain[: most - 3]}..."
+    """Return a text in one line, as :func:`warpdrive.terminal.plain` does, of at most about ``most`` characters."""
+    line = plain(" ".join(text.split()))
+    return line if len(line) <= most else f"{line[: most - 3]}..."

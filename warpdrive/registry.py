@@ -60,7 +60,8 @@ def make(name: str, /, **config: Any) -> Environment:
     value that the environment refuses.
     """
     cls = environment_class(name)
-    parameters = inspect.signature(cls).parameters
+    with user_code(f"environment {cls.__name__} cannot be made"):
+        parameters = inspect.signature(cls).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for key in config:
         if key not in parameters and not takes_any:

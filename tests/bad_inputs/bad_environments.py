@@ -269,7 +269,7 @@ MISTAKES: list[dict[str, str]] = [
                 "cuda_twins = {'step': 5}",
                 "episode_length = property(lambda self: 1 / 0)",
             ),
-            *("initial_state = None", "initial_state = 5", "observe = step", "speed = property(lambda self: 1 / 0)"),
+            *("initial_state = None", "initial_state = 5", "speed = property(lambda self: 1 / 0)"),
             *(
                 "num_agents = property(lambda self: 1 / 0)",
                 "num_agents = property(lambda self: 2)",
@@ -278,18 +278,15 @@ MISTAKES: list[dict[str, str]] = [
             *(
                 "action_space = property(lambda self: {}['x'])",
                 "episode_length = property(lambda self: self.nobody)",
-                "name = property(lambda self: 'x')",
             ),
             *(
                 "observation_space = property(lambda self: exec('raise SystemExit'))",
                 "__init__ = None",
-                "__slots__ = ('a',)",
             ),
             *(
                 "__init__ = lambda self, needed: None",
                 "__init__ = lambda: None",
                 "__new__ = lambda cls: 5",
-                "__getattribute__ = None",
             ),
         )
     ],
@@ -346,7 +343,6 @@ MISTAKES: list[dict[str, str]] = [
             ),
             *(
                 "state['x'] = 10**400",
-                "state['x'] = np.zeros(0, np.float32)",
                 "state['x'] = np.zeros((10**9, 10**9), np.float32)",
             ),
             *(
@@ -367,7 +363,6 @@ MISTAKES: list[dict[str, str]] = [
                 "state['timestep'] = np.int32(0)",
             ),
             *(
-                "state['x'] = np.ma.masked_array([1, 2])",
                 "state['x'] = np.zeros(2, [('a', 'f4')])",
                 "return lambda: 1",
                 "return state, {}",
@@ -379,7 +374,7 @@ MISTAKES: list[dict[str, str]] = [
         for line in (
             *(
                 "x, actions, rewards, spee",
-                "x, actions, rewards, speed=2.0",
+                "x, actions, rewards, extra=2.0",
                 "x, actions, rewards, speed, *rest",
                 "x, actions, **rest",
             ),
@@ -439,7 +434,6 @@ MISTAKES: list[dict[str, str]] = [
                 "x['a'] = 5",
                 "x[env, agent] = None",
                 "x[env, agent] = x",
-                "x = 5",
                 "actions[env, agent].y = 5",
                 "del x",
             ),

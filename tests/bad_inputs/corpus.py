@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,3 +31,14 @@ KINDS: dict[str, Callable[[Path], Iterator[Case]]] = {
     "sizes": bad_machines.sizes,
     "machines": bad_machines.machines,
 }
+
+
+def in_a_folder(cases: Callable[[Path], Iterator[Case]]) -> Iterator[Case]:
+    """Go through cases in a folder of their own, which is the working directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        former = Path.cwd()
+        os.chdir(folder)
+        try:
+            yield from cases(Path(folder))
+        finally:
+            os.chdir(former)

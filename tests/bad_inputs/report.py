@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import corpus
-from judged import Case, verdict
+from judged import verdict
 
 
 def main() -> int:
@@ -25,7 +23,7 @@ def main() -> int:
     good = total = 0
     for kind in wanted:
         began, cases, bad = time.monotonic(), 0, 0
-        for case in in_a_folder(corpus.KINDS[kind]):
+        for case in corpus.in_a_folder(corpus.KINDS[kind]):
             cases += 1
             started = time.monotonic()
             why = verdict(case)
@@ -37,17 +35,6 @@ def main() -> int:
         print(f"== {kind}: {cases - bad} of {cases} are good ({time.monotonic() - began:.0f} s)", flush=True)
     print(f"{good} of {total} are good: {good / max(total, 1):.2%}")
     return int(good < total)
-
-
-def in_a_folder(cases: Callable[[Path], Iterator[Case]]) -> Iterator[Case]:
-    """Go through cases in a folder of their own, which is the working directory."""
-    with tempfile.TemporaryDirectory() as folder:
-        former = Path.cwd()
-        os.chdir(folder)
-        try:
-            yield from cases(Path(folder))
-        finally:
-            os.chdir(former)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,48 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["one"], "nothing is left beside it"
 
 
+def test_a_changed_bit_of_the_manifest_is_noticed(tmp_path: Path) -> None:
+    """Of every byte one bit, in turn."""
+    write_checkpoint(tmp_path / "one", example())
+    path = tmp_path / "one" / "manifest.json"
+    sound = path.read_bytes()
+    for place in range(len(sound)):
+        changed = bytearray(sound)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        with pytest.raises(CheckpointError, match=r"manifest\.json"):
+            read_checkpoint(tmp_path / "one")
+
+
+@pytest.mark.parametrize("kept", [[], ["trainer.pt"], ["tagger.safetensors", "red%2Fblue.safetensors"]])
+def test_a_manifest_without_checksums_turns_no_check_off(tmp_path: Path, kept: list[str]) -> None:
+    write_checkpoint(tmp_path / "one", example())
+    path = tmp_path / "one" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["sha256"]
+    manifest["files"] = {name: manifest["files"][name] for name in kept}
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match="damaged, its checksum"):
+        read_checkpoint(tmp_path / "one")
+
+
+def test_a_manifest_from_before_it_had_a_checksum_is_read(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "one", example(0.5))
+    path = tmp_path / "one" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["sha256"]
+    path.write_text(json.dumps(manifest, indent=2) + "\n")
+    assert torch.equal(read_checkpoint(tmp_path / "one").models["tagger"]["weight"], torch.full((2, 3), 0.5))
+
+
+def test_what_looks_like_a_checkpoint_and_is_none_is_left_alone(tmp_path: Path) -> None:
+    run_with_two(tmp_path)
+    for name in ("step_256_backup", "step_", "step_x"):
+        (tmp_path / "checkpoints" / name).mkdir()
+    (tmp_path / "checkpoints" / "step_999").write_text("a file")
+    assert find_checkpoint(tmp_path).name == "step_200"
+
+
 def test_the_manifest_says_what_made_it(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "one", example())
     manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())

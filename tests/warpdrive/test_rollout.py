@@ -274,6 +274,14 @@ def test_random_continuous_actions_are_uniform_where_they_have_bounds(backend: s
         assert (empirical - expected)[inside].abs().max() < 2.5 / len(values) ** 0.5
 
 
+def test_actions_of_the_caller_are_clipped_to_their_box(backend: str) -> None:
+    env = EnvWrapper(Movers(), 4, backend)
+    given = torch.linspace(-10, 10, 4 * 3 * 4, dtype=torch.float64).reshape(4, 3, 2, 2)
+    env.step(given.to(env.device))
+    assert np.array_equal(env.ctx["actions"].cpu().numpy(), np.clip(given.numpy().astype(np.float32), LOW, HIGH))
+    assert torch.equal(env.ctx["rewards"], env.ctx["actions"][..., 0, 0]), "what the kernel saw"
+
+
 def run_movers(
     backend: str, num_envs: int, num_steps: int
 ) -> tuple[EnvWrapper, wd.Rollout, torch.Tensor, torch.Tensor]:

@@ -9,7 +9,7 @@ import resource
 from pathlib import Path
 from typing import NamedTuple
 
-from warpdrive.errors import ConfigError
+from warpdrive.errors import ConfigError, shown
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -37,8 +37,8 @@ def parse_bytes(text: str) -> int:
         ConfigError: anything else.
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
-    if not found or float(found[1]) <= 0:
-        raise ConfigError(f"--memory: found '{text}', expected a size such as 2GiB, 1500MB or 800MiB")
+    if not found or not 0 < float(found[1]) < 2**63:
+        raise ConfigError(f"--memory: found {shown(text)}, expected a size such as 2GiB, 1500MB or 800MiB")
     return int(float(found[1]) * _UNITS[found[2] or ""])
 
 

@@ -88,12 +88,18 @@ def _requested(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+_REQUEST = ("source", "arguments", "engine", "trials", "seed", "minimise", "tag")
+
+
 def _stored(folder: str) -> dict[str, Any]:
     try:
-        request: dict[str, Any] = json.loads((Path(folder) / "sweep.json").read_text())
-    except (OSError, ValueError):
+        request = json.loads((Path(folder) / "sweep.json").read_text())
+    except (OSError, ValueError, RecursionError):
         raise ConfigError(f"--resume: found no sweep in {shown(folder)}, which would have a file sweep.json") from None
-    return request
+    lacking = [key for key in _REQUEST if key not in request] if isinstance(request, dict) else ["a sweep"]
+    if lacking:
+        raise ConfigError(f"--resume: {folder}/sweep.json is damaged: it has no {lacking[0]}")
+    return dict(request)
 
 
 def _tag(wanted: str | None, config: RunConfig) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.errors import ConfigError
+from warpdrive.errors import ConfigError, TeamError, shown
 from warpdrive.training.distributed.team import ALONE, Share, Team
 
 RUN = "run"
@@ -31,7 +31,7 @@ def join(timeout: float = 1800.0) -> Team:
         TeamError: variables are missing, or processes have not arrived in time: which.
     """
     global _team
-    if _team is None and int(os.environ.get("WORLD_SIZE") or 1) > 1:
+    if _team is None and _number("WORLD_SIZE", 1, least=1) > 1:
         from warpdrive.training.distributed.rendezvous import meet  # what a process alone does without
 
         _team = meet(os.environ, timeout)
@@ -46,7 +46,7 @@ def stay_alone() -> None:
 
 def local_rank() -> int:
     """The number of this process among those of its team on this machine."""
-    return int(os.environ.get("LOCAL_RANK") or 0) if join().size > 1 else 0
+    return _number("LOCAL_RANK", 0) if join().size > 1 else 0
 
 
 def check_gpus(local_size: int, fraction: float | None) -> None:
@@ -87,3 +87,10 @@ def share_of(team: Team, env: EnvWrapper, dedicated_learner: bool = False) -> Sh
             )
         first += count
     return replace(own, total=first)
+
+
+def _number(variable: str, default: int, least: int = 0) -> int:
+    text = os.environ.get(variable) or str(default)
+    if not text.isdecimal() or int(text) < least:
+        raise TeamError(f"the environment variable {variable} is {shown(text)}, expected a number of at least {least}")
+    return int(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -109,6 +110,8 @@ def _say(level: int, message: str) -> None:
 
 
 def _cpu(process_id: int) -> Backend:
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        raise BackendError("the environment variable NUMBA_DISABLE_JIT is set, and kernels must be compiled: unset it")
     from warpdrive.backends.cpu import CpuBackend
 
     return CpuBackend()
