@@ -212,7 +212,7 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         return key, f"found {_show(value)}, expected a section (key: value)"
     if kind == "string_pattern_mismatch":
-        return key, f"found {_show(value)}, expected letters, digits, '_', '-' and '.'"
+        return key, f"found {_show(value)}, expected up to 100 letters, digits, '_', '-' and '.'"
     choices = details["ctx"]["expected"] if kind == "literal_error" else ""
     hint = nearest(str(value), [choice.strip("' ") for choice in choices.replace(" or ", ",").split(",")])
     return key, f"found {_show(value)}, expected {_expected(details)}" + (f".{hint}" if hint else "")

@@ -300,6 +300,13 @@ class LearningConfig(Section):
     lr: PositiveSchedule = 3e-4
     gamma: FractionSchedule = 0.99
 
+    @field_validator("load_tag")
+    @classmethod
+    def _loads(cls, tag: str | None, info: ValidationInfo) -> str | None:
+        if tag is not None and info.data.get("load") is None:
+            raise ValueError("load with it, the run or checkpoint that has this policy tag")
+        return tag
+
     @property
     def schedules(self) -> dict[str, Any]:
         """The coefficients that change while a run trains, by name."""
@@ -624,7 +631,7 @@ class SavingConfig(Section):
 class RunConfig(Section):
     """A whole run. ``env`` is None only where a Trainer was handed an environment that has no registered name."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
     env: EnvironmentConfig | None
     trainer: TrainerConfig
     policy: dict[str, PolicyConfig]
