@@ -301,6 +301,26 @@ def test_who_does_not_know_the_secret_is_refused() -> None:
         _check_peers(Strangers(), "secret", "session")  # type: ignore[arg-type]
 
 
+def test_processes_with_another_secret_do_not_train_together() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    program = "from warpdrive.training.distributed.meeting import join; join(60)"
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**os.environ, **meeting, "RANK": rank, "LOCAL_RANK": rank, "WARPDRIVE_TEAM_SECRET": f"secret {rank}"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in "01"
+    ]
+    told = [process.communicate(timeout=240)[1] for process in both]
+    assert [process.returncode for process in both] == [1, 1]
+    assert "who is connected as rank 1 is not of this run, or has another WARPDRIVE_TEAM_SECRET" in told[0]
+    assert "who is connected as rank 0 is not of this run" in told[1]
+
+
 def test_the_store_listens_at_the_address_that_is_given() -> None:
     with _listen("127.0.0.1", 0, alone=False) as found:
         assert found.getsockname()[0] == "127.0.0.1"

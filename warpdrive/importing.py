@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
-from warpdrive.used_code import is_installed, note_used
+from warpdrive.used_code import note_used
 from warpdrive.user_code import user_code
 
 _NOTHING = object()
@@ -55,7 +55,7 @@ def place_of(definition: Any) -> str:
 
 
 def _import(place: str, what: str) -> Any:
-    if not is_installed(f"{place}:"):
+    if not _is_found(place.partition(".")[0]):
         _can_import_from(Path.cwd())  # where Python itself looks in a script, but not in an installed command
     with user_code(f"{what} cannot be imported"):
         return importlib.import_module(place)
@@ -78,6 +78,13 @@ def _import_file(path: Path) -> Any:
             del sys.modules[name]
             raise
     return sys.modules[name]
+
+
+def _is_found(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _can_import_from(folder: Path) -> None:

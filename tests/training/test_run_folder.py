@@ -12,6 +12,7 @@ import pytest
 
 from warpdrive.errors import CheckpointError
 from warpdrive.training.config import load_config
+from warpdrive.training.files import writing
 from warpdrive.training.metric_sinks import TensorBoardEvents
 from warpdrive.training.metrics import MetricsLog
 from warpdrive.training.report import TrainingSummary
@@ -80,3 +81,10 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
     events = EventAccumulator(str(tmp_path / "events")).Reload()
     assert [(e.step, e.value) for e in events.Scalars("losses/value_loss/tagger")] == [(100, 0.5), (200, 0.25)]
     assert [(e.step, e.value) for e in events.Scalars("charts/episodic_return/tagger")] == [(200, 2.0)]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_full_disk_is_told_with_the_name_of_the_file() -> None:
+    full = Path("/dev/full")
+    with pytest.raises(OSError, match="no space left on device: '/dev/full'"), writing(full), full.open("w") as file:
+        file.write("x")
