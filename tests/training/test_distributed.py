@@ -18,6 +18,7 @@ import torch
 from logged import assert_close, metrics_of
 
 from warpdrive.errors import ConfigError, TeamError
+from warpdrive.importing import module_command
 from warpdrive.training.command_line import main
 from warpdrive.training.config import load_config
 from warpdrive.training.distributed.launch import launch
@@ -118,7 +119,9 @@ def test_the_command_is_the_same_in_all_processes(
     run = ["--resume", "my_run"] if what == "resume" else [str(file)]
     settings = ["trainer.total_steps=180", "trainer.seed=3"]
     assert main(["train", *run, *settings, "--no-replay", "--num_processes", "3", "--max_restarts", "2"]) == 0
-    assert [(given[:3]) for given in launched] == [(["-m", "warpdrive", "train", *run, *settings, "--no-replay"], 3, 2)]
+    assert [(given[:3]) for given in launched] == [
+        ([*module_command("warpdrive")[1:], "train", *run, *settings, "--no-replay"], 3, 2)
+    ]
 
 
 def test_a_killed_process_is_named_and_the_run_restarts(sections: Sections, tmp_path: Path) -> None:
