@@ -29,7 +29,7 @@ TELL_AFTER = 1.0
 ATTENTION = 60.0
 """Seconds after a signal in which the main thread may yet come to a launch that does not return."""
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _launches: set[CodeType] = set()
 _pipe: tuple[int, int] | None = None
