@@ -145,3 +145,24 @@ def test_imports_run_one_way(module):
         assert {module.split(".")[0], other.split(".")[0]} != {"envs", "training"}, (
             f"'{module}' imports '{other}': environments and training know nothing of each other"
         )
+
+
+WITHOUT_UNIX = """
+import os, signal, sys
+import matplotlib, numba, pydantic, rich, torch.distributed  # have ways of their own
+for name in ("resource", "pwd", "grp", "termios", "fcntl"):
+    sys.modules[name] = None
+del os.getuid, signal.SIGHUP, signal.SIGKILL
+sys.modules["warpdrive.file_lock"] = sys  # other functions there
+sys.locked = sys.is_locked = None
+"""
+
+
+def test_modules_are_imported_where_there_is_no_unix():
+    """As on Windows: no numbers of users, no limits of processes, no SIGHUP."""
+    names = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
+    program = WITHOUT_UNIX + "".join(f"import warpdrive.training.commands.{name}\n" for name in names)
+    program += "import warpdrive.training.distributed.launch, warpdrive.private, warpdrive.backends.cpu.interrupts\n"
+    program += "print(warpdrive.private.user_folder('kernels').name)\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "kernels\n", done.stderr
