@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from warpdrive.training.checkpoint import BEST, point_to, remove_old
+from warpdrive.training.checkpoint import BEST, Keep, point_to, remove_old
 from warpdrive.training.config import RunConfig
 from warpdrive.training.report import EvaluationReport
 
@@ -52,10 +52,10 @@ class BestCheckpoint:
         self.state = {"metric": self.metric, "mode": self.mode, "value": value, "env_steps": report.env_steps}
         return True
 
-    def take_place(self, keep_last: int) -> None:
+    def take_place(self, keep: Keep) -> None:
         """Let the best checkpoint, which was written before it was known to be that, take the place of the former."""
         self._mark()
-        remove_old(self.checkpoints, keep_last, self.env_steps)
+        remove_old(self.checkpoints, keep, self.env_steps)
 
     def _mark(self) -> None:
         """Have ``best`` name the best checkpoint, which is there; or no longer be there."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import torch
@@ -170,10 +170,8 @@ def read_models(folder: Path) -> Checkpoint:
     return Checkpoint(config=manifest.config, spaces=manifest.spaces, models=models, state={})
 
 
-def save_in_run(
-    checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep_last: int, best: int | None = None
-) -> Path:
-    """Write ``checkpoints/step_<env_steps>``, let ``latest`` name it, and remove all but the last ``keep_last``.
+def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep: Keep, best: int | None = None) -> Path:
+    """Write ``checkpoints/step_<env_steps>``, let ``latest`` name it, and remove those that need not be kept.
 
     ``best`` says of how many environment steps the best one is, if there is one: it stays, and ``best`` names it.
     """
@@ -182,15 +180,27 @@ def save_in_run(
     point_to(folder, LATEST)
     if best is not None:
         point_to(checkpoints / f"step_{best}", BEST)
-    remove_old(checkpoints, keep_last, best)
+    remove_old(checkpoints, keep, best)
     return folder
 
 
-def remove_old(checkpoints: Path, keep_last: int, best: int | None) -> None:
-    """Remove all checkpoints but the last ``keep_last``, and the one of ``best`` environment steps."""
-    for old in _by_age(checkpoints)[:-keep_last]:
-        if _env_steps(old) != best:
-            _remove(old)
+class Keep(NamedTuple):
+    """Which checkpoints of a run stay: the last ones and, with ``every``, the first after each multiple of that."""
+
+    last: int
+    every: int | None = None
+
+
+def remove_old(checkpoints: Path, keep: Keep, best: int | None) -> None:
+    """Remove all checkpoints but those to be kept, and the one of ``best`` environment steps."""
+    found, multiples = _by_age(checkpoints), set()
+    for index, folder in enumerate(found):
+        steps = _env_steps(folder)
+        multiple = None if keep.every is None else steps // keep.every
+        stays = multiple is not None and multiple > 0 and multiple not in multiples
+        multiples.add(multiple)
+        if index < len(found) - keep.last and steps != best and not stays:
+            _remove(folder)
 
 
 def point_to(folder: Path, name: str) -> None:

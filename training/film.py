@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpdrive.environment import Environment
 from warpdrive.recording import Recording
 from warpdrive.training.animation import Frame, frame_of
-from warpdrive.training.panels import Panel, columns_for, fits_in_bold, side_by_side
+from warpdrive.training.panels import GAP, Panel, columns_for, fits_in_bold, side_by_side
 
 WIDTH = 960
 """How many pixels wide a picture of several replicas is at most, unless somebody says otherwise."""
@@ -33,10 +33,11 @@ class Film:
         natural_height, natural_width = self._picture(0, 0).shape[:2]
         self._drawn.clear()
         self.columns = columns_for(len(self.lengths), natural_width, natural_height)
+        gaps = (self.columns - 1) * GAP
         if width is not None:
-            self.scale = width / (self.columns * natural_width)
+            self.scale = (width - gaps) / (self.columns * natural_width)
         elif len(self.lengths) > 1:
-            self.scale = min(1.0, WIDTH / (self.columns * natural_width))
+            self.scale = min(1.0, (WIDTH - gaps) / (self.columns * natural_width))
         # An ending that does not fit behind the step has a line of its own, from the first frame on.
         self.endings_apart = False
         longest = [self._lines(index, length)[0] for index, length in enumerate(self.lengths)]

@@ -20,6 +20,8 @@ FONT_SIZE = 15
 SMALLEST_FONT = 8
 MARGIN = 0.045
 """Of the width of a picture, to the left and right of its words."""
+GAP = 12
+"""Pixels between two pictures."""
 DARK, LIGHT = (47, 46, 42), (240, 238, 230)
 
 
@@ -64,11 +66,11 @@ def side_by_side(panels: Sequence[Panel], columns: int) -> Frame:
     cells = [_cell(panel, width, height, words) for panel in panels]
     rows = -(-len(cells) // columns)
     background = _background(panels[0].picture)
-    whole = np.empty((rows * (height + words), columns * width, 3), np.uint8)
+    whole = np.empty((rows * (height + words + GAP) - GAP, columns * (width + GAP) - GAP, 3), np.uint8)
     whole[:] = background
     for index, cell in enumerate(cells):
         row, column = divmod(index, columns)
-        whole[row * (height + words) :, column * width :][: len(cell), :width] = cell
+        whole[row * (height + words + GAP) :, column * (width + GAP) :][: len(cell), :width] = cell
     odd = [(0, whole.shape[axis] % 2) for axis in (0, 1)]
     return np.pad(whole, [*odd, (0, 0)], mode="edge")
 

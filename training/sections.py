@@ -614,6 +614,8 @@ class SavingConfig(Section):
     log_every: Count = 1
     checkpoint_every: Count = 100
     keep_last: Count = 3
+    keep_every: Count | None = None
+    """Environment steps: the first checkpoint after each multiple stays for good, to compare with; None: none does."""
     keep_best: bool = True
     """Whether the checkpoint with the best evaluation stays, too; ``checkpoints/best`` names it."""
     best_metric: str | None = None

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from warpdrive.training.best_checkpoint import BestCheckpoint
 from warpdrive.training.callbacks import Callback, Callbacks, OnUpdate
-from warpdrive.training.checkpoint import latest_of, prepare_to_go_on, save_in_run
+from warpdrive.training.checkpoint import Keep, latest_of, prepare_to_go_on, save_in_run
 from warpdrive.training.config import save_config
 from warpdrive.training.distributed.meeting import RUN
 from warpdrive.training.interrupts import StopRequest, stop_on_interrupt
@@ -88,6 +88,7 @@ class _TrainingRun:
         callbacks: Sequence[Callback],
     ) -> None:
         self.trainer, self.folder, self.stop = trainer, folder, stop
+        self._keep = Keep(trainer.config.saving.keep_last, trainer.config.saving.keep_every)
         self.callbacks = Callbacks(trainer, callbacks, stop)
         self.log = RunLog(trainer, metrics, lambda report: self.callbacks.tell("on_update", report))
         self.evaluation = PeriodicEvaluation(
@@ -189,7 +190,7 @@ class _TrainingRun:
         self.log.catch_up()
         self.log.add(report)
         if self.best.is_new(report):
-            self.best.take_place(self.trainer.config.saving.keep_last)
+            self.best.take_place(self._keep)
         self.callbacks.tell("on_evaluate", report)
 
     def _save(self, losses: dict[str, Tensor]) -> None:
@@ -203,10 +204,9 @@ class _TrainingRun:
         folder = self.folder.checkpoints / f"step_{trainer.env_steps}"
         if self.log.saved != folder:
             trainer.returns, trainer.best = self.log.returns, self.best.state
-            keep = trainer.config.saving.keep_last
             checkpoint = trainer.checkpoint()
             self.log.saved = save_in_run(
-                self.folder.checkpoints, trainer.env_steps, checkpoint, keep, self.best.env_steps
+                self.folder.checkpoints, trainer.env_steps, checkpoint, self._keep, self.best.env_steps
             )
             self.callbacks.tell("on_checkpoint", self.log.saved)
 

@@ -14,6 +14,7 @@ import torch
 from warpdrive.errors import CheckpointError
 from warpdrive.training.checkpoint import (
     Checkpoint,
+    Keep,
     find_checkpoint,
     last_whole,
     read_checkpoint,
@@ -127,7 +128,7 @@ def test_a_full_disk_is_told_in_a_line(tmp_path: Path, large: str) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
         with pytest.raises(CheckpointError) as raised:
-            save_in_run(checkpoints, 300, replace(example(3.0), **parts), keep_last=3)
+            save_in_run(checkpoints, 300, replace(example(3.0), **parts), Keep(3))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     told = str(raised.value)
@@ -147,8 +148,8 @@ def test_a_full_disk_is_told_in_a_line(tmp_path: Path, large: str) -> None:
 
 def run_with_two(path: Path) -> Path:
     (path / "config.yaml").write_text("name: example\n")
-    save_in_run(path / "checkpoints", 100, example(1.0), keep_last=3)
-    save_in_run(path / "checkpoints", 200, example(2.0), keep_last=3)
+    save_in_run(path / "checkpoints", 100, example(1.0), Keep(3))
+    save_in_run(path / "checkpoints", 200, example(2.0), Keep(3))
     return path / "checkpoints" / "step_200"
 
 
@@ -182,7 +183,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
 
 def test_the_last_k_are_kept_by_number(tmp_path: Path) -> None:
     for step in (8, 9, 10, 11):  # 10 comes after 9, which an order by name would get wrong
-        save_in_run(tmp_path / "checkpoints", step, example(), keep_last=2)
+        save_in_run(tmp_path / "checkpoints", step, example(), Keep(2))
     kept = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     assert kept == {"step_10", "step_11", "latest"}
     (tmp_path / "config.yaml").write_text("name: example\n")
@@ -191,7 +192,7 @@ def test_the_last_k_are_kept_by_number(tmp_path: Path) -> None:
 
 def test_a_checkpoint_is_found_where_the_run_was_killed_before_it_was_called_the_latest(tmp_path: Path) -> None:
     for step in (9, 10):
-        save_in_run(tmp_path / "checkpoints", step, example(), keep_last=2)
+        save_in_run(tmp_path / "checkpoints", step, example(), Keep(2))
     (tmp_path / "config.yaml").write_text("name: example\n")
     (tmp_path / "checkpoints" / "latest").unlink()
     assert find_checkpoint(tmp_path).name == "step_10"
@@ -203,3 +204,10 @@ def test_where_there_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("name: example\n")
     with pytest.raises(CheckpointError, match="ended before its first one"):
         find_checkpoint(tmp_path)
+
+
+def test_the_first_checkpoints_after_multiples_stay(tmp_path):
+    for step in range(60, 700, 60):
+        save_in_run(tmp_path / "checkpoints", step, example(), Keep(last=2, every=200))
+    kept = sorted(int(folder.name.removeprefix("step_")) for folder in (tmp_path / "checkpoints").glob("step_*"))
+    assert kept == [240, 420, 600, 660], "after 200, 400 and 600, and the last two"

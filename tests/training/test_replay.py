@@ -17,7 +17,7 @@ import warpdrive as wd
 from warpdrive.errors import ConfigError, DefinitionError, WarpDriveError
 from warpdrive.training import film
 from warpdrive.training import replay as module_of_replay
-from warpdrive.training.panels import Panel, columns_for
+from warpdrive.training.panels import GAP, Panel, columns_for
 from warpdrive.training.trainer import Trainer
 
 SIDE = 40
@@ -75,7 +75,7 @@ def trainer(tmp_path: Path) -> Trainer:
 
 def red(frame: Any, column: int = 0, row: int = 0, height: int = SIDE) -> int:
     """Return what a picture says has burnt, and check that the trail was as long."""
-    colour = frame[row * height + 3, column * SIDE + 3].tolist()
+    colour = frame[row * height + 3, column * (SIDE + GAP) + 3].tolist()
     assert colour[0] == colour[1] and colour[2] == 0
     return int(colour[0])
 
@@ -96,9 +96,9 @@ def test_replicas_side_by_side_wait_for_the_longest() -> None:
     assert len(set(lengths)) > 1
     animation = wd.replay(env, replicas=4)
     height, width = animation.frames[0].shape[:2]
-    assert (width, width % 2, height % 2) == (2 * SIDE, 0, 0)
+    assert (width, width % 2, height % 2) == (2 * SIDE + GAP, 0, 0)
     for step, frame in enumerate(animation.frames):
-        shown = [red(frame, index % 2, index // 2, height // 2) for index in range(4)]
+        shown = [red(frame, index % 2, index // 2, (height + GAP) // 2) for index in range(4)]
         assert shown == [20 * min(step, length) for length in lengths]
     assert len(animation.frames) == max(lengths) + 1
 
