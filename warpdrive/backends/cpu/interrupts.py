@@ -150,11 +150,12 @@ def _launch_of(frame: FrameType | None) -> FrameType | None:
 
 def _described(launch: FrameType) -> str:
     """Tell where the launch was made, outside of this library."""
-    own = str(Path(__file__).parents[2])
     frame: FrameType | None = launch
-    while frame is not None and frame.f_code.co_filename.startswith(own):
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("warpdrive"):
         frame = frame.f_back
-    return "a kernel" if frame is None else f"a kernel launched at {frame.f_code.co_filename}:{frame.f_lineno}"
+    if frame is None or Path(frame.f_code.co_filename).name == "warpdrive":  # the command
+        return "a kernel"
+    return f"a kernel launched at {frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _tell(text: str) -> None:
