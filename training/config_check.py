@@ -231,7 +231,8 @@ def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[sections.Sectio
         if path[2:] != ["model"]:
             return of_policy
         if issubclass(of_policy, sections.OffPolicyConfig):
-            return sections.PerceptronConfig
+            is_for_images = raw["policy"][path[1]]["model"].get("type") == "convolutional"
+            return sections.ConvolutionsConfig if is_for_images else sections.PerceptronConfig
         return sections.MODEL_CONFIGS[raw["policy"][path[1]]["model"].get("type", "fully_connected")]
     section: type[sections.Section] = sections.RunConfig
     for part in path:

@@ -189,8 +189,8 @@ class FullyConnectedConfig(PerceptronConfig, GaussianConfig):
     """Whether policy and value have hidden layers of their own, or the last layer only."""
 
 
-class ConvolutionalConfig(GaussianConfig):
-    """A stack of convolutions and a multi-layer perceptron for the policy, and others for the value."""
+class ConvolutionsConfig(Section):
+    """A stack of convolutions and a multi-layer perceptron."""
 
     type: Literal["convolutional"]
     filters: list[Width] = [16, 32]
@@ -206,6 +206,11 @@ class ConvolutionalConfig(GaussianConfig):
     """Whether observations are standardised by their mean and variance in all rollouts so far."""
     initialization: Literal["orthogonal", "xavier", "uniform"] = "orthogonal"
     """How weights begin."""
+
+
+class ConvolutionalConfig(ConvolutionsConfig, GaussianConfig):
+    """The same for the policy, and others for the value."""
+
     trunk: Literal["separate", "shared"] = "separate"
     """Whether policy and value have convolutions and hidden layers of their own, or the last layer only."""
 
@@ -281,6 +286,17 @@ ModelConfig = Annotated[
 ]
 
 
+def _off_policy_model_type(value: Any) -> str:
+    given = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return "convolutional" if given == "convolutional" else "fully_connected"
+
+
+OffPolicyModelConfig = Annotated[
+    Annotated[PerceptronConfig, Tag("fully_connected")] | Annotated[ConvolutionsConfig, Tag("convolutional")],
+    Discriminator(_off_policy_model_type),
+]
+
+
 class LearningConfig(Section):
     """What all learning algorithms share. Every coefficient may follow a schedule."""
 
@@ -344,7 +360,7 @@ class OnPolicyConfig(ReturnsConfig):
 class OffPolicyConfig(ReturnsConfig):
     """What the algorithms share that learn from old experience, kept in a replay buffer."""
 
-    model: PerceptronConfig = PerceptronConfig()
+    model: OffPolicyModelConfig = PerceptronConfig()
     buffer_size: Count = 100_000
     """How many steps of single agents are kept."""
     learning_starts: Annotated[int, BeforeValidator(whole_number), Field(ge=0, lt=2**63)] = 1000

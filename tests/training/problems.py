@@ -150,6 +150,22 @@ class Bandit(wd.Environment):
 
 
 @wd.kernel
+def picture_observe(observations):  # type: ignore[no-untyped-def]
+    observations[cuda.blockIdx.x, cuda.threadIdx.x, 0, 0, 0] = 1
+
+
+class PictureBandit(Bandit):
+    """The bandit, seen as an image."""
+
+    name = "picture_bandit"
+    observe = picture_observe
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(0, 1, (1, 1, 1), np.float32)
+
+
+@wd.kernel
 def forbidding_step(actions, rewards, terminated):  # type: ignore[no-untyped-def]
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     rewards[env, agent] = actions[env, agent]

@@ -150,7 +150,7 @@ MISTAKES = [
     ("policy.tagger.model.type=convolved", "policy.tagger.model.type: found 'convolved'", "fully_connected, convolut"),
     ("policy.tagger.model={type: convolutional, filter: [3]}", "policy.tagger.model.filter: unknown", "'filters'"),
     ("policy.tagger.model={type: convolutional, stride: 0}", "policy.tagger.model.stride: found 0", "greater than"),
-    ("policy.runner={algorithm: dqn, model: {type: convolutional}}", "policy.runner.model.type: found", "fully_conn"),
+    ("policy.runner={algorithm: dqn, model: {type: gru}}", "policy.runner.model.type: found", "fully_conn"),
     ("policy.tagger.model.activaton=relu", "policy.tagger.model.activaton: unknown key", "'activation'"),
     (
         "policy.runner.lr=1e-3",

@@ -13,6 +13,7 @@ import torch
 from float64 import Parameters, by_differences, gradients_of, parameters_of, perceptron
 from gymnasium import spaces
 
+import warpdrive as wd
 from warpdrive.training.algorithms.base import as_vector
 from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.exploration import EpsilonGreedy
@@ -243,6 +244,20 @@ def test_every_tag_learns_its_own_task(sections: Sections, trainer_of: TrainerOf
     trainer.train()
     result = trainer.evaluate(num_episodes=200).mean_return
     assert result["even"] > 7.5 and result["odd"] > 7.5
+
+
+def test_images_go_through_convolutions(sections: Sections, trainer_of: TrainerOf, tmp_path: Path) -> None:
+    model = {"type": "convolutional", "filters": [4], "kernel_size": 1, "stride": 1, "hidden": [8]}
+    trainer = trainer_of(dqn_sections(sections, "Screen", model=model))
+    convolution: Any = trainer.policies["even"].model.get_submodule("features.0")
+    before = convolution.weight.detach().clone()
+    learned(trainer)
+    assert convolution.weight.shape == (4, 3, 1, 1) and (convolution.weight != before).any()
+    trainer.save(tmp_path / "saved")
+    seen = torch.eye(3).view(3, 3, 1, 1)
+    with torch.no_grad():
+        best = trainer.policies["even"].model.logits(seen).argmax(-1)
+    assert torch.equal(wd.load_policy(tmp_path / "saved", "even").act(seen, deterministic=True), best)
 
 
 def tensors_of(state: dict[Any, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from problems import Bandit, Chain, Forbidding, Gate, MatrixGame, Meeting
+from problems import Bandit, Chain, Forbidding, Gate, MatrixGame, Meeting, PictureBandit
 
 import warpdrive as wd
 from warpdrive.training.algorithms.ddpg import DDPG
@@ -115,7 +115,7 @@ def chain_error(trainer: wd.Trainer) -> float:
 def outputs(trainer: wd.Trainer, tag: str) -> torch.Tensor:
     """What a policy makes of the one observation of a game of one step."""
     with torch.no_grad():
-        return trainer.policies[tag].model.logits(torch.ones(1))
+        return trainer.policies[tag].model.logits(torch.ones(trainer.env.observation_spaces[tag].shape or ()))
 
 
 COOPERATION = [[[0.0, 0.0, 0.25], [0.0, 0.5, 0.0], [1.0, 0.0, 0.0]]] * 2
@@ -205,6 +205,7 @@ PROBLEMS = {
     "meeting": Problem(Meeting, meeting_error, 0.25),
     "bandit": Problem(Bandit, bandit_error, 0.02),
     "bandit, by its value": Problem(Bandit, bandit_error, 0.4),
+    "bandit, seen as an image": Problem(PictureBandit, bandit_error, 0.4),
     "forbidding": Problem(Forbidding, forbidding_error, 0.1),
 }
 
@@ -215,6 +216,7 @@ _LOGIT = {"lr": _falling(0.02), "entropy_coef": TEMPERATURE}
 _RELU = {"lr": 0.01, "model": {"hidden": [32], "activation": "relu"}, "learning_starts": 1024}
 _ONE_SHOT = {"lr": _falling(0.03), "entropy_coef": 0.0}
 _STATE_DEPENDENT = {"hidden": [], "state_dependent_std": True, "initial_log_std": -0.5}
+_IMAGE = {"type": "convolutional", "filters": [4], "kernel_size": 1, "stride": 1, "hidden": [64]}
 _INSISTING = {"type": "problems:Insisting"}
 _NOISY = {**_RELU, "noise": {"type": "gaussian", "std": 0.3}}
 _FIVE_SAC = {**_RELU, "model": {"hidden": [64], "activation": "relu"}, "lr": _falling(0.01), "gradient_steps": 8}
@@ -261,6 +263,9 @@ _BY_PROBLEM: dict[str, dict[str, tuple[str, int, Section]]] = {
         "ddpg": ("ddpg", 100, _FIVE),
         "td3": ("td3", 100, _FIVE),
         "sac": ("sac", 100, _FIVE_SAC),
+    },
+    "bandit, seen as an image": {
+        "sac": ("sac", 60, {**_FIVE_SAC, "model": _IMAGE, "gradient_steps": 4}),
     },
     "forbidding": {
         name: (name, 30, {"lr": 0.1, "model": _INSISTING}) for name in ("ppo", "a2c", "vtrace", "reinforce")

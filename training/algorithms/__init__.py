@@ -160,7 +160,7 @@ def _off_policy(config: OffPolicyConfig, task: Task, model: Any) -> OffPolicy[An
     device = task.backend.device
     if isinstance(config, DQNConfig):
         return DQN(config, model, _adam(model))
-    critic = build_critic(config, model, task.seed).to(device)
+    critic = build_critic(config, model, task.observation_space, task.seed).to(device)
     optimizers = _adam(model), _adam(critic)
     if isinstance(config, SACConfig):
         temperature = Temperature(config.initial_temperature).to(device)

@@ -15,6 +15,7 @@ from warpdrive.training.models.central_critic import CentralCritic
 from warpdrive.training.models.check_device import CheckDevice
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
 from warpdrive.training.models.convolutional import Convolutional
+from warpdrive.training.models.convolutions import Convolutions
 from warpdrive.training.models.distributions import Distribution, distribution_of
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.recurrent import Recurrent
@@ -22,6 +23,7 @@ from warpdrive.training.models.two_headed import LogStd
 from warpdrive.training.sections import (
     A2CConfig,
     ConvolutionalConfig,
+    ConvolutionsConfig,
     CustomConfig,
     CustomModelConfig,
     DDPGConfig,
@@ -32,6 +34,7 @@ from warpdrive.training.sections import (
     LearningConfig,
     LSTMConfig,
     OffPolicyConfig,
+    PerceptronConfig,
     PPOConfig,
     ReinforceConfig,
     SACConfig,
@@ -128,6 +131,12 @@ def _custom(
     return CheckDevice(model, observation_space, action_space) if config.check_device else model
 
 
+def _convolutions(model: PerceptronConfig | ConvolutionsConfig) -> Convolutions | None:
+    if isinstance(model, PerceptronConfig):
+        return None
+    return Convolutions(model.filters, model.kernel_size, model.stride)
+
+
 def _continuous(config: OffPolicyConfig, observation_space: Space[Any], action_space: Space[Any]) -> Actor:
     assert isinstance(action_space, spaces.Box), "the configuration is checked for this"
     kind, model = SquashedActor if isinstance(config, SACConfig) else DeterministicActor, config.model
@@ -139,6 +148,7 @@ def _continuous(config: OffPolicyConfig, observation_space: Space[Any], action_s
         model.scale_observations,
         model.normalize_observations,
         model.initialization,
+        _convolutions(model),
     )
 
 
@@ -153,6 +163,7 @@ def _action_values(config: DQNConfig, observation_space: Space[Any], action_spac
         model.scale_observations,
         model.normalize_observations,
         model.initialization,
+        _convolutions(model),
     )
 
 
@@ -194,9 +205,20 @@ def build_central_critic(config: PPOConfig, size: int, seed: int) -> CentralCrit
         return CentralCritic(size, model.hidden, model.activation, model.normalize_observations)
 
 
-def build_critic(config: OffPolicyConfig, policy: DeterministicActor | SquashedActor, seed: int) -> Critic:
+def build_critic(
+    config: OffPolicyConfig, policy: DeterministicActor | SquashedActor, space: Space[Any], seed: int
+) -> Critic:
     """What judges the actions of a continuous policy, initialised likewise: two estimates, of DDPG one."""
     model, count = config.model, 1 if isinstance(config, DDPGConfig) else 2
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed + _CRITIC_SEED)
-        return Critic(policy.flatten, policy.components, model.hidden, model.activation, count, model.initialization)
+        return Critic(
+            policy.flatten,
+            space,
+            policy.components,
+            model.hidden,
+            model.activation,
+            count,
+            model.initialization,
+            _convolutions(model),
+        )

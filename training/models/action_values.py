@@ -10,6 +10,7 @@ from torch import Tensor
 
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor
+from warpdrive.training.models.convolutions import Convolutions, features_of
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.perceptron import Initialization, perceptron
 
@@ -27,6 +28,7 @@ class ActionValues(Actor):
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
         normalize_observations: whether numbers are then standardised by their running mean and variance.
         initialization: of the weights, see ``perceptron.initialise``.
+        convolutions: come before the perceptron, for images.
     """
 
     def __init__(
@@ -38,14 +40,18 @@ class ActionValues(Actor):
         scale_observations: bool = False,
         normalize_observations: bool = False,
         initialization: Initialization = "orthogonal",
+        convolutions: Convolutions | None = None,
     ) -> None:
         super().__init__()
         self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.value = perceptron([self.flatten.size, *hidden, choices], activation, 1.0, initialization)
+        self.features, size = features_of(
+            observation_space, self.flatten.size, convolutions, activation, initialization
+        )
+        self.value = perceptron([size, *hidden, choices], activation, 1.0, initialization)
 
     def forward(self, observations: Observations) -> Tensor:
         """``[..., *observation_shape]`` of any dtype -> ``[..., choices]`` float32, the value of each choice."""
-        outputs: Tensor = self.value(self.flatten(observations))
+        outputs: Tensor = self.value(self.features(self.flatten(observations)))
         return outputs
 
     def logits(self, observations: Observations) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, Units
+from warpdrive.training.models.convolutions import Convolutions, features_of
 from warpdrive.training.models.distributions import BoxUnits
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.perceptron import Initialization, perceptron
@@ -31,6 +32,7 @@ class DeterministicActor(Actor):
         scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
         normalize_observations: whether numbers are then standardised by their running mean and variance.
         initialization: of the weights, see ``perceptron.initialise``.
+        convolutions: come before the perceptron, for images.
 
     Attributes:
         components: the numbers in an action.
@@ -49,6 +51,7 @@ class DeterministicActor(Actor):
         scale_observations: bool = False,
         normalize_observations: bool = False,
         initialization: Initialization = "orthogonal",
+        convolutions: Convolutions | None = None,
     ) -> None:
         super().__init__()
         box = BoxUnits(action_space)
@@ -56,11 +59,14 @@ class DeterministicActor(Actor):
         self.register_buffer("reach", box.reach, persistent=False)
         self.components = len(box.reach)
         self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.policy = perceptron([self.flatten.size, *hidden, self.components], activation, 0.01, initialization)
+        self.features, size = features_of(
+            observation_space, self.flatten.size, convolutions, activation, initialization
+        )
+        self.policy = perceptron([size, *hidden, self.components], activation, 0.01, initialization)
 
     def forward(self, observations: Observations) -> Tensor:
         """``[..., *observation_shape]`` of any dtype -> ``[..., components]`` float32, from -1 to 1."""
-        outputs: Tensor = self.policy(self.flatten(observations))
+        outputs: Tensor = self.policy(self.features(self.flatten(observations)))
         return outputs.tanh()
 
     def logits(self, observations: Observations) -> Tensor:
@@ -90,15 +96,19 @@ class SquashedActor(Actor):
         scale_observations: bool = False,
         normalize_observations: bool = False,
         initialization: Initialization = "orthogonal",
+        convolutions: Convolutions | None = None,
     ) -> None:
         super().__init__()
         self.components = math.prod(action_space.shape)
         self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.policy = perceptron([self.flatten.size, *hidden, 2 * self.components], activation, 0.01, initialization)
+        self.features, size = features_of(
+            observation_space, self.flatten.size, convolutions, activation, initialization
+        )
+        self.policy = perceptron([size, *hidden, 2 * self.components], activation, 0.01, initialization)
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``."""
-        mean, log_std = self.policy(self.flatten(observations)).chunk(2, dim=-1)
+        mean, log_std = self.policy(self.features(self.flatten(observations))).chunk(2, dim=-1)
         return torch.cat([mean, log_std.clamp(LEAST_LOG_STD, MOST_LOG_STD)], dim=-1)
 
     def done(self, drawn: Tensor) -> Tensor:
@@ -115,23 +125,28 @@ class Critic(nn.Module):
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
         count: how many estimates there are, each of a perceptron of its own.
+        space: of one agent's observations.
+        convolutions: come before the perceptrons, for images; all estimates share them.
     """
 
     def __init__(
         self,
         flatten: Flatten,
+        space: Space[Any],
         components: int,
         hidden: Sequence[int],
         activation: str,
         count: int = 1,
         initialization: Initialization = "orthogonal",
+        convolutions: Convolutions | None = None,
     ) -> None:
         super().__init__()
         self.flatten = flatten
-        sizes = [self.flatten.size + components, *hidden, 1]
+        self.features, size = features_of(space, flatten.size, convolutions, activation, initialization)
+        sizes = [size + components, *hidden, 1]
         self.values = nn.ModuleList(perceptron(sizes, activation, 1.0, initialization) for _ in range(count))
 
     def forward(self, observations: Observations, actions: Tensor) -> Tensor:
         """``[rows, *observation_shape]``, actions from -1 to 1 ``[rows, components]`` -> ``[count, rows]`` float32."""
-        inputs = torch.cat([self.flatten(observations), actions], dim=-1)
+        inputs = torch.cat([self.features(self.flatten(observations)), actions], dim=-1)
         return torch.stack([value(inputs).squeeze(-1) for value in self.values])

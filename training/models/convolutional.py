@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
-from gymnasium import Space, spaces
-from torch import Tensor, nn
+from gymnasium import Space
+from torch import nn
 
-from warpdrive.errors import DefinitionError
+from warpdrive.training.models.convolutions import Convolutions, OfImages, image_shape
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.models.perceptron import ACTIVATIONS, Initialization, hidden_layers, initialise, perceptron
+from warpdrive.training.models.perceptron import Initialization, hidden_layers, perceptron
 from warpdrive.training.models.two_headed import NO_LOG_STD, LogStd, Trunk, TwoHeaded
 
 
@@ -19,8 +18,7 @@ class Convolutional(TwoHeaded):
     """Policy and value as stacks of convolutions with a perceptron after them, separate or with all but the last layer
     in common.
 
-    Images are padded with zeros by half of a kernel, so that one with an odd size and a stride s makes an image of
-    height h one of height ceil(h / s). Initialised like the standard model.
+    See ``Convolutions``. Initialised like the standard model.
 
     Args:
         observation_space: of one agent, a Box of images ``[channels, height, width]``.
@@ -55,19 +53,12 @@ class Convolutional(TwoHeaded):
         initialization: Initialization = "orthogonal",
         trunk: Trunk = "separate",
     ) -> None:
-        if not isinstance(observation_space, spaces.Box) or len(observation_space.shape) != 3:
-            raise DefinitionError(
-                f"model.type 'convolutional': found the observation space {observation_space}, expected a Box of "
-                "images [channels, height, width]; 'fully_connected' takes any space"
-            )
-        channels, height, width = image_shape = observation_space.shape
-        for _ in filters:
-            height, width = ((n + 2 * (kernel_size // 2) - kernel_size) // stride + 1 for n in (height, width))
+        stack, shape = Convolutions(filters, kernel_size, stride), image_shape(observation_space)
         num_outputs += log_std.num_outputs
-        sizes = [(filters[-1] if filters else channels) * height * width, *hidden]
+        sizes = [stack.size(observation_space), *hidden]
 
         def convolutions() -> list[nn.Module]:
-            return [*_convolutions([channels, *filters], kernel_size, stride, activation, initialization), nn.Flatten()]
+            return stack.layers(observation_space, activation, initialization)
 
         def head(sizes: Sequence[int], outputs: int, last_gain: float) -> nn.Sequential:
             return perceptron([*sizes, outputs], activation, last_gain, initialization)
@@ -75,36 +66,11 @@ class Convolutional(TwoHeaded):
         common: nn.Module | None = None
         if trunk == "shared":
             hidden_of_both = hidden_layers(sizes, activation, initialization)
-            common = _OfImages(image_shape, *convolutions(), *hidden_of_both)
+            common = OfImages(shape, *convolutions(), *hidden_of_both)
             policy, value = head(sizes[-1:], num_outputs, 0.01), head(sizes[-1:], 1, 1.0)
         else:
-            policy = _OfImages(image_shape, *convolutions(), head(sizes, num_outputs, 0.01))
-            value = _OfImages(image_shape, *convolutions(), head(sizes, 1, 1.0))
+            policy = OfImages(shape, *convolutions(), head(sizes, num_outputs, 0.01))
+            value = OfImages(shape, *convolutions(), head(sizes, 1, 1.0))
         super().__init__(
             Flatten(observation_space, scale_observations, normalize_observations), common, policy, value, log_std
         )
-
-
-class _OfImages(nn.Sequential):
-    """Layers that take images, for vectors that hold them."""
-
-    def __init__(self, image_shape: tuple[int, ...], *layers: nn.Module) -> None:
-        super().__init__(*layers)
-        self.image_shape = image_shape
-
-    def forward(self, flat: Tensor) -> Tensor:
-        """``[..., channels * height * width]`` -> ``[..., outputs]``."""
-        outputs: Tensor = super().forward(flat.reshape(-1, *self.image_shape))  # type: ignore[no-untyped-call]
-        return outputs.reshape(*flat.shape[:-1], -1)
-
-
-def _convolutions(
-    channels: Sequence[int], kernel_size: int, stride: int, activation: str, initialization: Initialization
-) -> list[nn.Module]:
-    layers: list[nn.Module] = []
-    for inputs, outputs in pairwise(channels):
-        convolution = nn.Conv2d(inputs, outputs, kernel_size, stride, padding=kernel_size // 2)
-        initialise(convolution.weight, 2**0.5, initialization)
-        nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
-        layers += [convolution, ACTIVATIONS[activation]()]
-    return layers
