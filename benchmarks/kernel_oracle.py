@@ -31,9 +31,9 @@ SHOWN = 5
 """How many faults are printed with their kernels; of the others there is a line."""
 
 
-def outcomes(seeds: Iterable[int], folder: Path, processes: int) -> Iterable[Outcome]:
+def outcomes(seeds: Iterable[int], folder: Path, processes: int, gpu_code: bool) -> Iterable[Outcome]:
     """Yield what comes of the kernel of each seed, as it is done."""
-    work = partial(examine, folder=folder)
+    work = partial(examine, folder=folder, gpu_code=gpu_code)
     if processes == 1:
         yield from map(work, seeds)
         return
@@ -50,10 +50,10 @@ def progress(counts: Counter[str], kernels: int, started: float) -> None:
         print(f"{done} of {kernels} kernels, {left:.0f} s left  ", end=end, file=sys.stderr, flush=True)
 
 
-def show(outcome: Outcome, folder: Path, shrink: bool) -> None:
+def show(outcome: Outcome, folder: Path, shrink: bool, gpu_code: bool) -> None:
     """Print a fault with its kernel."""
     if shrink:
-        outcome = shrunk(outcome, folder)
+        outcome = shrunk(outcome, folder, gpu_code)
     print(f"\nseed {outcome.seed}: {outcome.kind}\n{outcome.detail}\n{outcome.text}", flush=True)
 
 
@@ -64,6 +64,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first kernel; the others follow it")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--shrink", action="store_true", help="leave out of a kernel what the fault does not need")
+    parser.add_argument("--gpu-code", action="store_true", help="what the Numba CUDA backend generates, on the host")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     counts: Counter[str] = Counter()
@@ -72,11 +73,11 @@ def main() -> int:
         folder = Path(name)
         os.environ[CACHE_VARIABLE] = str(folder / "cache")
         seeds = range(chosen.seed, chosen.seed + chosen.kernels)
-        for outcome in outcomes(seeds, folder, chosen.processes):
+        for outcome in outcomes(seeds, folder, chosen.processes, chosen.gpu_code):
             counts[outcome.kind] += 1
             progress(counts, chosen.kernels, started)
             if outcome.kind in FAULTS and sum(counts[kind] for kind in FAULTS) <= SHOWN:
-                show(outcome, folder, chosen.shrink)
+                show(outcome, folder, chosen.shrink, chosen.gpu_code)
             elif outcome.kind in (*FAULTS, REFUSED_BY_CUDA):
                 print(f"seed {outcome.seed}: {outcome.kind}: {' '.join(outcome.detail.split())[:160]}", flush=True)
     for kind in KINDS:

@@ -46,14 +46,10 @@ class DeadlockError(Exception):
     """Threads of a block wait for each other at barriers that they do not share."""
 
 
-class HostKernel:
-    """A kernel compiled by numba-cuda for arguments such as these, to run on the host.
+class HostCode:
+    """The LLVM modules of a kernel, its own first, as code of the host."""
 
-    Raises what numba-cuda raises for what it does not compile.
-    """
-
-    def __init__(self, function: Any, arguments: Sequence[Any]) -> None:
-        modules = _modules(getattr(function, "py_func", function), [_type_of(value) for value in arguments])
+    def __init__(self, modules: Sequence[str]) -> None:
         entry = re.search(r'^define void @"([^"]+)"\((.*)\)$', modules[0], re.MULTILINE)
         assert entry is not None, modules[0]
         parameters = re.findall(r'(.+?) %"[^"]+"(?:, |$)', entry[2])
@@ -71,15 +67,19 @@ class HostKernel:
         self.arguments = (ctypes.c_uint64 * max(1, len(parameters))).from_address(address)
         self.start = self.engine.get_function_address("gpu.start")
 
-    def launch(
-        self, blocks: Any, threads: Any, arguments: Sequence[Any], shared: int = 0, falling: bool = False
-    ) -> None:
+    def run(self, blocks: Any, threads: Any, words: Sequence[int], shared: int = 0, falling: bool = False) -> None:
         """Run a grid, block after block. Between barriers threads run in rising order, or in ``falling``.
 
-        Raises :class:`DeadlockError`.
+        Args:
+            blocks: and ``threads``: how many, in up to three dimensions.
+            words: the arguments as numba-cuda hands them over.
+            shared: the bytes of dynamic shared memory.
+            falling: the order of threads.
+
+        Raises:
+            DeadlockError: threads wait at different barriers.
         """
         grid, block = _three(blocks), _three(threads)
-        words = [word for value in arguments for word in _words(value)]
         assert len(words) <= len(self.arguments)
         self.arguments[: len(words)] = words
         self._set("dynamic", shared)
@@ -121,6 +121,26 @@ class HostKernel:
             ctypes.memset(self.engine.get_global_value_address(name), byte, _bytes(kind))
 
 
+class HostKernel(HostCode):
+    """A kernel compiled by numba-cuda for arguments such as these, to run on the host.
+
+    Raises what numba-cuda raises for what it does not compile.
+    """
+
+    def __init__(self, function: Any, arguments: Sequence[Any]) -> None:
+        kinds = [typeof(value, Purpose.argument) for value in arguments]
+        plain = getattr(function, "py_func", function)
+        with llvm_modules() as modules:
+            compile(plain, types.void(*kinds), device=False, abi="numba", cc=CAPABILITY)
+        super().__init__(modules)
+
+    def launch(
+        self, blocks: Any, threads: Any, arguments: Sequence[Any], shared: int = 0, falling: bool = False
+    ) -> None:
+        """Launch the kernel; see ``run``."""
+        self.run(blocks, threads, [word for value in arguments for word in words_of(value)], shared, falling)
+
+
 def _released(waiting: dict[int, int], votes: dict[int, int]) -> tuple[list[int], int]:
     """Return the threads that go on and, if they voted, with what outcome."""
     if not waiting:
@@ -137,17 +157,17 @@ def _released(waiting: dict[int, int], votes: dict[int, int]) -> tuple[list[int]
     raise DeadlockError(f"threads wait at different barriers: {waiting}")
 
 
-def _modules(function: Any, signature: list[Any]) -> list[str]:
-    """Return the LLVM modules of a kernel as numba-cuda writes them, the kernel's own first."""
+@contextmanager
+def llvm_modules() -> Iterator[list[str]]:
+    """Give the list of the LLVM modules of what is compiled meanwhile, as numba-cuda writes them for NVVM."""
     found: list[str] = []
 
     def take(library: Any, cc: Any = None) -> list[str]:
         found.extend(library.llvm_strs)
-        return [""]
+        return [".visible .entry nothing"]
 
     with _a_device(), patch.object(codegen.CUDACodeLibrary, "get_asm_strs", take):
-        compile(function, types.void(*signature), device=False, abi="numba", cc=CAPABILITY)
-    return found
+        yield found
 
 
 def type_of_call(function: Any, arguments: Sequence[Any]) -> Any:
@@ -330,23 +350,19 @@ def _bytes(kind: str) -> int:
     return sum(map(_bytes, kind[1:-1].split(", "))) if kind.startswith("{") else sizes[kind]
 
 
-def _type_of(value: Any) -> Any:
-    return typeof(value, Purpose.argument)
-
-
-def _words(value: Any) -> Iterator[int]:
+def words_of(value: Any) -> Iterator[int]:
     """Yield an argument's words as numba-cuda passes it to a kernel."""
     if isinstance(value, np.ndarray):
         yield from (0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape)
         yield from (stride % 2**64 for stride in value.strides)
     elif isinstance(value, tuple):
         for part in value:
-            yield from _words(part)
+            yield from words_of(part)
     elif isinstance(value, np.void):
         yield value.__array_interface__["data"][0]
     elif isinstance(value, (complex, np.complexfloating)):
-        yield from _words(value.real)
-        yield from _words(value.imag)
+        yield from words_of(value.real)
+        yield from words_of(value.imag)
     elif value is not None:
         data = np.asarray(value).tobytes()
         yield int.from_bytes(data, "little")

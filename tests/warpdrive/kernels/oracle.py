@@ -12,14 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-from cuda_on_host import HostKernel
+from cuda_on_host import CAPABILITY, HostCode, HostKernel, llvm_modules, words_of
 from generated_kernels import Generator
 from numba.core.errors import NumbaError
 from numba.cuda.core.errors import NumbaError as CudaError
 
 import warpdrive as wd
+from warpdrive.backends.arguments import baked_values, resolved_for
+from warpdrive.backends.numba_cuda import compile as gpu
+from warpdrive.backends.numba_cuda.arguments import argument, read_all
 from warpdrive.errors import WarpDriveError
 
 SAME, DIFFERENT, UNDETERMINED = "the same", "different", "results depend on the order of threads"
@@ -39,13 +43,16 @@ class Outcome:
     text: str
 
 
-def examine(seed: int, folder: Path) -> Outcome:
-    """Run the kernel of a seed both ways. Its source is written to the folder."""
+def examine(seed: int, folder: Path, gpu_code: bool = False) -> Outcome:
+    """Run the kernel of a seed both ways. Its source is written to the folder.
+
+    ``gpu_code``: run what the Numba CUDA backend makes of it, on the host, instead of the CPU backend.
+    """
     generator = Generator(seed)
-    return _examined(generator, generator.text(), folder)
+    return _examined(generator, generator.text(), folder, gpu_code)
 
 
-def _examined(generator: Generator, text: str, folder: Path) -> Outcome:
+def _examined(generator: Generator, text: str, folder: Path, gpu_code: bool) -> Outcome:
     module = _imported(text, folder)
     blocks, threads = generator.launch()
     expected, turned, found = (generator.arguments(module.RECORD) for _ in range(3))
@@ -58,21 +65,47 @@ def _examined(generator: Generator, text: str, folder: Path) -> Outcome:
     if detail := _difference(generator.parameters, expected, turned):
         return Outcome(generator.seed, UNDETERMINED, detail, text)
     try:
-        wd.kernel(module.kernel)[blocks, threads](*found)
+        if gpu_code:
+            _launch_gpu_code(module.kernel, blocks, threads, found)
+        else:
+            wd.kernel(module.kernel)[blocks, threads](*found)
     except WarpDriveError as error:
         return Outcome(generator.seed, REFUSED, str(error), text)
     detail = _difference(generator.parameters, expected, found)
     return Outcome(generator.seed, DIFFERENT if detail else SAME, detail, text)
 
 
-def shrunk(outcome: Outcome, folder: Path) -> Outcome:
+class _OnGpu:
+    """An array as if it were on a GPU."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.dtype = array.dtype
+        self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
+
+
+def _launch_gpu_code(function: Any, blocks: Any, threads: Any, arguments: Sequence[Any]) -> None:
+    kernel = wd.kernel(function)
+    given = [_OnGpu(value) if isinstance(value, np.ndarray) else value for value in arguments]
+    named = dict(zip(kernel.parameters, given, strict=True))
+    baked = baked_values(kernel, named)
+    taken = [argument(name, value, "kernel") for name, value in named.items() if name not in baked]
+    parameters = [known.parameter for known in taken]
+    resolved = resolved_for(kernel, baked, {parameter.name: parameter.kind for parameter in parameters})
+    with llvm_modules() as modules, patch.object(gpu, "link", lambda ptx, capability: (b"", None)):
+        gpu._compile("", resolved, parameters, None, CAPABILITY)
+    words = read_all(taken, [named[parameter.name] for parameter in parameters])
+    assert words is not None
+    HostCode(modules).run(blocks, threads, [part for word in words for part in words_of(word)])
+
+
+def shrunk(outcome: Outcome, folder: Path, gpu_code: bool = False) -> Outcome:
     """Return a kernel with as few of the statements as have the same kind of outcome."""
     generator, best = Generator(outcome.seed), outcome
     generator.text()  # its arguments and its launch depend on nothing else
     while True:
         for text in _with_a_statement_less(best.text):
             try:
-                tried = _examined(generator, text, folder)
+                tried = _examined(generator, text, folder, gpu_code)
             except Exception:  # without the statement it means nothing
                 continue
             if tried.kind == outcome.kind:

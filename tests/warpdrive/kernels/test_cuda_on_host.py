@@ -11,13 +11,23 @@ from cuda_on_host import DeadlockError, HostKernel
 from numba import cuda
 from oracle import REFUSED_BY_CUDA, SAME, examine
 
-FIRST, CHUNKS, KERNELS = 1_000_000, 20, 5
+FIRST, KERNELS = 1_000_000, 5
+"""The seed of the first kernel, and how many a test has."""
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", range(20))
 def test_generated_kernels_do_the_same(chunk, tmp_path):
+    compare(chunk, tmp_path, gpu_code=False)
+
+
+@pytest.mark.parametrize("chunk", range(20, 24))
+def test_gpu_code_of_generated_kernels_does_the_same(chunk, tmp_path):
+    compare(chunk, tmp_path, gpu_code=True)
+
+
+def compare(chunk, folder, gpu_code):
     for seed in range(FIRST + chunk * KERNELS, FIRST + (chunk + 1) * KERNELS):
-        outcome = examine(seed, tmp_path)
+        outcome = examine(seed, folder, gpu_code)
         assert outcome.kind in (SAME, REFUSED_BY_CUDA), f"{outcome.kind}\n{outcome.detail}\n{outcome.text}"
 
 
