@@ -20,18 +20,20 @@ WD_FUNCTION void wd_generalised_advantages(Rewards rewards, Terminated terminate
             advantages(t, env, agent) = 0.0f;
             continue;
         }
-        const float value = is_there ? values(t, env, agent) : absent_value;
-        float next_value = stays ? values(t + 1, env, agent) : absent_value;
+        float following = 0.0f;  // the value of what comes after the step
         if (terminated(t, env) || !(stays || returns_after_leaving)) {
-            next_value = 0.0f;
             later = 0.0f;
         } else if (truncated(t, env)) {
-            if (stays) next_value = final_values(final_slot(t, env), env, agent);
             later = 0.0f;
+            following = stays ? final_values(final_slot(t, env), env, agent) : absent_value;
         } else if (stays) {
             later *= gae_lambda;
+            following = values(t + 1, env, agent);
+        } else {
+            following = absent_value;
         }
-        later = rewards(t, env, agent_id) + gamma * next_value - value + gamma * later;
+        const float value = is_there ? values(t, env, agent) : absent_value;
+        later = rewards(t, env, agent_id) + gamma * (following + later) - value;
         advantages(t, env, agent) = later;
     }
 }

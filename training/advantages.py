@@ -44,18 +44,19 @@ def generalised_advantages(  # type: ignore[no-untyped-def]
         is_there = active[t, env, agent_id]
         stays = still_active[t, env, agent_id]
         if is_there or returns_after_leaving:
-            value = values[t, env, agent] if is_there else absent_value
-            next_value = values[t + 1, env, agent] if stays else absent_value
+            following = np.float32(0)  # the value of what comes after the step
             if terminated[t, env] or not (stays or returns_after_leaving):
-                next_value = np.float32(0)
                 later = np.float32(0)
             elif truncated[t, env]:
-                if stays:
-                    next_value = final_values[final_slot[t, env], env, agent]
                 later = np.float32(0)
+                following = final_values[final_slot[t, env], env, agent] if stays else absent_value
             elif stays:
                 later *= gae_lambda
-            later = rewards[t, env, agent_id] + gamma * next_value - value + gamma * later
+                following = values[t + 1, env, agent]
+            else:
+                following = absent_value
+            value = values[t, env, agent] if is_there else absent_value
+            later = rewards[t, env, agent_id] + gamma * (following + later) - value
             advantages[t, env, agent] = later
         else:
             advantages[t, env, agent] = np.float32(0)

@@ -99,7 +99,7 @@ class TrainerConfig(Section):
     """Whether replicas begin at random times of their first episodes, which the time limit then ends earlier.
 
     Otherwise replicas whose episodes all last to the time limit stay in step, and each rollout has but one part of
-    them.
+    them. The first episodes, which are not whole, count in no mean return or length.
     """
     torch_threads: Annotated[Count, Field(le=1024)] | None = None
     """Threads that PyTorch uses on the CPU in training and evaluation.

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.episode_log import BEGAN_MIDWAY
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line
 from warpdrive.recording import Recording
 from warpdrive.step_graph import StepGraphs
@@ -560,6 +561,7 @@ class Trainer:
             generator = torch.Generator().manual_seed(self.config.trainer.seed)
             times = torch.randint(self.env.env.episode_length, (self.share.total,), generator=generator)
             self.env.ctx["timestep"][: self.share.count].copy_(times[self.share.rows])
+            self.env.ctx["episode.running_return"].fill_(BEGAN_MIDWAY)  # no whole episodes: they are not counted
         self.episodes = {name: torch.zeros_like(total) for name, total in self.env.episode_statistics().items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:

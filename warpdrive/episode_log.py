@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import cuda
 
 from warpdrive.kernels.kernel import device_function
+
+BEGAN_MIDWAY = np.float32(-np.inf)
+"""What the running return of an episode is set to that is not to be counted."""
 
 
 @device_function
@@ -44,13 +48,17 @@ def add_rewards(rewards, running_return):  # type: ignore[no-untyped-def]
 def log_episode(  # type: ignore[no-untyped-def]
     timestep, terminated, running_return, last_return, last_length, return_sum, length_sum, episodes, terminations
 ):
-    """Note the return and length of an episode that has ended, and add them to the sums since they were last read."""
+    """Note the return and length of an episode that has ended, and add them to the sums since they were last read.
+
+    An episode that began midway counts for nothing: its return is ``BEGAN_MIDWAY``, whatever is added to it.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    last_return[env, agent] = running_return[env, agent]
-    return_sum[env, agent] += running_return[env, agent]
-    if agent == 0:
-        last_length[env] = timestep[env]
-        length_sum[env] += timestep[env]
-        episodes[env] += 1
-        if terminated[env]:
-            terminations[env] += 1
+    if running_return[env, agent] != BEGAN_MIDWAY:
+        last_return[env, agent] = running_return[env, agent]
+        return_sum[env, agent] += running_return[env, agent]
+        if agent == 0:
+            last_length[env] = timestep[env]
+            length_sum[env] += timestep[env]
+            episodes[env] += 1
+            if terminated[env]:
+                terminations[env] += 1

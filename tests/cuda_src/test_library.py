@@ -261,6 +261,7 @@ def test_the_ends_and_beginnings_of_episodes(run_both: RunBoth) -> None:
     generator = np.random.default_rng(4)
     row, pool_size = 13, 5
     sums = {name: np.zeros((ENVS, AGENTS), np.float32) for name in ("running_return", "last_return", "return_sum")}
+    sums["running_return"][1] = -np.inf  # an episode that began midway counts for nothing
     counts = ("last_length", "length_sum", "episodes", "terminations", "choice")
     arrays = {
         **sums,
@@ -291,6 +292,7 @@ def test_the_ends_and_beginnings_of_episodes(run_both: RunBoth) -> None:
     expected, found = run_both(calls, arrays, times=3)
     assert_same(expected, found, {*sums, *counts, "truncated", "target"})
     np.testing.assert_array_equal(found["timestep"], arrays["timestep"] + 3)
+    assert found["episodes"].tolist() == [3, 0, *[3] * (ENVS - 2)] and not found["return_sum"][1].any()
     assert not found["rewards"].any() and not found["of_next"].any() and not found["return_of_next"].any()
     np.testing.assert_array_equal(found["truncated"], found["timestep"] >= 9)
     np.testing.assert_array_equal(found["target"], arrays["pool"][found["choice"]])

@@ -240,4 +240,4 @@ def test_it_compiles_for_gpus_and_computes_in_float32(capability: tuple[int, int
     for code in compiler.codes:
         assert f".target sm_{capability[0]}{capability[1]}" in code.ptx
         assert ".f64" not in code.ptx
-        assert code.resources.local_bytes == 0 and code.resources.registers <= 64
+        assert code.resources.local_bytes == 0 and code.resources.registers <= 80  # 24 warps on a multiprocessor

@@ -87,6 +87,26 @@ def test_staggered_replicas_end_their_first_episodes_at_other_times(sections: Se
     assert not trainer_of(values).env.ctx["timestep"].any()
 
 
+def test_first_episodes_of_staggered_replicas_are_not_counted(sections: Sections, trainer_of: TrainerOf) -> None:
+    """They are not whole: with them the mean return would be too low, beside lengths that look right."""
+    values = sections(total_steps=800, train_batch_size=400, num_envs=100)
+    trainer = trainer_of(values, "trainer.stagger_episodes=true")
+    begun = trainer.env.ctx["timestep"].clone()
+    counted, total, rewards = 0, torch.zeros(4), []
+    for _ in range(5):  # rollouts of 4 steps; episodes have 8
+        trainer.collect()
+        rewards.append(trainer.rollout.rewards.clone())
+        noted = trainer.episode_statistics()
+        assert noted["length"] == 8 * noted["episodes"]
+        counted, total = counted + int(noted["episodes"]), total + noted["return"]
+    earned, expected, whole = torch.cat(rewards), torch.zeros(4), 0
+    for replica, first in enumerate((8 - begun).tolist()):
+        for start in range(first, 20 - 7, 8):
+            expected, whole = expected + earned[start : start + 8, replica].sum(0), whole + 1
+    assert counted == whole > 100
+    torch.testing.assert_close(total, expected)
+
+
 def test_what_lies_under_two_keys_is_learned_together(sections: Sections, trainer_of: TrainerOf) -> None:
     """At random, and knowing one key alone, 8/3 of 8 are right. Not possible to fail by chance while the seed stays."""
     values = sections("Spell", ("outer", "inner"), total_steps=45 * 1600, train_batch_size=1600, num_envs=100)
