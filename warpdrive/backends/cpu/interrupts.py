@@ -31,6 +31,9 @@ ATTENTION = 60.0
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
+IS_UNIX = hasattr(os, "register_at_fork")
+"""Whether a thread can wait for a pipe here, and a process end as a signal ends one. Elsewhere nothing is watched."""
+
 _launches: set[CodeType] = set()
 _pipe: tuple[int, int] | None = None
 
@@ -42,7 +45,7 @@ def watch(code: CodeType) -> None:
     """
     global _pipe
     _launches.add(code)
-    if threading.current_thread() is not threading.main_thread():
+    if not IS_UNIX or threading.current_thread() is not threading.main_thread():
         return
     if _pipe is None:
         _pipe = os.pipe()
@@ -65,7 +68,8 @@ def _forget_pipe() -> None:
         _pipe = None
 
 
-os.register_at_fork(after_in_child=_forget_pipe)
+if IS_UNIX:
+    os.register_at_fork(after_in_child=_forget_pipe)
 
 
 def _listen(pipe: int) -> None:
