@@ -52,8 +52,9 @@ def infer_types(twin: FunctionType, argument_types: Sequence[types.Type]) -> dic
     """
     kinds: dict[str, list[types.Type]] = {}
     for key, kind in _inferred_types(twin, (*argument_types, *[types.int64] * len(INDICES))).items():
-        # numba gives the values that a variable takes one after the other types, and names, of their own
-        kinds.setdefault(re.sub(r"\.\d+$", "", key), []).append(types.unliteral(kind))
+        if not key.startswith("$"):  # what numba holds in between
+            # numba gives the values that a variable takes one after the other types, and names, of their own
+            kinds.setdefault(re.sub(r"\.\d+$", "", key), []).append(types.unliteral(kind))
     return {name: cpu_target.typing_context.unify_types(*found) or found[0] for name, found in kinds.items()}
 
 
