@@ -93,8 +93,11 @@ class TrainerConfig(Section):
 
     ``auto``: on a GPU where that works (else a warning names the cause); ``on``: or an error; ``off``: no.
     """
-    reset_pool_size: Count = 1
-    """How many start states are drawn at construction for replicas to restart from."""
+    reset_pool_size: Count | None = None
+    """How many start states are drawn at construction for replicas to restart from.
+
+    None: one where ``initial_state`` returns the same twice, else 500, or as many as 64 MiB hold.
+    """
     stagger_episodes: bool = False
     """Whether replicas begin at random times of their first episodes, which the time limit then ends earlier.
 

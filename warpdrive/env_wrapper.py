@@ -38,7 +38,8 @@ class EnvWrapper:
         env_backend: where the fused step runs: ``"cpu"``; on a GPU ``"numba"``, or ``"pycuda"`` for kernel functions in
             CUDA C; ``"auto"`` for the best there is; or a backend of your own.
         seed: the run's seed, 0 to 2**64 - 1. Same seed, same results, however many cores or replicas there are.
-        reset_pool_size: how many start states are drawn; each episode starts from one of them.
+        reset_pool_size: how many start states are drawn; each episode starts from one of them. None: one where
+            ``initial_state`` returns the same twice, else 500, or as many as 64 MiB hold.
         auto_reset: whether a replica whose episode has ended starts a new one in the same step.
         first_env: the global index of the first replica, where several processes share the replicas of a run; None: as
             if the processes before this one had ``num_envs`` each. Random streams belong to global indices.
@@ -60,7 +61,7 @@ class EnvWrapper:
         *,
         env_name: str | None = None,
         env_config: Mapping[str, Any] | None = None,
-        reset_pool_size: int = 1,
+        reset_pool_size: int | None = 1,
         auto_reset: bool = True,
         first_env: int | None = None,
         process_id: int = 0,
@@ -76,13 +77,15 @@ class EnvWrapper:
         self.env = env
         self.env_name = env_name or self.env.name
         self.env_config = None if env_name is None else dict(env_config or {})
-        check_within(1, 1 << 31, num_envs=num_envs, reset_pool_size=reset_pool_size)
+        check_within(1, 1 << 31, num_envs=num_envs)
+        if reset_pool_size is not None:
+            check_within(1, 1 << 31, reset_pool_size=reset_pool_size)
         check_within(0, 1 << 64, seed=seed)
         check_within(0, 1 << 32, process_id=process_id)
         first_env = process_id * num_envs if first_env is None else first_env
         check_within(0, 1 << 32, first_env=first_env)
         self.num_envs, self.num_agents, self.seed = num_envs, int(self.env.num_agents), seed
-        self.reset_pool_size, self.auto_reset, self.first_env = reset_pool_size, auto_reset, first_env
+        self.auto_reset, self.first_env = auto_reset, first_env
         self.policy_tags = {tag: [int(agent) for agent in ids] for tag, ids in self.env.policy_tags.items()}
         self.observation_spaces = spaces_by_tag(self.env, self.env.observation_space)
         self.action_spaces = spaces_by_tag(self.env, self.env.action_space)
@@ -95,6 +98,7 @@ class EnvWrapper:
         self._action_arrays = action_arrays(self.env)
         functions = kernel_functions(self.env, self.backend.language)
         self._binding = make_replica_arrays(self.env, functions, self.ctx, seed, first_env, reset_pool_size)
+        self.reset_pool_size = int(self.ctx["reset.pool_size"].item())
         self._launch_reset = fuse_reset(self.env, self._binding).bind(self.backend, self.num_agents)
         self._launch_step: dict[tuple[bool, bool], Callable[[], None]] = {}  # by whether it draws actions, and resets
         self.reset()

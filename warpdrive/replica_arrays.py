@@ -22,6 +22,8 @@ from warpdrive.user_code import user_code
 
 _LONGEST_DRAWING = 30
 """Seconds of processor time for the start states of a pool."""
+_MOST_STARTS = 500  # of a pool whose size nobody gave: a draw takes 0.01 to 1 ms
+_MOST_BYTES_OF_STARTS = 1 << 26
 _PYTHON_BYTES = 200
 """About what an array takes besides its numbers."""
 _ON_THE_DEVICE = "The kernel function 'reset' of an environment can draw starts on the device: see docs/authoring.md"
@@ -38,7 +40,7 @@ def make_replica_arrays(
     context: DeviceContext,
     seed: int,
     first_env: int,
-    pool_size: int,
+    pool_size: int | None,
 ) -> Binding:
     """Declare, allocate and fill every array of a checked environment; return how kernel functions find them.
 
@@ -67,19 +69,34 @@ def make_replica_arrays(
     return binding
 
 
-def _draw_starts(environment: Environment, seed: int, pool_size: int) -> list[State]:
+def _draw_starts(environment: Environment, seed: int, pool_size: int | None) -> list[State]:
     rng, title = np.random.default_rng(seed), f"initial_state of {type(environment).__name__}"
     starts: list[State] = []
     began = time.process_time()
-    while len(starts) < pool_size:
+    while len(starts) < (2 if pool_size is None else pool_size):
         with user_code(title):
             state = environment.initial_state(rng)
             if not isinstance(state, dict):
                 raise DefinitionError(f"{title} returned {shown(state)}, expected a dict")
             starts.append({name: np.asarray(value) for name, value in state.items()})
-        if len(starts) in (1, 100, 10_000):
+        if len(starts) == 2 and pool_size is None:
+            pool_size = _size_of_pool(starts)
+        if pool_size is not None and len(starts) in (1, 100, 10_000):
             _check_pool_size(pool_size, starts, time.process_time() - began)
-    return starts
+    return starts[:pool_size]
+
+
+def _size_of_pool(starts: list[State]) -> int:
+    """Return how many start states are drawn where nobody says: one, if the first two are alike, else many."""
+    first, second = starts
+    if first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first):
+        return 1
+    needed = sum(value.nbytes + _PYTHON_BYTES for value in first.values())
+    return max(2, min(_MOST_STARTS, _MOST_BYTES_OF_STARTS // max(needed, 1)))
+
+
+def _alike(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes()
 
 
 def _check_pool_size(pool_size: int, starts: list[State], seconds: float) -> None:

@@ -107,6 +107,15 @@ def test_first_episodes_of_staggered_replicas_are_not_counted(sections: Sections
     torch.testing.assert_close(total, expected)
 
 
+def test_training_begins_episodes_as_varied_as_those_of_evaluations(sections: Sections, trainer_of: TrainerOf) -> None:
+    """Echo draws 81 start states. Nobody said how many are to be drawn, and one is what evaluations would not see."""
+    values = sections(num_envs=100, train_batch_size=800)
+    del values["trainer"]["reset_pool_size"]
+    trainer = trainer_of(values)
+    assert trainer.config.trainer.reset_pool_size is None and trainer.env.reset_pool_size == 500
+    assert len({tuple(start) for start in trainer.env.ctx["target"].tolist()}) > 30  # 57 of 100 on average
+
+
 def test_what_lies_under_two_keys_is_learned_together(sections: Sections, trainer_of: TrainerOf) -> None:
     """At random, and knowing one key alone, 8/3 of 8 are right. Not possible to fail by chance while the seed stays."""
     values = sections("Spell", ("outer", "inner"), total_steps=45 * 1600, train_batch_size=1600, num_envs=100)

@@ -152,6 +152,21 @@ def test_another_seed_gives_other_results(walkers: Callable[..., Any], backend: 
     assert not torch.equal(first, second)
 
 
+def test_a_pool_that_nobody_sized_is_large_where_start_states_differ(
+    walkers: Callable[..., Any], backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Walkers draw their positions; the first two alike mean that all are, and large states are fewer."""
+    drawn = EnvWrapper(walkers(), 10, backend, seed=1, reset_pool_size=None)
+    same = EnvWrapper(walkers(), 10, backend, seed=1, reset_pool_size=500)
+    assert drawn.reset_pool_size == 500 and torch.equal(drawn.ctx["pool.position"], same.ctx["pool.position"])
+    assert torch.equal(drawn.reset(), same.reset())
+    monkeypatch.setattr("warpdrive.replica_arrays._MOST_BYTES_OF_STARTS", 5000)
+    assert 2 <= EnvWrapper(walkers(), 10, backend, reset_pool_size=None).reset_pool_size <= 25
+    env, start = walkers(), walkers().initial_state(np.random.default_rng(0))
+    env.initial_state = lambda rng: start
+    assert EnvWrapper(env, 10, backend, reset_pool_size=None).reset_pool_size == 1
+
+
 def test_start_states_of_a_pool_are_all_used_and_kept_whole(walkers: Callable[..., Any], backend: str) -> None:
     """Each of 20 start states is missed by 2000 draws with probability 0.95**2000 < 1e-44."""
     env = EnvWrapper(walkers(), 2000, backend, reset_pool_size=20)

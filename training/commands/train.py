@@ -58,7 +58,8 @@ def run(options: argparse.Namespace) -> int:
     if resumed and team.leads:
         print(f"going on after {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
     own = f"{env.num_envs} replicas" if team.size == 1 else str(trainer.share)
-    print(f"{own} of {env.num_agents} agents, stepped by the {env.backend.name} backend", flush=True)
+    starts = "one start state" if env.reset_pool_size == 1 else f"{env.reset_pool_size} start states"
+    print(f"{own} of {env.num_agents} agents, {starts}, stepped by the {env.backend.name} backend", flush=True)
     if team.size > 1:
         print(f"rank {team.rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
     if not team.leads:
