@@ -9,6 +9,7 @@ from torch import Tensor
 
 import warpdrive as wd
 from warpdrive.backends.interface import Backend
+from warpdrive.errors import TrainingError
 from warpdrive.kernels.fusion import Fusion
 from warpdrive.rollout import Rollout
 
@@ -168,3 +169,48 @@ class AdvantageEstimator:
             active=rollout.active,
             still_active=rollout.still_active,
         )
+
+
+def gae(
+    rewards: Tensor,
+    values: Tensor,
+    terminated: Tensor,
+    truncated: Tensor | None = None,
+    final_values: Tensor | None = None,
+    *,
+    gamma: float,
+    gae_lambda: float,
+) -> Tensor:
+    """Return generalised advantages of tensors on any device (arXiv:1506.02438, equation 16).
+
+    For updates of one's own, in PyTorch's operations, with gradient where there is any. Returns, the targets of values,
+    are ``gae(...) + values[:-1]``.
+
+    Args:
+        rewards: ``[T, ...]``.
+        values: ``[T + 1, ...]``, estimates of what is seen before each step, and after the last one.
+        terminated: ``[T, ...]`` bool, the episode ended in the step: nothing follows.
+        truncated: ``[T, ...]`` bool, the time limit ended it: the estimate of ``final_values`` follows. None: nowhere.
+        final_values: ``[T, ...]``, estimates of the final observations, read where ``truncated``.
+        gamma: discount per step.
+        gae_lambda: weight of longer returns, 0 (one step) to 1 (whole episode).
+
+    Raises:
+        TrainingError: shapes do not go together, or ``truncated`` is given without ``final_values``.
+    """
+    if values.shape != (len(rewards) + 1, *rewards.shape[1:]):
+        raise TrainingError(
+            f"gae: found values {tuple(values.shape)} for rewards {tuple(rewards.shape)}, expected one step more"
+        )
+    if truncated is not None and final_values is None:
+        raise TrainingError("gae: found truncated without final_values, the estimates to go on with")
+    ended, following = terminated, values[1:]
+    if truncated is not None and final_values is not None:
+        following = torch.where(truncated, final_values, following)
+        ended = terminated | truncated
+    errors = rewards + gamma * torch.where(terminated, 0.0, following) - values[:-1]
+    later, found = torch.zeros_like(errors[0]), []
+    for t in reversed(range(len(errors))):
+        later = errors[t] + gamma * gae_lambda * torch.where(ended[t], 0.0, later)
+        found.append(later)
+    return torch.stack(found[::-1])

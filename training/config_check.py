@@ -109,6 +109,8 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
                 found.append((f"policy.{tag}.function", str(error)))
         if isinstance(settings, sections.CustomConfig):
             found += _own_update_problems(f"policy.{tag}", settings)
+        if isinstance(settings, sections.OnPolicyConfig) and settings.function is not None:
+            found += _own_algorithm_problems(f"policy.{tag}", settings)
         if not _is_for(settings, action_spaces[tag]):
             known = [name for name, other in sections.POLICY_CONFIGS.items() if _is_for(other, action_spaces[tag])]
             text = f"found '{settings.algorithm}', expected an algorithm for actions in {action_spaces[tag]}: "
@@ -319,6 +321,17 @@ def _custom_model_problems(section: str, settings: object) -> list[Problem]:
         return [(f"{section}.type", str(error))]
     parameters = {key: value for key, value in model.items() if key not in sections.CustomModelConfig.model_fields}
     return _parameter_problems(section, definition, parameters, given=2)
+
+
+def _own_algorithm_problems(section: str, settings: sections.OnPolicyConfig) -> list[Problem]:
+    """What is wrong with a user's class that takes the place of an algorithm's."""
+    from warpdrive.training.algorithms import algorithm_class  # the models, which other configurations do not need
+
+    try:
+        settings.derived_from(algorithm_class(settings))
+    except DefinitionError as error:
+        return [(f"{section}.function", str(error))]
+    return []
 
 
 def _own_update_problems(section: str, settings: sections.CustomConfig) -> list[Problem]:

@@ -135,6 +135,12 @@ Device = Annotated[str, BeforeValidator(_device)]
 """Where something is done; whether this machine has it is found out by those who use it."""
 UserFunction = Annotated[Any, PlainValidator(_check_function), PlainSerializer(name_of_function, when_used="json")]
 """``package.module:function`` or ``path/to/file.py:function``; in Python also the function itself."""
+OptionalUserFunction = Annotated[
+    Any,
+    PlainValidator(lambda given: None if given is None else _check_function(given)),
+    PlainSerializer(lambda given: None if given is None else name_of_function(given), when_used="json"),
+]
+"""The same, or None."""
 Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1, lt=2**63)]
 Width = Annotated[int, BeforeValidator(whole_number), Field(ge=1, le=2**20)]
 """Of a layer, or of what slides over one."""

@@ -17,8 +17,9 @@ from warpdrive.rollout import Rollout, of_agents
 from warpdrive.training.algorithms import Task, build_algorithm
 from warpdrive.training.algorithms.custom import Custom
 from warpdrive.training.algorithms.on_policy import OnPolicy
+from warpdrive.training.batch import Batch, Discount, RolloutRows
 from warpdrive.training.distributed.team import ALL_HERE, Spread
-from warpdrive.training.models.base import Actor
+from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import LearningConfig, PolicyConfig
 from warpdrive.training.sequences import Replayed
@@ -53,7 +54,7 @@ class Policy:
     ) -> None:
         assert isinstance(config, LearningConfig), "agents that learn nothing need no policy"
         self.tag, self.config, self.env_steps = tag, config, 0
-        device = backend.device
+        self._backend, device = backend, backend.device
         self.agent_ids = torch.tensor(list(policy_tags[tag]), dtype=torch.int32, device=device)
         task = Task(
             tag,
@@ -137,6 +138,27 @@ class Policy:
                 "rollouts (reinforce, a2c, ppo, custom)"
             )
         return self.algorithm.replay(rollout, self.tag)
+
+    @torch.no_grad()
+    def batch(self, rollout: Rollout, gae_lambda: float = 0.95, returns_after_leaving: bool = True) -> Batch:
+        """Return the experience of a full rollout as rows, with values, advantages and returns.
+
+        ``batch.minibatches(count, policy.generator)`` splits it at random, ``batch.mean(x)`` is the mean over the rows
+        of agents that were in the episode. The discount is :attr:`gamma`.
+
+        Args:
+            rollout: what was collected.
+            gae_lambda: weight of longer returns, 0 (one step) to 1 (whole episode).
+            returns_after_leaving: whether returns go on to the end of the episode where the agent has left it.
+
+        Raises:
+            TrainingError: the algorithm has no value estimates of its own.
+        """
+        if not isinstance(self.model, ActorCritic):
+            raise TrainingError(f"policy '{self.tag}': its model estimates no values, expected a wd.ActorCritic")
+        discount = Discount(self.gamma, gae_lambda, returns_after_leaving)
+        rows = RolloutRows(self.tag, self.model, self._backend, self.agent_ids, lambda: discount)
+        return rows.of(rollout)
 
     def state_dict(self) -> dict[str, Any]:
         """What else than the model's parameters it takes to go on training: tensors, numbers, and dictionaries."""

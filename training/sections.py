@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -16,6 +16,7 @@ from pydantic import (
     field_validator,
 )
 
+from warpdrive.errors import DefinitionError
 from warpdrive.step_graph import UseCudaGraph
 from warpdrive.training.config_values import (
     Count,
@@ -24,6 +25,7 @@ from warpdrive.training.config_values import (
     NonNegativeSchedule,
     OptionalPositiveSchedule,
     OptionalSchedule,
+    OptionalUserFunction,
     Positive,
     PositiveSchedule,
     UserFunction,
@@ -33,6 +35,8 @@ from warpdrive.training.config_values import (
     switch,
     whole_number,
 )
+
+Class = TypeVar("Class")
 
 
 class Section(BaseModel):
@@ -358,6 +362,21 @@ class OnPolicyConfig(ReturnsConfig):
     """What errors of value estimates count: half their square, or linearly beyond ``huber_delta``."""
     huber_delta: PositiveSchedule = 10.0
     """In units of the value network."""
+    function: OptionalUserFunction = None
+    """A class derived from that of the algorithm (``wd.PPO``, ``wd.A2C``) that takes its place; None: there is none."""
+
+    def derived_from(self, base: type[Class]) -> type[Class]:
+        """Return the class of the algorithm: ``base``, or the user's.
+
+        Raises:
+            DefinitionError: there is no such class, or it is not derived from ``base``.
+        """
+        if self.function is None:
+            return base
+        found = load_function(self.function)
+        if not (isinstance(found, type) and issubclass(found, base)):
+            raise DefinitionError(f"'{self.function}' is {found!r}, expected a class derived from wd.{base.__name__}")
+        return found
 
 
 class OffPolicyConfig(ReturnsConfig):

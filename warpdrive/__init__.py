@@ -32,6 +32,11 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.registry import register as register
     from warpdrive.registry import registered_names as registered_names
     from warpdrive.rollout import Rollout as Rollout
+    from warpdrive.training.advantages import gae as gae
+    from warpdrive.training.algorithms.a2c import A2C as A2C
+    from warpdrive.training.algorithms.mappo import MAPPO as MAPPO
+    from warpdrive.training.algorithms.ppo import PPO as PPO
+    from warpdrive.training.batch import Batch as Batch
     from warpdrive.training.callbacks import Callback as Callback
     from warpdrive.training.model_registry import register_model as register_model
     from warpdrive.training.models.base import ActorCritic as ActorCritic
@@ -65,7 +70,12 @@ _HOME_OF = {
     "make": "warpdrive.registry",
     "register": "warpdrive.registry",
     "registered_names": "warpdrive.registry",
+    "A2C": "warpdrive.training.algorithms.a2c",
+    "Batch": "warpdrive.training.batch",
     "Callback": "warpdrive.training.callbacks",
+    "MAPPO": "warpdrive.training.algorithms.mappo",
+    "PPO": "warpdrive.training.algorithms.ppo",
+    "gae": "warpdrive.training.advantages",
     "Trainer": "warpdrive.training.trainer",
     "TrainedPolicy": "warpdrive.training.trained_policy",
     "load_policy": "warpdrive.training.trained_policy",

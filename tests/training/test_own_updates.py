@@ -39,7 +39,8 @@ def test_reinforce_by_hand_is_the_built_in_one(sections: Sections, trainer_of: T
     values = sections("Leave", ("inner", "outer"), num_envs=20, train_batch_size=300)
     settings = f"lr: [[0, 0.05], [1200, 0.01]], gamma: 0.9, entropy_coef: 0.1, model: {model}"
     rest = "policy.inner={algorithm: random}"
-    ours = trainer_of(values, f"policy.outer={{algorithm: reinforce, {settings}}}", rest)
+    built_in = f"algorithm: reinforce, returns_after_leaving: false, {settings}"
+    ours = trainer_of(values, f"policy.outer={{{built_in}}}", rest)
     theirs = trainer_of(values, f"policy.outer={{{REINFORCE}, {settings}}}", rest)
     before = weights(ours.policies["outer"].model).clone()
     for _ in range(4):
@@ -183,3 +184,51 @@ def test_what_is_not_finite_is_told_with_its_place(
     told = rf"policy 'odd': {term} became nan; .*Look at returns_what_it_is_told \(.*own_updates\.py:\d+\)"
     with pytest.raises(TrainingError, match=told):
         trainer_of(sections(), mistake(what)).train()
+
+
+def test_one_term_of_ppo_is_changed(sections: Sections, trainer_of: TrainerOf, tmp_path: Path) -> None:
+    """The example of the page: with its price set to 0 it is PPO itself, with it something else, and logged."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "algorithms.md").read_text()
+    (example,) = (code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "CautiousPPO" in code)
+    (tmp_path / "dear.py").write_text(example)
+    (tmp_path / "free.py").write_text(example.replace("0.1 * moved", "0.0 * moved"))
+    learned = {}
+    for name in ("ppo", "dear", "free"):
+        own = "" if name == "ppo" else f", function: '{tmp_path}/{name}.py:CautiousPPO'"
+        trainer = trainer_of(sections(), f"policy.odd={{algorithm: ppo, minibatches: 2, epochs: 4{own}}}")
+        trainer.collect()
+        assert ("losses/moved/odd" in trainer.update()) == (name != "ppo")
+        learned[name] = weights(trainer.models["odd"])
+    assert torch.equal(learned["free"], learned["ppo"]) and not torch.equal(learned["dear"], learned["ppo"])
+    told = r"policy\.odd\.function: .*CautiousPPO.* expected a class derived from wd\.A2C"
+    with pytest.raises(ConfigError, match=told):
+        load_config(sections(), [f"policy.odd={{algorithm: a2c, function: '{tmp_path}/dear.py:CautiousPPO'}}"])
+
+
+def test_experience_for_updates_of_ones_own(sections: Sections, trainer_of: TrainerOf) -> None:
+    """``policy.batch`` has the advantages of ``wd.gae``, which are those of a float64 loop over the definition."""
+    trainer = trainer_of(sections(train_batch_size=240))  # 12 steps of episodes of 8
+    trainer.collect()
+    policy, rollout = trainer.policies["odd"], trainer.rollout
+    batch = policy.batch(rollout, gae_lambda=0.8)
+    rewards, values = rollout.of("rewards", "odd"), batch.values.view(12, 20, 2)
+    last = policy.model.values(rollout.of("observations", "odd")[-1]).detach().unsqueeze(0)
+    ended = [flag.unsqueeze(-1).expand_as(rewards) for flag in (rollout.terminated, rollout.truncated)]
+    final = torch.full_like(rewards, 0.25)
+    whole = torch.cat([values, last])
+    found = wd.gae(rewards, whole, *ended, final, gamma=0.9, gae_lambda=0.8)
+    expected = torch.zeros_like(rewards, dtype=torch.float64)
+    for t in range(12):
+        weight = torch.ones_like(rewards[0], dtype=torch.float64)
+        for later in range(t, 12):
+            following = torch.where(ended[1][later], final[later], whole[later + 1]) * ~ended[0][later]
+            expected[t] += weight * (rewards[later] + 0.9 * following - whole[later]).double()
+            weight = weight * 0.9 * 0.8 * ~(ended[0][later] | ended[1][later])
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
+    parts = list(batch.minibatches(3, policy.generator))
+    assert sum(map(len, parts)) == len(batch) == 480
+    no_end = [torch.zeros_like(flag) for flag in ended]
+    alone = wd.gae(rewards[:4], whole[:5], no_end[0][:4], gamma=policy.gamma, gae_lambda=0.8)
+    assert torch.equal(alone[-1], rewards[3] + policy.gamma * whole[4] - whole[3])
+    with pytest.raises(TrainingError, match=r"found values .* for rewards .*, expected one step more"):
+        wd.gae(rewards, values, ended[0], gamma=0.9, gae_lambda=0.8)

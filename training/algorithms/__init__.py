@@ -41,6 +41,7 @@ from warpdrive.training.sections import (
     DQNConfig,
     LearningConfig,
     OffPolicyConfig,
+    OnPolicyConfig,
     OrnsteinUhlenbeckConfig,
     PPOConfig,
     ReinforceConfig,
@@ -143,17 +144,24 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
         return reinforce, WholeEpisodes(task.tag, task.backend, task.agent_ids, lambda: reinforce.config, task.spread)
     algorithm: PPO | A2C
     if isinstance(config, PPOConfig) and critic is not None and joint is not None:
-        algorithm = MAPPO(config, model, critic, joint, distribution, optimizer, critic_optimizer)
+        algorithm = config.derived_from(MAPPO)(config, model, critic, joint, distribution, optimizer, critic_optimizer)
     elif isinstance(config, PPOConfig):
-        algorithm = PPO(config, model, distribution, optimizer)
+        algorithm = config.derived_from(PPO)(config, model, distribution, optimizer)
     else:
         assert isinstance(config, A2CConfig)
-        algorithm = a2c = A2C(config, model, distribution, optimizer)
+        algorithm = a2c = config.derived_from(A2C)(config, model, distribution, optimizer)
         if config.steps_per_update is not None:
             return a2c, StaggeredGroups(task.tag, a2c, config.steps_per_update, task.backend.device, task.spread.team)
     return algorithm, RolloutRows(
         task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config, task.spread, joint
     )
+
+
+def algorithm_class(config: OnPolicyConfig) -> type[PPO] | type[A2C]:
+    """Return the class of an algorithm with value estimates; what takes its place must be derived from it."""
+    if isinstance(config, PPOConfig):
+        return MAPPO if config.centralized_critic else PPO
+    return A2C
 
 
 def _off_policy(config: OffPolicyConfig, task: Task, model: Any) -> OffPolicy[Any]:
