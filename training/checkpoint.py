@@ -30,6 +30,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from warpdrive import __version__
+from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, one_line, shown
 from warpdrive.training.files import no_room, write_whole
 from warpdrive.training.run_folder import RunFolder, find_run
@@ -221,8 +222,9 @@ def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
         return _best_of(find_run(path))
     if which != "latest":
         raise CheckpointError(f"found which = {shown(which)}, expected 'latest' or 'best'")
+    check_path(path=path)
     path = Path(path)
-    if (path / _MANIFEST).exists() or path.parent.name == "checkpoints":
+    if os.path.exists(path / _MANIFEST) or path.parent.name == "checkpoints":
         return path
     run = find_run(path)
     last = latest_of(run.checkpoints)  # not what ``latest`` says: a run may be killed before that is written

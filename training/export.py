@@ -119,8 +119,10 @@ def _check(policy: TrainedPolicy, path: Path, action_mask: bool) -> None:
     if suffix not in FORMATS:
         hint = nearest(suffix, FORMATS) if suffix else ""
         raise ExportError(f"{path}: the name of an exported policy ends in .onnx (ONNX) or .pt2 (torch.export).{hint}")
-    if path.is_dir() or not path.parent.is_dir():
-        raise ExportError(f"{path}: {'is a folder; name a file in it' if path.is_dir() else 'there is no such folder'}")
+    if os.path.isdir(path) or not os.path.isdir(path.parent):
+        raise ExportError(
+            f"{one_line(str(path))}: {'is a folder; name a file in it' if os.path.isdir(path) else 'there is no such folder'}"
+        )
     if action_mask and isinstance(policy.action_space, spaces.Box):
         raise ExportError(f"policy '{policy.tag}': found action_mask, but {policy.action_space} has no choices")
     if suffix == ".onnx":

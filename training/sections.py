@@ -61,7 +61,7 @@ class EnvironmentConfig(Section):
 class EvaluationConfig(Section):
     """How trained policies are evaluated: when the run has ended and, with ``every``, while it trains."""
 
-    num_episodes: Count | None = None
+    num_episodes: Annotated[Count, Field(lt=2**31)] | None = None
     """None: as many as take a quarter of the steps of training, but at least 50 and at most 1000."""
     deterministic: bool = False
     """Whether agents take the most probable action instead of sampling."""

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from warpdrive.arguments import check_is, check_within
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.episode_log import BEGAN_MIDWAY
-from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line
+from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.recording import Recording
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.actor_copies import ActorCopies
@@ -290,14 +291,15 @@ class Trainer:
         """
         settings = self.config.trainer.evaluation
         num_episodes = self.evaluation_episodes if num_episodes is None else num_episodes
-        if num_episodes < 1:
-            raise ConfigError(f"evaluate: found num_episodes = {num_episodes}, expected 1 or more")
+        if type(num_episodes) is not int or not 1 <= num_episodes < 2**31:
+            raise ConfigError(f"evaluate: found num_episodes = {shown(num_episodes)}, expected 1 or more (int32)")
         deterministic = settings.deterministic if deterministic is None else deterministic
+        check_is(bool, deterministic=deterministic)
         _, evaluator = self.evaluator(num_episodes, random, deterministic, seed)
         silence = nullcontext() if progress else no_progress()
-        shown = WorkProgress("evaluating", num_episodes, "episodes")
-        with torch_threads(self.config.trainer.torch_threads), silence, shown:
-            result = evaluator.play(lambda done, _: shown.reach(done))
+        bar = WorkProgress("evaluating", num_episodes, "episodes")
+        with torch_threads(self.config.trainer.torch_threads), silence, bar:
+            result = evaluator.play(lambda done, _: bar.reach(done))
         return replace(result, elo=self.elo_ratings(evaluator, self.ratings_of_past_versions(), random))
 
     def ratings_of_past_versions(self) -> dict[str, list[float]]:
@@ -398,7 +400,12 @@ class Trainer:
             DefinitionError: ``replicas`` are none.
         """
         models = ActorCopies(self.acting_models(random), self.env.device).actors
-        chosen = list(replicas) if isinstance(replicas, Sequence) else list(range(replicas))
+        if isinstance(replicas, Sequence) and not isinstance(replicas, str):
+            check_within(0, 1 << 31, **{f"replicas[{place}]": number for place, number in enumerate(replicas)})
+            chosen = list(replicas)
+        else:
+            check_within(1, 1 << 20, replicas=replicas)
+            chosen = list(range(replicas))  # type: ignore[arg-type]
         env = EnvWrapper(
             self.env.env,
             num_envs=max(chosen, default=0) + 1,
@@ -448,11 +455,13 @@ class Trainer:
     def _check_tags(self, random: Collection[str]) -> None:
         if isinstance(random, str):
             raise ConfigError(f"found random = '{random}', expected a list of policy tags: ['{random}']")
+        if not isinstance(random, Collection):
+            raise ConfigError(f"found random = {shown(random)}, expected a list of policy tags")
         for tag in random:
-            if tag not in self.env.policy_tags:
+            if not isinstance(tag, str) or tag not in self.env.policy_tags:
                 known = ", ".join(self.env.policy_tags)
-                hint = nearest(tag, self.env.policy_tags)
-                raise ConfigError(f"unknown policy tag '{tag}', expected one of {known}.{hint}")
+                hint = nearest(str(tag), self.env.policy_tags)
+                raise ConfigError(f"unknown policy tag {shown(tag)}, expected one of {known}.{hint}")
 
     def _players(self) -> dict[str, Policy | Opponent]:
         return {**self.policies, **self.opponents}

@@ -34,7 +34,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self._depth += 1
         if self._depth > _DEEPEST:
-            line = self.peek_event().start_mark.line + 1
+            line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
             raise ConfigError(f"line {line}: sections and lists are nested more than {_DEEPEST} deep")
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1

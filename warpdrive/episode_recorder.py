@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import DefinitionError, shown
 from warpdrive.recording import Array, Recording
 from warpdrive.spaces import action_arrays, nested, observation_arrays
 
@@ -24,7 +24,7 @@ def checked_replicas(replicas: Iterable[int] | int, num_envs: int) -> list[int]:
     for replica in given:
         if not isinstance(replica, (int, np.integer)) or isinstance(replica, bool) or not 0 <= replica < num_envs:
             there_are = f"{num_envs}, 0 to {num_envs - 1}" if num_envs > 1 else "one, 0"
-            raise DefinitionError(f"replica {replica!r} does not exist: there are {there_are}")
+            raise DefinitionError(f"replica {shown(replica)} does not exist: there are {there_are}")
     if len(set(given)) < len(given):
         raise DefinitionError(f"replicas is {given}: each can be recorded once")
     return [int(replica) for replica in given]

@@ -144,7 +144,14 @@ def values_of_keys() -> Iterator[Case]:
                 wrong += _WRONG_SCHEDULES
                 if key == "target_entropy":
                     wrong = [value for value in wrong if value != -1]
-            if not optional and key not in ("env", "value_clip", "target_kl", "target_entropy"):
+            if not optional and key not in (
+                "env",
+                "value_clip",
+                "target_kl",
+                "target_entropy",
+                "critic_lr",
+                "critic_max_grad_norm",
+            ):
                 wrong.append(None)
             if key == "seed":
                 wrong += [2**63]
