@@ -334,8 +334,8 @@ def _advice(folder: Path) -> str:
 
 def _check_file(path: Path, manifest: _Manifest) -> None:
     """Raise unless a file is what the manifest says; a file of which it says nothing is none that was written."""
-    if not path.is_file():
-        raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(path.parent)}")
+    if not os.path.isfile(path):  # also of a name that no file can have
+        raise CheckpointError(f"{one_line(str(path))}: missing from the checkpoint; {_advice(path.parent)}")
     if _fingerprint(path) != manifest.files.get(path.name):
         raise CheckpointError(f"{path}: damaged, its checksum is not the one in manifest.json; {_advice(path.parent)}")
 

@@ -550,7 +550,9 @@ class Trainer:
         check_spaces(trainer, checkpoint.spaces, folder)
         try:
             trainer.restore(checkpoint)
-        except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
+        except (TypeError, AttributeError, IndexError) as error:
+            raise CheckpointError(f"{folder}: its state is not what a trainer writes") from error
+        except (KeyError, ValueError, RuntimeError) as error:
             reason = one_line((str(error).strip().splitlines() or [type(error).__name__])[-1], 150)
             raise CheckpointError(f"{folder}: does not fit the environment as it is now: {reason}") from error
         return trainer

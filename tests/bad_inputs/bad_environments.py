@@ -279,10 +279,7 @@ MISTAKES: list[dict[str, str]] = [
                 "action_space = property(lambda self: {}['x'])",
                 "episode_length = property(lambda self: self.nobody)",
             ),
-            *(
-                "observation_space = property(lambda self: exec('raise SystemExit'))",
-                "__init__ = None",
-            ),
+            *("observation_space = property(lambda self: exec('raise SystemExit'))",),
             *(
                 "__init__ = lambda self, needed: None",
                 "__init__ = lambda: None",
@@ -435,15 +432,12 @@ MISTAKES: list[dict[str, str]] = [
                 "x[env, agent] = None",
                 "x[env, agent] = x",
                 "actions[env, agent].y = 5",
-                "del x",
             ),
             *(
-                "async def f(): pass",
                 "class A: pass",
                 "x[env, agent] = step(x)",
                 "step(x, actions, rewards, speed)",
                 "await x",
-                "return x, 5",
             ),
             *(
                 "match agent:\n        case 1: pass",
@@ -454,7 +448,6 @@ MISTAKES: list[dict[str, str]] = [
             ),
             *(
                 "nonlocal speed",
-                "x[env, agent] = 10**400",
                 "x[env, agent] = 10**30",
                 "rewards[env] = 'x'",
                 "eval('5')",

@@ -70,7 +70,6 @@ def sizes(folder: Path) -> Iterator[Case]:
         ("--memory", "-1GiB"),
         ("--memory", "nan"),
         ("--memory", "9" * 400),
-        ("--memory", ""),
         ("--seconds", "x"),
         ("--seconds", "0"),
         ("--seconds", "-1"),

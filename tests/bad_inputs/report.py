@@ -13,17 +13,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-import corpus
+import bad_kinds
 from judged import verdict
 
 
 def main() -> int:
     """Print the report; return 1 if a case is bad."""
-    wanted = sys.argv[1:] or list(corpus.KINDS)
+    wanted = sys.argv[1:] or list(bad_kinds.KINDS)
     good = total = 0
     for kind in wanted:
         began, cases, bad = time.monotonic(), 0, 0
-        for case in corpus.in_a_folder(corpus.KINDS[kind]):
+        for case in bad_kinds.in_a_folder(bad_kinds.KINDS[kind]):
             cases += 1
             started = time.monotonic()
             why = verdict(case)

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from corpus import KINDS, in_a_folder
+from bad_kinds import KINDS, in_a_folder
 from judged import verdict
 
 from warpdrive.training.command_line import main
 
 _ONE_OF = {
-    "environments": 6,
+    "environments": 12,
     "files": 2,
     "observations": 4,
     "damages": 8,
     "forged": 8,
-    "of others": 6,
+    "of others": 2,
     "run folders": 16,
-    "sizes": 6,
-    "machines": 9,
+    "sizes": 7,
+    "machines": 14,
 }
 """Of kinds whose cases take long, every n-th is run."""
 
