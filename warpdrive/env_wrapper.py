@@ -90,7 +90,8 @@ class EnvWrapper:
         self.observation_spaces = spaces_by_tag(self.env, self.env.observation_space)
         self.action_spaces = spaces_by_tag(self.env, self.env.action_space)
         self.backend = load_backend(env_backend, process_id) if isinstance(env_backend, str) else env_backend
-        check_is(Backend, env_backend=self.backend)
+        if not callable(getattr(self.backend, "bind", None)):  # all that is asked of it here
+            raise DefinitionError(f"env_backend is {shown(env_backend)}, expected the name of a backend, or a Backend")
         self.device = self.backend.device
         self.ctx = DeviceContext(self.device, num_envs, seed)
         self._agents = {tag: _index(ids, self.device) for tag, ids in self.policy_tags.items()}
