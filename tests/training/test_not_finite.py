@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from games import TAGS
 from problems import MatrixGame
 
 import warpdrive as wd
@@ -81,3 +82,35 @@ def test_returns_that_are_all_the_same_end_no_run() -> None:
     settings = {"algorithm": "ppo", "model": {"hidden": []}, "minibatches": 1}
     trainer = Trainer(env, {"trainer": sizes, "policy": {"row": settings, "column": {"algorithm": "random"}}})
     assert trainer.train().env_steps == 96
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"algorithm": "ppo", "model": {"hidden": [8], "normalize_observations": True}, "normalize_returns": True},
+        {"algorithm": "ppo", "centralized_critic": True, "model": {"type": "gru", "hidden": [8], "units": 8}},
+        {"algorithm": "a2c", "steps_per_update": 30},
+        {"algorithm": "reinforce"},
+    ],
+)
+@pytest.mark.parametrize("after_leaving", [True, False])
+def test_what_stands_for_agents_out_of_the_episode_spoils_nothing(
+    sections: Sections, trainer_of: TrainerOf, policy: dict[str, Any], after_leaving: bool
+) -> None:
+    """NaN in their observations, actions, rewards and log-probabilities: as if 0 stood there, which is learned from."""
+    trained = []
+    for spoiled in (False, True):
+        values = sections("Leave", TAGS["Leave"], train_batch_size=300)
+        values["policy"] = {tag: {**policy, "returns_after_leaving": after_leaving} for tag in TAGS["Leave"]}
+        trainer = trainer_of(values)
+        trainer.collect()
+        rollout: Any = trainer.rollout
+        rollout.rewards[~rollout.active] = torch.nan if spoiled else 0.0
+        if spoiled:
+            rollout.observations[:-1][~rollout.active] = torch.nan
+            rollout.log_probabilities[~rollout.active] = torch.inf
+            rollout.clear_absent()
+        losses = trainer.update()
+        assert all(loss.isfinite() for loss in losses.values())
+        trained.append([parameter for model in trainer.models.values() for parameter in model.state_dict().values()])
+    torch.testing.assert_close(trained[0], trained[1], rtol=0, atol=0)
