@@ -268,13 +268,13 @@ def load_policy(
     if tag not in checkpoint.models:
         raise CheckpointError(f"{folder}: has no policy '{tag}', though its configuration does")
     described = checkpoint.spaces.get(tag, {})
-    observation_space, action_space = (space_of(described.get(kind)) for kind in ("observation", "action"))
+    observation_space, action_space = (space_of(described.get(kind, {})) for kind in ("observation", "action"))
     try:
         model = build_model(settings, observation_space, action_space, seed=0)
         model.load_state_dict(dict(checkpoint.models[tag]))
         distribution = acting_distribution(settings, action_space)
     except (RuntimeError, ValueError, TypeError, AssertionError, KeyError) as error:
-        told = f"{settings.algorithm} for {action_space}"  # type: ignore[attr-defined]
+        told = f"{settings.algorithm} for {action_space}"
         raise CheckpointError(f"{folder}: the parameters of '{tag}' are not those of a model of {told}") from error
     return TrainedPolicy(tag, model.to(place), observation_space, action_space, distribution, seed)
 

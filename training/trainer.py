@@ -405,7 +405,7 @@ class Trainer:
             chosen = list(replicas)
         else:
             check_within(1, 1 << 20, replicas=replicas)
-            chosen = list(range(replicas))  # type: ignore[arg-type]
+            chosen = list(range(replicas))
         env = EnvWrapper(
             self.env.env,
             num_envs=max(chosen, default=0) + 1,
