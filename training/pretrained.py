@@ -43,8 +43,9 @@ def begin_as_loaded(model: Actor, config: LearningConfig, tag: str) -> None:
 
 def without_loading(config: RunConfig) -> RunConfig:
     """The same run for policies that are about to become what a checkpoint of it holds."""
+    nothing = {"load": None, "load_tag": None}
     policies = {
-        tag: settings.model_copy(update={"load": None, "load_tag": None}) if isinstance(settings, LearningConfig) else settings
+        tag: settings.model_copy(update=nothing) if isinstance(settings, LearningConfig) else settings
         for tag, settings in config.policy.items()
     }
     return config.model_copy(update={"policy": policies})

@@ -62,6 +62,9 @@ class Lanes:
         given = [np.int32(blocks), *(arguments[name] for name in kernel.parameters[1:])]
         return lambda: kernel[grid](*given)
 
+    def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
+        return 1
+
 
 def gpu_kernel(kernel: Kernel, arguments: Mapping[str, Any], replicas: int, packing: Packing | None) -> Kernel:
     """Return the GPU code of a kernel as a kernel of its own, which takes arrays instead of addresses."""
