@@ -1,10 +1,10 @@
 """A table of small problems whose answers are known, by every algorithm that fits their actions.
 
-Each row trains for a second or two. ``python tests/training/test_known_answers.py chain`` prints the errors of the seeds
-0 to 19 of the rows whose names contain the word. What is allowed is at least twice the largest error that was measured:
-of these seeds for the terminated chains (at most 0.022) and for cooperation (0), of the seeds 0 to 2 for the others. The
-tests run seed 0 alone, with the same numbers every time on one machine: they fail by chance only where another machine's
-rounding acts as another seed would.
+Each row trains for a second or two. ``python tests/training/test_known_answers.py chain`` prints the errors of the
+seeds 0 to 19 of the rows whose names contain the word. What is allowed is at least twice the largest error that was
+measured: of these seeds for the terminated chains (at most 0.022) and for cooperation (0), of the seeds 0 to 2 for
+the others. The tests run seed 0 alone, with the same numbers every time on one machine: they fail by chance only
+where another machine's rounding acts as another seed would.
 """
 
 from __future__ import annotations
