@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cuda_on_host import DeadlockError, HostKernel
 from numba import cuda
+
+pytest.importorskip("numba.cuda.core.errors", reason="numba-cuda is not installed")
+
+from cuda_on_host import DeadlockError, HostKernel
 from oracle import REFUSED_BY_CUDA, SAME, examine
 
 FIRST, KERNELS = 1_000_000, 5
