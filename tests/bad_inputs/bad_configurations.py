@@ -151,6 +151,7 @@ def values_of_keys() -> Iterator[Case]:
                 "target_entropy",
                 "critic_lr",
                 "critic_max_grad_norm",
+                "function",
             ):
                 wrong.append(None)
             if key == "seed":

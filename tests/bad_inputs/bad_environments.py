@@ -642,7 +642,7 @@ def wrappers(folder: Path) -> Iterator[Case]:
     ]
     for value in counts:
         for key in ("num_envs", "reset_pool_size"):
-            if key == "reset_pool_size" and value in (2**40,):
+            if key == "reset_pool_size" and value is None:
                 continue
             yield Case(
                 f"EnvWrapper({key}={value!r:.20})",

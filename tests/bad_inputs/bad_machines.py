@@ -165,7 +165,10 @@ def machines(folder: Path) -> Iterator[Case]:
         "NUMBA_OPT=x": {"NUMBA_OPT": "x"},
     }.items():
         yield _process(
-            name, _TRAIN, variables=changes, code=2 if name not in ("LOCAL_WORLD_SIZE=x", "NUMBA_OPT=x") else None
+            name,
+            _TRAIN,
+            variables=changes,
+            code=2 if name not in ("LOCAL_RANK=x", "LOCAL_WORLD_SIZE=x", "NUMBA_OPT=x") else None,
         )
     for name, changes in {
         "an odd terminal": {"TERM": "no-such-terminal"},
