@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -55,9 +55,9 @@ class NotebookDisplay:
     """Redraws an output of the present cell, as text with colours; needs no widgets."""
 
     def __init__(self) -> None:
-        from IPython.display import display
+        import IPython.display as notebook
 
-        self._handle = display(self._html(""), display_id=True)
+        self._handle: Any = notebook.display(self._html(""), display_id=True)  # type: ignore[no-untyped-call]
         self._content: RenderableType = ""
         self._drawn = -_SECONDS_BETWEEN_DRAWINGS
 
@@ -77,8 +77,9 @@ class NotebookDisplay:
 
     @staticmethod
     def _html(content: RenderableType) -> object:
-        from IPython.display import HTML
+        import IPython.display as notebook
 
         console = Console(file=io.StringIO(), record=True, force_jupyter=False, width=_NOTEBOOK_COLUMNS)
         console.print(content)
-        return HTML(console.export_html(inline_styles=True, code_format=_AS_TEXT))
+        html = console.export_html(inline_styles=True, code_format=_AS_TEXT)
+        return notebook.HTML(html)  # type: ignore[no-untyped-call]

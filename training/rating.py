@@ -16,7 +16,7 @@ _STEPS = 60  # of bisection, from a range of a few thousand points: far below a 
 
 def expected_score(rating: float, opponent: float) -> float:
     """Return the mean score per game that the ratings predict."""
-    return 1.0 / (1.0 + 10.0 ** ((opponent - rating) / SCALE))
+    return 1.0 / (1.0 + math.pow(10.0, (opponent - rating) / SCALE))
 
 
 def performance_rating(opponents: Sequence[float], scores: Sequence[float], games: Sequence[int]) -> float:
@@ -29,9 +29,10 @@ def performance_rating(opponents: Sequence[float], scores: Sequence[float], game
         scores: mean score per game against each.
         games: games against each.
     """
-    played = [(rating, count, score * count) for rating, score, count in zip(opponents, scores, games, strict=True)]
+    met = zip(opponents, scores, map(float, games), strict=True)
+    played = [(rating, count, score * count) for rating, score, count in met]
     middle = sum(opponents) / len(opponents)
-    played.append((middle, 2 * _PRIOR, _PRIOR))  # type: ignore[arg-type]
+    played.append((middle, 2 * _PRIOR, _PRIOR))
     low, high = min(opponents) - 10 * SCALE, max(opponents) + 10 * SCALE
     for _ in range(_STEPS):
         rating = 0.5 * (low + high)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, cast
 
@@ -39,6 +39,8 @@ class SelfPlay(Opponent):
         evaluation_model: versions of the pool from the newest to the oldest, each in a part of the replicas.
         rating: the learner's Elo rating, as it was estimated last; that of its beginning is 0.
     """
+
+    evaluation_model: Together
 
     def __init__(
         self, config: SelfPlayConfig, learner: Actor, share: Share, num_agents: int, generator: torch.Generator
@@ -196,7 +198,7 @@ class Together(Actor):
 
     def _parts(self, observations: Observations) -> list[tuple[Actor, slice]]:
         replicas = len(next(tensors(observations)))
-        parts = zip(cast("list[Actor]", self.members), self.replicas_of(replicas), strict=True)
+        parts = zip(cast("Iterable[Actor]", self.members), self.replicas_of(replicas), strict=True)
         return [(member, here) for member, here in parts if here.start < here.stop]
 
     def logits(self, observations: Observations) -> Tensor:

@@ -16,8 +16,8 @@ def whereabouts(threads: Sequence[Thread], log: SilentLog, line: Line) -> Endles
     for thread in threads:
         state = inspect.getgeneratorstate(thread.run)
         if state == inspect.GEN_SUSPENDED:
-            code, place, _ = thread.place[-1]
-            waiting.setdefault(f"{code.co_filename}:{place}", []).append(thread.number)
+            code, number_of_line, _ = thread.place[-1]
+            waiting.setdefault(f"{code.co_filename}:{number_of_line}", []).append(thread.number)
         elif thread.number != log.thread:
             number[state] += 1
     here = f"{line[0].co_filename}:{line[1]}"

@@ -348,7 +348,7 @@ def _conditions(loop: Loop) -> list[ast.expr]:
     return found
 
 
-def _dependences(loop: Loop, conditions: Sequence[ast.expr]) -> tuple[set[str], list[ast.AST]]:
+def _dependences(loop: Loop, conditions: Sequence[ast.AST]) -> tuple[set[str], list[ast.AST]]:
     """Return the names that the conditions of a loop depend on, and the expressions by which they do."""
     expressions: list[ast.AST] = [*conditions]
     assignments = list(_assignments(loop.body, []))

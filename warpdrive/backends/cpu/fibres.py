@@ -463,8 +463,8 @@ class WaitingLaunch:
             header = (base + (stack + 1) * self.stack - _HEADER) // 8
             thread, site, room = (int(memory[header + word // 8]) for word in (_THREAD, _SITE, _OWN_ROOM))
             if thread >= 0:
-                block = np.frombuffer(self.rooms, np.int64, 1, room - _address(self.rooms) + ROOM_BLOCK)
-                groups.setdefault(site, []).append((int(block[0]), thread))
+                own = np.frombuffer(self.rooms, np.int64, 1, room - _address(self.rooms) + ROOM_BLOCK)
+                groups.setdefault(site, []).append((int(own[0]), thread))
         parts = []
         for site, threads in sorted(groups.items(), key=lambda group: min(group[1])):
             block, thread = min(threads)
