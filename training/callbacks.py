@@ -25,6 +25,13 @@ class Callback:
     ``trainer.save`` saves what all have, too.
     """
 
+    def on_rollout_start(self, trainer: Trainer) -> None:
+        """A rollout is about to begin: the place to put replicas into stored states, on any schedule.
+
+        ``trainer.env.ctx.load_state(states, envs, keep=trainer.env.own_arrays)`` does so; where the states came from is
+        for the callback to note. Not called where processes that do not learn collect ahead.
+        """
+
     def on_rollout(self, trainer: Trainer) -> None:
         """``trainer.rollout`` is full, and the policies have not learned from it. Called after every rollout.
 

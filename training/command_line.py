@@ -274,10 +274,14 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _choose_source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """Tell the first override of a run that is resumed from a source, which it stands in the place of."""
-    if options.resume and options.source and "=" in options.source:
+    """Tell the first override from a source, in whose place it stands where --resume or --env is given."""
+    named = getattr(options, "env", None)
+    if (options.resume or named) and options.source and "=" in options.source:
         options.overrides.insert(0, options.source)
         options.source = None
+    if named and options.source:
+        parser.error(f"found both '{options.source}' and --env {named}: give one")
+    options.source = options.source or named
     if bool(options.resume) == bool(options.source):
         what = "run" if options.command == "train" else "sweep"
         parser.error(f"give `warpdrive {options.command}` either an environment or YAML file, or --resume <{what}>")
@@ -326,6 +330,7 @@ def _add_train(commands: _Commands) -> None:
     parser.add_argument(
         "overrides", metavar="key=value", nargs="*", default=[], help="replaces a value of the run configuration"
     )
+    parser.add_argument("-e", "--env", metavar="<env or yaml>", help="another way to give the first argument")
     parser.add_argument("--resume", metavar="<run>", help="go on with a run, in its folder, as if it had never stopped")
     parser.add_argument("--no-replay", action="store_true", help="do not write replay.gif")
     several = parser.add_argument_group("several processes, which share trainer.num_envs (docs/scaling.md)")

@@ -148,6 +148,8 @@ class _TrainingRun:
         return "finished"
 
     def _collect(self) -> None:
+        if not self.trainer.ahead:
+            self.callbacks.tell("on_rollout_start")
         self.trainer.collect()
         self.callbacks.tell("on_rollout")
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.training.algorithms.ppo import PPO as PPO
     from warpdrive.training.batch import Batch as Batch
     from warpdrive.training.callbacks import Callback as Callback
+    from warpdrive.training.distributed.reductions import mean_over_processes as mean_over_processes
+    from warpdrive.training.distributed.reductions import sum_over_processes as sum_over_processes
     from warpdrive.training.model_registry import register_model as register_model
     from warpdrive.training.models.base import ActorCritic as ActorCritic
     from warpdrive.training.models.check_device import CheckDevice as CheckDevice
@@ -75,6 +77,8 @@ _HOME_OF = {
     "Callback": "warpdrive.training.callbacks",
     "MAPPO": "warpdrive.training.algorithms.mappo",
     "PPO": "warpdrive.training.algorithms.ppo",
+    "mean_over_processes": "warpdrive.training.distributed.reductions",
+    "sum_over_processes": "warpdrive.training.distributed.reductions",
     "gae": "warpdrive.training.advantages",
     "Trainer": "warpdrive.training.trainer",
     "TrainedPolicy": "warpdrive.training.trained_policy",

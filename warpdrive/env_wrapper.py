@@ -45,6 +45,7 @@ class EnvWrapper:
             if the processes before this one had ``num_envs`` each. Random streams belong to global indices.
         process_id: which of several processes on this machine this is: they take turns at its GPUs.
         event_messenger: accepted for scripts that start several processes; compiled code is shared through the cache.
+        env_obj: another name of ``env``, which WarpDrive 2 had.
 
     Raises:
         DefinitionError: the environment, or one of the numbers above, cannot work.
@@ -66,7 +67,12 @@ class EnvWrapper:
         first_env: int | None = None,
         process_id: int = 0,
         event_messenger: Any = None,
+        env_obj: Environment | None = None,
     ) -> None:
+        if env_obj is not None:
+            if env is not None:
+                raise DefinitionError("found both env and env_obj, which are names of the same: give one")
+            env = env_obj
         if (env is None) == (env_name is None):
             raise DefinitionError("give EnvWrapper either an environment or env_name, not both and not neither")
         if env is None:

@@ -27,7 +27,12 @@ class Diary(wd.Callback):
     def __init__(self) -> None:
         self.entries: list[tuple[Any, ...]] = []
 
+    def on_rollout_start(self, trainer: Trainer) -> None:
+        self.entries.append(("start", trainer.env_steps))
+
     def on_rollout(self, trainer: Trainer) -> None:
+        assert self.entries[-1] == ("start", trainer.env_steps - 200)
+        del self.entries[-1]
         assert trainer.rollout.steps_recorded == trainer.rollout.num_steps
         self.entries.append(("rollout", trainer.env_steps, trainer.updates))
 
@@ -123,3 +128,25 @@ def test_a_callback_can_stop_the_run(sections: Sections, trainer_of: TrainerOf) 
     summary = trainer_of(sections(total_steps=1000)).train(callbacks=[Enough()])
     assert (summary.status, summary.updates) == ("interrupted", 2)
     assert summary.checkpoint is not None and summary.checkpoint.name == "step_400"
+
+
+def test_replicas_are_put_into_stored_states_before_a_rollout(sections: Sections, trainer_of: TrainerOf) -> None:
+    """States of the end of an episode, in every second rollout: its first step is then the last of an episode."""
+
+    class Seed(wd.Callback):
+        def __init__(self) -> None:
+            self.stored: Any = None
+            self.ends: list[bool] = []
+
+        def on_rollout_start(self, trainer: Trainer) -> None:
+            if self.stored is not None and trainer.updates % 2 == 1:
+                trainer.env.ctx.load_state(self.stored, range(20), keep=trainer.env.own_arrays)
+                trainer.env.ctx["timestep"].fill_(trainer.env.env.episode_length - 1)
+            self.stored = trainer.env.ctx.save_state()
+
+        def on_rollout(self, trainer: Trainer) -> None:
+            self.ends.append(bool(trainer.rollout.truncated[0].all()))
+
+    seed = Seed()
+    trainer_of(sections()).train(callbacks=[seed])
+    assert seed.ends == [False, True, False]

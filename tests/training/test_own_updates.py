@@ -232,3 +232,10 @@ def test_experience_for_updates_of_ones_own(sections: Sections, trainer_of: Trai
     assert torch.equal(alone[-1], rewards[3] + policy.gamma * whole[4] - whole[3])
     with pytest.raises(TrainingError, match=r"found values .* for rewards .*, expected one step more"):
         wd.gae(rewards, values, ended[0], gamma=0.9, gae_lambda=0.8)
+
+
+def test_sums_and_means_of_a_process_alone() -> None:
+    """Of several processes they are those of ``Team.sum``, which the tests of distributed training compare with one."""
+    given = torch.tensor([1.0, 3.0])
+    for reduced in (wd.sum_over_processes(given), wd.mean_over_processes(given)):
+        assert torch.equal(reduced, given) and reduced.data_ptr() != given.data_ptr()
