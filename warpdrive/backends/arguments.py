@@ -48,9 +48,9 @@ class ArgumentKind:
 
     @property
     def loader_arguments(self) -> tuple[str, int, str, bool, tuple[int | None, ...]]:
-        """The arguments of :func:`warpdrive.backends.cpu.intrinsics.argument_loader`: a number is an array of one."""
-        rank = 1 if self.rank is None else self.rank
-        return (self.dtype, rank, self.layout, self.readonly, self.extents or (None,) * rank)
+        """The arguments of :func:`warpdrive.backends.cpu.intrinsics.array_loader` for an array."""
+        assert self.rank is not None
+        return (self.dtype, self.rank, self.layout, self.readonly, self.extents or (None,) * self.rank)
 
 
 def baked_extents(shape: Sequence[int], replicas: int) -> tuple[int | None, ...]:

@@ -44,7 +44,9 @@ class CpuAdapter(ast.NodeTransformer):
         """Return the lines that a module begins with: what the kernel names, and what was noted."""
         lines = header_of(table, dict.fromkeys(mathematics.REPLACEMENTS, mathematics.__name__))
         lines.append("from numba import cfunc, njit")
-        lines.append("from warpdrive.backends.cpu.intrinsics import argument_loader, not_negative, stack_array, view")
+        lines.append("from warpdrive.backends.cpu.compiler import EntryCompiler, FunctionCompiler")
+        lines.append("from warpdrive.backends.cpu.intrinsics import array_loader, not_negative, number_loader")
+        lines.append("from warpdrive.backends.cpu.intrinsics import stack_array, view")
         lines.append("from warpdrive.backends.cpu.slots import slot_accessors")
         lines += imports.splitlines()
         for path in sorted(self.intrinsics):

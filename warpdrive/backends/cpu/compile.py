@@ -14,6 +14,7 @@ from numba.core.errors import NumbaError
 
 from warpdrive.backends import cache
 from warpdrive.backends.arguments import ArgumentKind
+from warpdrive.backends.cpu.compiler import no_garbage_collection
 from warpdrive.backends.cpu.generate import (
     LaunchKind,
     generate_functions,
@@ -60,7 +61,7 @@ def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], la
     turns = turns_of(kernel)
     with cache.ONE_AT_A_TIME:
         if key not in _compiled:
-            with cache.one_process_at_a_time(key):
+            with cache.one_process_at_a_time(key), no_garbage_collection():
                 _compiled[key] = _compile(key, kernel, turns, kinds, launch)
         return replace(
             _compiled[key], faults=tuple(kernel.table.faults), sites=() if turns is None else tuple(turns.sites)

@@ -33,10 +33,15 @@ from warpdrive.kernels.syntax import (
 )
 from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
 
-FUNCTION_OPTIONS = "_nrt=False, error_model='numpy', nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True"
+NUMBA_OPTIONS = "_nrt=False, error_model='numpy', nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True"
+FUNCTION_OPTIONS = f"{NUMBA_OPTIONS}, pipeline_class=FunctionCompiler"
 FUNCTION_DECORATOR = f"@njit({FUNCTION_OPTIONS})"
 INLINED_DECORATOR = f"@njit({FUNCTION_OPTIONS}, forceinline=True)"
-ENTRY_DECORATOR = "@cfunc('void(intp, intp, intp)', _nrt=False, error_model='numpy', cache=True)"
+BLOCK_DECORATOR = f"@njit({NUMBA_OPTIONS}, pipeline_class=EntryCompiler, forceinline=True)"
+"""For what a block does, without arrays in shared memory: optimised by itself first, steps of environments run up to 7
+percent faster. With such arrays, a reduction runs three times as fast if it is optimised only once, with the entry."""
+ENTRY_OPTIONS = "pipeline_class=EntryCompiler, _nrt=False, error_model='numpy', cache=True"
+ENTRY_DECORATOR = f"@cfunc('void(intp, intp, intp)', {ENTRY_OPTIONS})"
 THREAD = f"{GENERATED}thread"
 RUN_BLOCK = f"{GENERATED}run_block"
 
@@ -121,7 +126,8 @@ def generate_kernel(
     parameters = [*kernel.parameters, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
     names = [f"{RUN_BLOCK}_{number}" for number in range(len(bodies))]
     for name, body in zip(names, bodies, strict=True):
-        writer.function(INLINED_DECORATOR, name, parameters, [*beginning, *body])
+        decorator = INLINED_DECORATOR if kernel.table.shared else BLOCK_DECORATOR
+        writer.function(decorator, name, parameters, [*beginning, *body])
     writer.text(_entry_text(names, kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
     return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
@@ -343,5 +349,8 @@ def _load_text(kind: ArgumentKind, table: str, place: int, loaders: list[str]) -
     if not kind.dtype:
         return "None"
     name = f"{GENERATED}load_{len(loaders)}"
-    loaders.append(f"{name} = argument_loader{kind.loader_arguments!r}")
-    return f"{name}({table} + {8 * place})" + "[0]" * (kind.rank is None)
+    if kind.rank is None:
+        loaders.append(f"{name} = number_loader({kind.dtype!r})")
+    else:
+        loaders.append(f"{name} = array_loader{kind.loader_arguments!r}")
+    return f"{name}({table} + {8 * place})"

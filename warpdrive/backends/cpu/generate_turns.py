@@ -10,6 +10,7 @@ from warpdrive.backends.arguments import ArgumentKind
 from warpdrive.backends.cpu import fibres
 from warpdrive.backends.cpu.adapter import CpuAdapter
 from warpdrive.backends.cpu.generate import (
+    ENTRY_OPTIONS,
     INLINED_DECORATOR,
     POSITION_PARAMETERS,
     LaunchKind,
@@ -31,7 +32,7 @@ from warpdrive.kernels.variables import Variables
 _ALIGNMENT = 64
 """Bytes: a cache line, where every array begins."""
 
-FIBRE_DECORATOR = "@cfunc('void(intp, intp)', _nrt=False, error_model='numpy', cache=True)"
+FIBRE_DECORATOR = f"@cfunc('void(intp, intp)', {ENTRY_OPTIONS})"
 RUN_THREAD, TAKE, TABLE, HEADER, THREAD, ROOM, BLOCK = (
     GENERATED + name for name in ("run_thread", "take", "table", "header", "thread", "room", "block")
 )

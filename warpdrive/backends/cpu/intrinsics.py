@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import numba
@@ -19,6 +19,7 @@ _STACK_ALIGNMENT = 64
 """Bytes: a cache line, so that vectors of any width and dtypes of any size may begin there."""
 
 
+@cache
 def stack_array(shape: tuple[int, ...], dtype: str) -> Any:
     """Return a function, for use in compiled code, that gives an uninitialised C-ordered array on the stack.
 
@@ -73,6 +74,7 @@ def _array_of(context: Any, builder: Any, array_type: types.Array, shape: tuple[
     return array._getvalue()
 
 
+@cache
 def view(dtype: str) -> Any:
     """Return a function, for use in compiled code, that sees an array of bytes as as many of ``dtype`` as it holds."""
     element = numba.from_dtype(dtype_of(dtype))
@@ -99,7 +101,25 @@ def view(dtype: str) -> Any:
     return see
 
 
-def argument_loader(dtype: str, rank: int, layout: str, readonly: bool, extents: tuple[int | None, ...]) -> Any:
+@cache
+def number_loader(dtype: str) -> Any:
+    """Return a function, for use in compiled code, that reads a number where a table says; see :func:`array_loader`."""
+    element = numba.from_dtype(dtype_of(dtype))
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            place = builder.load(_word_at(builder, args[0]))
+            data = builder.inttoptr(place, context.get_data_type(element).as_pointer())
+            return context.unpack_value(builder, element, data)
+
+        return element(types.intp), codegen
+
+    return load
+
+
+@cache
+def array_loader(dtype: str, rank: int, layout: str, readonly: bool, extents: tuple[int | None, ...]) -> Any:
     """Return a function, for use in compiled code, that makes an array of what a table says.
 
     It takes the address of the words: the array's address, its shape, and its strides in bytes. Lengths that

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.core import compiler
-from numba.core.bytecode import ByteCode, FunctionIdentity
 from numba.core.registry import cpu_target
-from numba.core.typed_passes import NopythonTypeInference
 from numba.np.numpy_support import as_dtype
 
+from warpdrive.backends.cpu.compiler import EntryCompiler
 from warpdrive.backends.cpu.slots import bytes_of, is_kept
 from warpdrive.backends.slots import Slot
 from warpdrive.kernels.errors import refuse
@@ -85,18 +84,11 @@ def slots_of(kernel: LoweredKernel, kinds: Mapping[str, types.Type]) -> list[Slo
 def _inferred_types(function: FunctionType, arguments: tuple[types.Type, ...]) -> Mapping[str, types.Type]:
     """Return the types of a function's variables, as numba infers them when it compiles the function."""
     typing_context = cpu_target.typing_context
-    typing_context.refresh()
     flags = compiler.Flags()
     flags.error_model = "numpy"
-    state = compiler.Compiler(typing_context, cpu_target.target_context, None, arguments, None, flags, {}).state
-    state.func_id = FunctionIdentity.from_function(function)
-    state.bc = ByteCode(state.func_id)
-    passes = compiler.DefaultPassBuilder.define_untyped_pipeline(state)
-    passes.add_pass(NopythonTypeInference, "types")
-    passes.finalize()
-    passes.run(state)
-    types_of_variables: Mapping[str, types.Type] = state.typemap
-    return types_of_variables
+    return EntryCompiler(typing_context, cpu_target.target_context, None, arguments, None, flags, {}).infer_types(
+        function
+    )
 
 
 def _slot(kernel: LoweredKernel, name: str, kind: Any) -> Slot:

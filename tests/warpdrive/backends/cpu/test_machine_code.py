@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import subprocess
@@ -11,6 +12,7 @@ import numba
 import numpy as np
 import torch
 from numba import cuda
+from numba.core.codegen import JITCodeLibrary
 
 import warpdrive as wd
 from warpdrive.backends.cpu.generate import FUNCTION_DECORATOR
@@ -110,3 +112,40 @@ def test_results_do_not_depend_on_the_number_of_threads(tmp_path):
         for threads in "12"
     }
     assert len(digests) == 1 and len(digests.pop().strip()) == hashlib.sha256().digest_size * 2
+
+
+@wd.device_function
+def twice(x):
+    return 2 * x
+
+
+@wd.device_function
+def twice_and_one(x):
+    return twice(x) + 1
+
+
+@wd.kernel
+def doubles_between_barriers(values):
+    thread = cuda.threadIdx.x
+    doubled = twice_and_one(values[thread])
+    cuda.syncthreads()
+    values[(thread + 1) % 4] = doubled
+
+
+def test_device_functions_become_no_machine_code_of_their_own(monkeypatch):
+    """They are linked into the kernel that calls them."""
+    wd.kernel(doubles_between_barriers.function)[1, 1](np.zeros(4))  # what all kernels share is compiled
+    made = []
+    finalize = JITCodeLibrary._finalize_specific
+    monkeypatch.setattr(
+        JITCodeLibrary, "_finalize_specific", lambda library: (made.append(library.name), finalize(library))
+    )
+    values = np.arange(4.0)
+    doubles_between_barriers[1, 4](values)
+    np.testing.assert_array_equal(values, [7, 1, 3, 5])
+    assert "entry" in made and not [name for name in made if "twice" in name]
+
+
+def test_garbage_is_collected_again_after_compiling():
+    wd.kernel(doubles_between_barriers.function)[1, 4](np.zeros(4, np.float32))
+    assert gc.isenabled()

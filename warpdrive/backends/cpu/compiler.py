@@ -1,0 +1,144 @@
+"""Numba's compiler with less work: what only other compiled functions call is no program of its own.
+
+By itself numba optimises each function as if it were the whole program, makes machine code of it, and optimises it
+again within each caller. Here what device functions become is optimised with their callers alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any, ClassVar
+
+from numba import _dynfunc, types
+from numba.core.bytecode import ByteCode, FunctionIdentity
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
+from numba.core.compiler_machinery import CompilerPass, PassManager, register_pass
+from numba.core.typed_passes import AnnotateTypes, DumpParforDiagnostics, NativeLowering, NopythonTypeInference
+from numba.core.typing.context import Context
+from numba.core.untyped_passes import (
+    FindLiterallyCalls,
+    InlineInlinables,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    WithLifting,
+)
+
+SKIPPED = frozenset(
+    {
+        AnnotateTypes,
+        DumpParforDiagnostics,
+        FindLiterallyCalls,
+        InlineInlinables,
+        LiteralPropagationSubPipelinePass,
+        LiteralUnroll,
+        WithLifting,
+    }
+)
+"""Passes for what no kernel contains, and for reports that nobody reads."""
+
+
+class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """A function that is there to be linked into its callers' libraries, and optimised with them."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave that to the callers."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class LoweringToLink(NativeLowering):  # type: ignore[misc]
+    """Lower a function to what its callers link."""
+
+    _name = "lowering_to_link"
+
+    def run_pass(self, state: Any) -> bool:
+        """Set ``state.cr`` as numba's own pass does."""
+        state.library = LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        described = lowered.fndesc
+        nowhere = 0  # Python never calls it: the object stands for it in numba's tables
+        function = _dynfunc.make_function(described.lookup_module(), described.qualname, "", nowhere, lowered.env, ())
+        state.targetctx.insert_user_function(function, described, [state.library])
+        state["cr"] = _LowerResult(described, lowered.call_helper, cfunc=function, env=lowered.env)
+        return True
+
+
+class RememberingContext(Context):  # type: ignore[misc]
+    """Another view of numba's typing context that remembers which signatures operators have for types of operands.
+
+    Numba tries dozens of candidates each time that it meets an operator.
+    """
+
+    signatures: ClassVar[dict[tuple[Any, tuple[types.Type, ...]], Any]] = {}
+
+    def __init__(self, context: Context) -> None:
+        self.__dict__ = context.__dict__
+
+    def resolve_function_type(self, func: Any, args: tuple[types.Type, ...], kws: Mapping[str, types.Type]) -> Any:
+        """Return the signature of a call of a function, or of its type, with arguments of these types."""
+        if kws or getattr(func, "__module__", None) != operator.add.__module__:
+            return super().resolve_function_type(func, args, kws)
+        key = func, args
+        if key not in self.signatures:
+            self.signatures[key] = super().resolve_function_type(func, args, kws)
+        return self.signatures[key]
+
+
+class EntryCompiler(CompilerBase):  # type: ignore[misc]
+    """Numba's pipeline without the passes that kernels have no use for."""
+
+    lowering = NativeLowering
+
+    def __init__(self, typingctx: Context, *arguments: Any) -> None:
+        super().__init__(RememberingContext(typingctx), *arguments)
+
+    def define_pipelines(self) -> list[PassManager]:
+        """Return the one pipeline there is."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
+        return [_pipeline((self.lowering if kind is NativeLowering else kind, text) for kind, text in passes)]
+
+    def infer_types(self, function: FunctionType) -> Mapping[str, types.Type]:
+        """Return the types of a function's variables, without compiling it. Raises numba's errors."""
+        self.state.func_id = FunctionIdentity.from_function(function)
+        self.state.bc = ByteCode(self.state.func_id)
+        passes = DefaultPassBuilder.define_untyped_pipeline(self.state).passes
+        _pipeline([*passes, (NopythonTypeInference, "types")]).run(self.state)
+        found: Mapping[str, types.Type] = self.state.typemap
+        return found
+
+
+class FunctionCompiler(EntryCompiler):
+    """The same for functions that only other compiled functions call."""
+
+    lowering = LoweringToLink
+
+
+def _pipeline(passes: Iterable[tuple[type[CompilerPass], str]]) -> PassManager:
+    pipeline = PassManager("kernel")
+    for kind, text in passes:
+        if kind not in SKIPPED:
+            pipeline.add_pass(kind, text)
+    pipeline.finalize()
+    return pipeline
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Leave cycles alone within the block: a compiler makes many objects, most of which live until it is done."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
