@@ -425,6 +425,9 @@ class _Resolver(ast.NodeTransformer):
 _REFUSED_NAMES: dict[type[ast.AST], str] = {
     ast.Lambda: "a lambda",
     ast.FunctionDef: "a function inside a kernel function",
+    ast.AsyncFunctionDef: "async",
+    ast.AsyncFor: "async",
+    ast.AsyncWith: "async",
     ast.ClassDef: "a class",
     ast.Try: "try",
     ast.With: "with",

@@ -93,6 +93,13 @@ def with_comprehension(out):
     out[0] = sum(x for x in range(3))  # here
 
 
+def with_an_async_function(out):
+    async def double(x):  # here
+        return 2 * x
+
+    out[0] = 2
+
+
 def with_lambda(out):
     double = lambda x: 2 * x  # noqa: E731 # here
     out[0] = double(2)
@@ -414,6 +421,7 @@ MISTAKES = [
     (with_try, ["try is not part of the kernel language"]),
     (with_list, ["a list is not part"]),
     (with_comprehension, ["a generator is not part"]),
+    (with_an_async_function, ["async is not part"]),
     (with_lambda, ["a lambda is not part", "write it as a 'def' outside"]),
     (with_function, ["a function inside a kernel function is not part", "write it as a 'def' outside"]),
     (with_with, ["with is not part"]),
