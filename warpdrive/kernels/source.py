@@ -155,7 +155,7 @@ def parse_function(
     if not isinstance(tree, ast.FunctionDef):
         if otherwise is not None and not isinstance(tree, ast.AsyncFunctionDef):
             raise otherwise
-        raise KernelError(f"{file}:{first_line}: a kernel function is a plain 'def', not async, a lambda or an expression")
+        raise KernelError(f"{file}:{first_line}: a kernel function is a plain 'def', not async or a lambda")
     ast.increment_lineno(tree, first_line - 1 - is_indented)
     for node in ast.walk(tree):
         node.file = file  # type: ignore[attr-defined]
