@@ -25,3 +25,17 @@ def tell(values, out):
 def test_kernels_print(made, capfd):
     made(tell)[1, 2](np.array([1.5, 0.25], np.float32), np.zeros(2))
     assert capfd.readouterr().out.splitlines() == ["thread 1 has 0.25 True", "", "-3 7 2.5 end"]
+
+
+@wd.device_function
+def say(value):
+    print("says", value > 0)
+
+
+def test_device_functions_print(capfd):
+    @wd.kernel
+    def tell_all(values):
+        say(values[cuda.threadIdx.x])
+
+    tell_all[1, 2](np.array([1.5, -0.25], np.float32))
+    assert capfd.readouterr().out.splitlines() == ["says True", "says False"]

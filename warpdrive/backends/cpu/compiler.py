@@ -53,6 +53,34 @@ class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
+class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """What becomes machine code, together with all that is linked into it."""
+
+    def _finalize_specific(self) -> None:
+        """Tell the machine code where numba's environments are: what prints in a linked function looks there."""
+        super()._finalize_specific()
+        symbols = {variable.name for variable in self._final_module.global_variables}
+        for name in symbols & environments.keys():
+            self._codegen.set_env(name, environments[name])
+
+
+environments: dict[str, Any] = {}
+"""The environments of linked functions, by the symbols that hold their addresses; they live as long as the code."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class LoweringOfEntry(NativeLowering):  # type: ignore[misc]
+    """Lower a function to a library of its own."""
+
+    _name = "lowering_of_entry"
+
+    def run_pass(self, state: Any) -> bool:
+        """Set ``state.cr`` as numba's own pass does."""
+        state.library = LinkingLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return bool(super().run_pass(state))
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class LoweringToLink(NativeLowering):  # type: ignore[misc]
     """Lower a function to what its callers link."""
@@ -66,6 +94,7 @@ class LoweringToLink(NativeLowering):  # type: ignore[misc]
         super().run_pass(state)
         lowered = state["cr"]
         described = lowered.fndesc
+        environments[state.targetctx.get_env_name(described)] = lowered.env
         nowhere = 0  # Python never calls it: the object stands for it in numba's tables
         function = _dynfunc.make_function(described.lookup_module(), described.qualname, "", nowhere, lowered.env, ())
         state.targetctx.insert_user_function(function, described, [state.library])
@@ -97,7 +126,7 @@ class RememberingContext(Context):  # type: ignore[misc]
 class EntryCompiler(CompilerBase):  # type: ignore[misc]
     """Numba's pipeline without the passes that kernels have no use for."""
 
-    lowering = NativeLowering
+    lowering: type[NativeLowering] = LoweringOfEntry
 
     def __init__(self, typingctx: Context, *arguments: Any) -> None:
         super().__init__(RememberingContext(typingctx), *arguments)
