@@ -166,8 +166,9 @@ def random_actions(env: Environment, observations: dict[str, Array], rng: np.ran
         return rng.integers(env.action_space.nvec, size=(*size, len(env.action_space.nvec))).astype(np.int32)
     assert isinstance(env.action_space, spaces.Box)
     low, high = env.action_space.low, env.action_space.high
-    actions: Array = low + rng.uniform(-0.5, 1.5, (*size, *low.shape)).astype(np.float32) * (high - low)
-    return actions
+    actions = low + rng.uniform(-0.5, 1.5, (*size, *low.shape)).astype(np.float32) * (high - low)
+    within: Array = np.clip(actions, low, high)  # as `EnvWrapper.step` does, and references may not
+    return within
 
 
 def along_the_velocity(env: Environment, observations: dict[str, Array], rng: np.random.Generator) -> Array:

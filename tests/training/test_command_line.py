@@ -356,7 +356,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_readable_run(tmp_path, monkeypatch, ca
     with output.open("w") as stream:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=stream, stderr=subprocess.STDOUT)
         try:
-            wait_until(lambda: "return:" in output.read_text(), process)
+            wait_until(lambda: "return" in output.read_text(), process)
             process.send_signal(signal.SIGINT)
             code = process.wait(timeout=60)
         finally:

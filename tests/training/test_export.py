@@ -205,4 +205,4 @@ def test_the_command_says_what_goes_in_and_comes_out(
     assert path.is_file() and "'inner'" in told
     assert "inputs   observations_number, observations_picture, action_mask\n  outputs  actions, logits" in told
     assert main(["export", str(tmp_path / "saved"), "-o", str(path)]) == 2
-    assert "which policy? Give tag=" in capsys.readouterr().err
+    assert "which policy? Trained were" in capsys.readouterr().err

@@ -271,7 +271,7 @@ _BY_PROBLEM: dict[str, dict[str, tuple[str, int, Section]]] = {
     "forbidding": {
         name: (name, 30, {"lr": 0.1, "model": _INSISTING}) for name in ("ppo", "a2c", "vtrace", "reinforce")
     },
-    "meeting": {"ddpg": ("ddpg", 100, _NOISY), "td3": ("td3", 100, _NOISY), "sac": ("sac", 100, _RELU)},
+    "meeting": {"ddpg": ("ddpg", 300, _NOISY), "td3": ("td3", 300, _NOISY), "sac": ("sac", 100, _RELU)},
 }
 _BY_PROBLEM["sacrifice"] = _BY_PROBLEM["sacrifice, not finite"] = {
     "ppo": ("ppo", 30, {"lr": 0.02}),

@@ -158,7 +158,7 @@ def test_a_run_can_go_on_beyond_its_end(sections: Sections, trainer_of: TrainerO
         ("trainer.num_envs=40", r"trainer\.num_envs: found 40, but the run that is to go on has 20"),
         ("trainer.seed=1", r"trainer\.seed: found 1"),
         ("policy.odd.model.hidden=[8]", r"policy\.odd\.model: found"),
-        ("policy.odd.algorithm=a2c", r"policy\.odd\.algorithm: found a2c"),
+        ("policy.odd.algorithm=a2c", r"policy\.odd\.algorithm: found 'a2c'"),
         ("policy.odd.lrr=1", r"policy\.odd\.lrr: unknown key"),
     ],
 )

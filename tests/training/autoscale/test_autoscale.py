@@ -222,7 +222,7 @@ def test_several_devices_get_what_is_best_on_one(made_up, monkeypatch, capsys):
     from warpdrive.training.distributed import launch
 
     started = []
-    monkeypatch.setattr(launch, "launch", lambda arguments, processes, restarts: started.append((arguments, processes)))
+    monkeypatch.setattr(launch, "launch", lambda arguments, processes, *_: started.append((arguments, processes)))
     given = ["train", "tag_gridworld", *SMALL, "trainer.total_steps=900000", "--auto_scale", "--num_processes", "3"]
     assert main(given) == 0
     ((arguments, processes),) = started
