@@ -175,7 +175,8 @@ def along_the_velocity(env: Environment, observations: dict[str, Array], rng: np
     """Return actions for a mountain car: mostly a push in the direction that it moves in, which gets it up the hill."""
     others = random_actions(env, observations, rng)
     goes_right = (observations["observations"][..., 1] >= 0).reshape(others.shape)
-    pushes = (0, 2) if isinstance(env.action_space, spaces.Discrete) else (-1, 1)
+    space = env.action_space
+    pushes = (space.low, space.high) if isinstance(space, spaces.Box) else (0, 2)
     keep = rng.random(others.shape) < 0.8
     return np.where(keep, np.where(goes_right, pushes[1], pushes[0]), others).astype(others.dtype)
 
