@@ -83,13 +83,13 @@ POOL = {"reset_pool_size": 10_000}
 
 def _dqn(width: int, explored: int, last: float, **settings: Any) -> dict[str, Any]:
     """Stable-Baselines3's DQN: no double estimates; exploration falls linearly over the first ``explored`` steps."""
-    model = {"hidden": [width, width], "activation": "relu"}
+    model = {"hidden": [width, width], "activation": "relu", "initialization": "uniform"}
     epsilon = [[0, 1.0], [explored, last]]
     return {"algorithm": "dqn", "double": False, "epsilon": epsilon, "model": model, **settings}
 
 
 def _continuous(algorithm: str, hidden: list[int], **settings: Any) -> dict[str, Any]:
-    model = {"hidden": hidden, "activation": "relu"}
+    model = {"hidden": hidden, "activation": "relu", "initialization": "uniform"}
     return {"algorithm": algorithm, "lr": 1e-3, "tau": 0.005, "gradient_steps": 1, "model": model, **settings}
 
 
@@ -111,8 +111,8 @@ def _cleanrl(environment: str, ours: str, score: float, spread: float) -> Publis
     return Published(f"cleanrl-ppo-{environment}", ours, 500_000, score, spread, trainer, policy, deterministic=False)
 
 
-# Stable-Baselines3 counts environment steps between two updates of the target network, we count gradient steps: 10 of its
-# steps are less than one of CartPole's training phases of 128 gradient steps; 600 are 300 gradient steps in MountainCar.
+# Stable-Baselines3 counts environment steps between two updates of the target network, we count gradient steps: 10 of
+# its steps are less than one of CartPole's training phases of 128 gradient steps; 600 are 300 of MountainCar's.
 ONE_STEP = {"num_envs": 1, "train_batch_size": 1}
 DETERMINISTIC = {"gamma": 0.98, "buffer_size": 200_000, "learning_starts": 10_000, "batch_size": 256}
 NOISE = {"noise": {"type": "gaussian", "std": 0.1}}
