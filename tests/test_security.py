@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -350,8 +351,7 @@ def test_a_folder_that_others_can_write_into_is_no_place_to_meet(tmp_path: Path)
 @as_root
 def test_a_cache_of_somebody_else_is_not_used(tmp_path: Path) -> None:
     """Another user has filled a shared folder, and planted a program; this one uses, and leaves, none of it."""
-    shared = Path(f"/tmp/warpdrive-shared-{os.getpid()}")
-    shared.mkdir()
+    shared = Path(tempfile.mkdtemp(prefix="warpdrive-shared-"))  # not below pytest's, which others cannot enter
     shared.chmod(0o1777)
     mine = tmp_path / "program.py"
     mine.write_text(GAME + "\nenv = wd.EnvWrapper(Game(), 2, 'cpu'); env.reset(); print(env.backend.name)")

@@ -186,7 +186,7 @@ def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep:
 
 
 class Keep(NamedTuple):
-    """Which checkpoints of a run stay: the last ones and, with ``every``, the first after each multiple of that."""
+    """The checkpoints of a run to keep: the last ones and, with ``every``, the first after each multiple of that."""
 
     last: int
     every: int | None = None

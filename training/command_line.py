@@ -274,7 +274,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _choose_source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """Tell the first override from a source, in whose place it stands where --resume or --env is given."""
+    """Take the first override out of the place of the source where --resume or --env is given."""
     named = getattr(options, "env", None)
     if (options.resume or named) and options.source and "=" in options.source:
         options.overrides.insert(0, options.source)

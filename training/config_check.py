@@ -324,7 +324,7 @@ def _custom_model_problems(section: str, settings: object) -> list[Problem]:
 
 
 def _own_algorithm_problems(section: str, settings: sections.OnPolicyConfig) -> list[Problem]:
-    """What is wrong with a user's class that takes the place of an algorithm's."""
+    """Return the problems of a user's class that takes the place of an algorithm's."""
     from warpdrive.training.algorithms import algorithm_class  # the models, which other configurations do not need
 
     try:

@@ -110,7 +110,7 @@ class Evaluator:
 
     @property
     def num_envs(self) -> int:
-        """How many replicas there are."""
+        """The number of replicas."""
         return self._env.num_envs
 
     def episode_returns(self) -> dict[str, Tensor]:

@@ -36,7 +36,7 @@ class Player:
 
     @property
     def models(self) -> dict[str, Actor]:
-        """What acts, by policy tag."""
+        """The models that act, by policy tag."""
         return {tag: policy.model for tag, policy in self.policies.items()}
 
 

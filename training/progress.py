@@ -99,7 +99,7 @@ class _Screen:
         self._display.show(Group(self._progress, *self._below))
 
     def evaluating(self, done: int, episodes: int) -> None:
-        """Tell of an evaluation for which training waits."""
+        """Show the progress of an evaluation for which training waits."""
         counted = Text(f"evaluating: {done} of {episodes} episodes", style="dim")
         self._display.show(Group(self._progress, *self._below, counted))
 
@@ -149,7 +149,7 @@ class _Lines:
         self._say("  ".join([*parts, speed(report), shares(report)]))
 
     def evaluating(self, done: int, episodes: int) -> None:
-        """Tell of an evaluation for which training waits."""
+        """Show the progress of an evaluation for which training waits."""
         if time.monotonic() >= self._next:
             self._say(f"evaluating: {done} of {episodes} episodes")
 

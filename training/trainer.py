@@ -337,7 +337,7 @@ class Trainer:
 
     @property
     def evaluation_episodes(self) -> int:
-        """How many episodes evaluations play where nobody says: see ``trainer.evaluation.num_episodes``."""
+        """The default number of episodes of an evaluation: see ``trainer.evaluation.num_episodes``."""
         asked = self.config.trainer
         return asked.evaluation.num_episodes or fitting_episodes(asked.total_steps, self.env.env.episode_length)
 

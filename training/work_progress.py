@@ -1,4 +1,4 @@
-"""How far a piece of work has come: shown once it has lasted two seconds, wherever people look."""
+"""Progress of work that lasts more than two seconds: a bar on terminals and in notebooks, lines in logs."""
 
 from __future__ import annotations
 

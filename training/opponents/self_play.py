@@ -19,7 +19,7 @@ from warpdrive.training.rating import performance_rating
 from warpdrive.training.sections import SelfPlayConfig
 
 MOST_EVALUATED = 8
-"""How many versions of a pool policies are evaluated against."""
+"""The largest number of versions that a policy is evaluated against."""
 
 
 class SelfPlay(Opponent):

@@ -9,18 +9,8 @@ from typing import Any
 from warpdrive.checks.advice import source_line
 
 OF_KERNELS = (
-    *(
-        "races",
-        "bounds",
-        "uninitialised",
-        "divergence",
-        "arithmetic",
-        "broadcasts",
-        "float64",
-        "order",
-        "endless",
-        "nan",
-    ),
+    *("races", "bounds", "uninitialised", "divergence", "arithmetic"),
+    *("broadcasts", "float64", "order", "endless", "nan"),
 )
 OF_BEHAVIOUR = ("spaces", "resets", "determinism", "reference", "backends")
 KINDS = (*OF_KERNELS, *OF_BEHAVIOUR)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +16,7 @@ from warpdrive.checks.language import check_text
 from warpdrive.checks.memory import as_array, copies, named_arrays
 from warpdrive.checks.order import Order, backwards, compare, others
 from warpdrive.checks.silent_log import MAX_STEPS, EndlessError, SilentLog
+from warpdrive.garbage_collection import no_garbage_collection
 from warpdrive.kernels.kernel import Kernel, kernel
 from warpdrive.kernels.source import FunctionSource
 
@@ -103,7 +102,7 @@ class CheckedLaunches:
 
         Where threads access one element in no order that the program gives, it is run in other orders too, on copies.
         """
-        with _without_garbage_collection():
+        with no_garbage_collection():
             self._check(arguments, orders)
 
     def _check(self, arguments: Mapping[str, Any], orders: Mapping[str, Order]) -> None:
@@ -134,15 +133,3 @@ class CheckedLaunches:
     def _find_endless(self, order: str, error: EndlessError) -> None:
         what = f"if blocks and threads run {order}, {error}"
         self.report.add(Finding("order", "", (), (), (), error.lines, what, WAITING))
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Keep Python from looking for cycles, time and again, in a log of millions of accesses that has none."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

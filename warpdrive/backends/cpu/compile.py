@@ -14,7 +14,6 @@ from numba.core.errors import NumbaError
 
 from warpdrive.backends import cache
 from warpdrive.backends.arguments import ArgumentKind
-from warpdrive.backends.cpu.compiler import no_garbage_collection
 from warpdrive.backends.cpu.generate import (
     LaunchKind,
     generate_functions,
@@ -26,6 +25,7 @@ from warpdrive.backends.cpu.slot_types import infer_types, known_slots, slots_of
 from warpdrive.backends.module_writer import GeneratedModule
 from warpdrive.backends.origins import errors_at_their_origin
 from warpdrive.backends.slots import Slot
+from warpdrive.garbage_collection import no_garbage_collection
 from warpdrive.kernels.classes import authors_class
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower

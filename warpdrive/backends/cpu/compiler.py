@@ -6,10 +6,8 @@ again within each caller. Here what device functions become is optimised with th
 
 from __future__ import annotations
 
-import gc
 import operator
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from types import FunctionType
 from typing import Any, ClassVar
 
@@ -159,15 +157,3 @@ def _pipeline(passes: Iterable[tuple[type[CompilerPass], str]]) -> PassManager:
             pipeline.add_pass(kind, text)
     pipeline.finalize()
     return pipeline
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Leave cycles alone within the block: a compiler makes many objects, most of which live until it is done."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -1,0 +1,19 @@
+"""Pause Python's garbage collector."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Leave reference cycles alone within the block, where many objects are made that live until its end."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
