@@ -57,7 +57,7 @@ class NotebookDisplay:
     def __init__(self) -> None:
         import IPython.display as notebook
 
-        self._handle: Any = notebook.display(self._html(""), display_id=True)  # type: ignore[no-untyped-call]
+        self._handle: Any = notebook.display(self._html(""), display_id=True)
         self._content: RenderableType = ""
         self._drawn = -_SECONDS_BETWEEN_DRAWINGS
 
@@ -82,4 +82,4 @@ class NotebookDisplay:
         console = Console(file=io.StringIO(), record=True, force_jupyter=False, width=_NOTEBOOK_COLUMNS)
         console.print(content)
         html = console.export_html(inline_styles=True, code_format=_AS_TEXT)
-        return notebook.HTML(html)  # type: ignore[no-untyped-call]
+        return notebook.HTML(html)
