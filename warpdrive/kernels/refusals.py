@@ -51,6 +51,8 @@ def refusal_of_function(module: str, name: str) -> str:
             f"{name}() needs Python, and a compiled kernel has none: wd.debug(kernel)[blocks, threads](*arrays) runs "
             "it as Python, thread by thread"
         )
+    if module == "builtins" and name == "sorted":
+        return "sorted(...) makes a list, which takes new memory: sort in a cuda.local.array, in a loop"
     if module.startswith("numpy.random"):
         return (
             f"np.random.{name} draws from the host's generator: use wd.random or the xoroshiro128p functions of "

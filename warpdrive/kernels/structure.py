@@ -17,6 +17,7 @@ from warpdrive.kernels.syntax import (
     GENERATED,
     LEN,
     RANGE,
+    RANGE_ITEM,
     SharedName,
     assign,
     at,
@@ -80,7 +81,7 @@ class _Straightener:
             rest = statements[index + 1 :]
             if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
                 return [*done, *self.jump(statement, flags)]
-            if not _jumps(statement):
+            if not jumps_out_of(statement):
                 done += self.statement(statement, flags)
             elif isinstance(statement, ast.If) and _always_jumps(statement.body):
                 return [*done, *self.branch(statement, flags, [], rest)]
@@ -103,12 +104,12 @@ class _Straightener:
         return [at(node, ast.If(node.test, body or [ast.Pass()], orelse))]
 
     def statement(self, node: ast.stmt, flags: _Flags | None) -> list[ast.stmt]:
-        if isinstance(node, ast.If) and (contains_barrier([node]) or _jumps(node)):
+        if isinstance(node, ast.If) and (contains_barrier([node]) or jumps_out_of(node)):
             return self.branch(node, flags, [], [])
         if isinstance(node, (ast.For, ast.While)):
             if contains_barrier([node]):
                 return self.loop_with_barrier(node, flags)
-            if _jumps(node):
+            if jumps_out_of(node):
                 return [self.loop_without_barrier(node, flags)]
         return [node]
 
@@ -172,8 +173,16 @@ class _Straightener:
         following, end, stride = (f"{GENERATED}{part}_{unique}" for part in ("following", "end", "stride"))
         before: list[ast.stmt] = []
         over = node.iter
-        is_always_the_same = isinstance(over, ast.Name) and over.id not in self.changing
-        if isinstance(over, (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple)) and not is_always_the_same:
+        if _is_range(over):
+            assert isinstance(over, ast.Call)
+            for number, argument in enumerate(over.args):
+                if not self.is_always_the_same(argument):
+                    name = f"{GENERATED}bound_{unique}_{number}"
+                    before.append(assign(name, argument))
+                    over.args[number] = load(name)
+        elif isinstance(over, (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple)) and not self.is_always_the_same(
+            over
+        ):
             items = f"{GENERATED}items_{unique}"
             before, over = [assign(items, over)], load(items)
         start, stop, step, item = self.steps(over, load(following))
@@ -192,9 +201,21 @@ class _Straightener:
         ]
         return before, test, first
 
+    def is_always_the_same(self, node: ast.expr) -> bool:
+        """Whether a number that is written out, or a variable that stands for one thing."""
+        return _is_integer(node) or (isinstance(node, ast.Name) and node.id not in self.changing)
+
     def steps(self, over: ast.expr, place: ast.expr) -> tuple[ast.expr, ast.expr, ast.expr, ast.expr]:
-        """Return start, stop and step of the places that a loop goes through, and what the loop variable is there."""
-        if isinstance(over, ast.Call) and getattr(over.func, "id", "") == RANGE and 1 <= len(over.args) <= 3:
+        """Return start, stop and step of the places that a loop goes through, and what the loop variable is there.
+
+        A range of integers that are not written out has items of a type that follows from theirs (int32, int64 or
+        uint64): its places are counted instead.
+        """
+        if _is_range(over):
+            assert isinstance(over, ast.Call)
+            if not all(map(_is_integer, over.args)):
+                item = ast.Call(load(RANGE_ITEM), [copy_tree(over), place], [])
+                return ast.Constant(0), ast.Call(load(LEN), [copy_tree(over)], []), ast.Constant(1), item
             start, stop, step = (
                 over.args
                 if len(over.args) == 3
@@ -224,12 +245,23 @@ class _Straightener:
 
     def still_here(self, statement: ast.stmt, flags: _Flags | None) -> ast.expr:
         tests = []
-        for kind in sorted(_jumps(statement)):
+        for kind in sorted(jumps_out_of(statement)):
             if kind == "return":
                 tests.append(negate(load(self.returned)))
             elif flags is not None:
                 tests.append(negate(load(flags.broken if kind == "break" else flags.continued)))
         return tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
+
+
+def _is_range(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == RANGE and 1 <= len(node.args) <= 3
+
+
+def _is_integer(node: ast.expr) -> bool:
+    """Whether an integer is written out, which is an int64."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        node = node.operand
+    return isinstance(node, ast.Constant) and type(node.value) is int
 
 
 def _without_assignments_to(name: str, statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -240,7 +272,7 @@ def _without_assignments_to(name: str, statements: list[ast.stmt]) -> list[ast.s
     return [Remover().visit(statement) for statement in statements]
 
 
-def _jumps(node: ast.stmt) -> set[str]:
+def jumps_out_of(node: ast.stmt) -> set[str]:
     """Return which jumps leave a statement: ``return``, and ``break`` or ``continue`` of a loop around it."""
     if isinstance(node, ast.Return):
         return {"return"}
@@ -254,7 +286,7 @@ def _jumps(node: ast.stmt) -> set[str]:
 
 
 def _jumps_among(statements: list[ast.stmt]) -> set[str]:
-    return {jump for statement in statements for jump in _jumps(statement)}
+    return {jump for statement in statements for jump in jumps_out_of(statement)}
 
 
 def _always_jumps(statements: list[ast.stmt]) -> bool:

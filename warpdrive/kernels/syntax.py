@@ -19,6 +19,9 @@ TALLY = f"{GENERATED}tally_"
 RANGE, LEN = f"{GENERATED}builtins_range", f"{GENERATED}builtins_len"
 """The names of Python's ``range`` and ``len``, which an author's variable may hide under their own names."""
 
+RANGE_ITEM = f"{GENERATED}range_item"
+"""The name of ``range_item(range, place)``, the item of a range at a place, of the type that a loop variable has."""
+
 
 class Callee(Protocol):
     """What a :class:`FunctionName` stands for."""

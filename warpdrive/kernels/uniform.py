@@ -15,6 +15,7 @@ from warpdrive.kernels.language import VALUES
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import (
     LEN,
+    RANGE_ITEM,
     TALLY,
     FunctionName,
     IntrinsicName,
@@ -47,7 +48,8 @@ class Uniform:
         if isinstance(node, IntrinsicName):
             return node.path in VALUES and not node.path.startswith(("threadIdx", "laneid"))
         if isinstance(node, ast.Name):
-            return not isinstance(node, FunctionName) and (node.id in self.variables or node.id in self.constants)
+            is_known = node.id in self.variables or node.id in self.constants or node.id == RANGE_ITEM
+            return is_known and not isinstance(node, FunctionName)
         if isinstance(node, ast.Attribute):
             return node.attr in ("shape", "size", "ndim") and getattr(node.value, "id", None) in self.arrays
         if isinstance(node, ast.Subscript):

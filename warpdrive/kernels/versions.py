@@ -6,20 +6,29 @@ both, and each way there ends with a copy. What changes control flow afterwards 
 reachable from where it was not, and what is kept across a barrier has the type of one version.
 
 The versions are those of Braun et al., "Simple and Efficient Construction of Static Single Assignment Form" (2013),
-section 2, with the merges that nothing reads left out.
+section 2, with the merges that nothing reads left out. Python's bytecode has the test of a ``while`` twice, before the
+loop and at its end, and so it has here: the first reads what was there before the loop. A loop that numba will see as
+the author wrote it, with no barrier in it and no jump out of it, is left to numba: within it a variable has one name.
 """
 
 from __future__ import annotations
 
 import ast
+import dis
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from warpdrive.kernels.structure import jumps_out_of
 from warpdrive.kernels.syntax import GENERATED, assign, at, contains_barrier, copy_tree, load, stored_names, walk
+from warpdrive.kernels.variables import exposed_names
 
 Naming = Callable[[Sequence[str]], Sequence[int]]
 """Of the versions of one variable, by their names: for each the place of the version whose name it takes."""
+
+
+TESTS_TWICE = [step.argval for step in dis.get_instructions(compile("while x: y", "", "exec"))].count("x") > 1
+"""Whether this Python's bytecode has the test of a ``while`` twice, so that numba gives each types of its own."""
 
 
 def apart(versions: Sequence[str]) -> Sequence[int]:
@@ -40,24 +49,29 @@ def name_versions(body: list[ast.stmt], parameters: Collection[str], naming: Nam
 
 @dataclass(frozen=True)
 class _Place:
-    """Where one way to a merge ends: before a statement of a block, or at the block's end."""
+    """Where one way to a merge ends: before or after a statement of a block, or at the block's end."""
 
     block: list[ast.stmt]
     near: ast.stmt
     is_end: bool = False
+    is_after: bool = False
 
     def insert(self, statement: ast.stmt) -> None:
         end = len(self.block)
-        index = end if self.is_end else next(i for i in range(end) if self.block[i] is self.near)
+        index = end if self.is_end else next(i for i in range(end) if self.block[i] is self.near) + self.is_after
         self.block.insert(index, at(self.near, statement))
 
 
 @dataclass(eq=False)
 class _Version:
-    """A version of a variable: what one assignment gives it or, where there are ``ways``, one of several versions."""
+    """A version of a variable: what one assignment gives it or, where there are ``ways``, one of several versions.
+
+    One that ``is_copy`` has one way to it, and is not that version itself.
+    """
 
     variable: str
     ways: list[tuple[_Version | None, _Place]] = field(default_factory=list)
+    is_copy: bool = False
     stands_for: _Version | None = None
     name: str = ""
 
@@ -78,6 +92,22 @@ class _Jumps:
     continues: list[tuple[_Values, _Place]] = field(default_factory=list)
 
 
+@dataclass
+class _Tests:
+    """The two tests of a ``while``, and the places where they are done: before the loop and at its body's end."""
+
+    node: ast.While
+    later: ast.expr
+    before: _Place
+    end: _Place
+
+    def write(self, outcome: str) -> None:
+        """Have the tests done at these places, and the loop read their ``outcome``."""
+        for place, test in ((self.before, self.node.test), (self.end, self.later)):
+            place.insert(assign(outcome, ast.IfExp(test, ast.Constant(True), ast.Constant(False))))
+        self.node.test = at(self.node, load(outcome))
+
+
 class _Versions:
     def __init__(self, names: Collection[str], naming: Naming) -> None:
         self.names, self.naming = names, naming
@@ -86,17 +116,24 @@ class _Versions:
         self.writes: list[tuple[ast.Name, _Version]] = []
         self.augmented: dict[int, tuple[_Version | None, _Version]] = {}
         self.loops: list[_Jumps] = []
+        self.tests: list[_Tests] = []
+        self.untouched: dict[_Version, tuple[_Version, tuple[_Version, _Place]]] = {}
 
     def run(self, body: list[ast.stmt], parameters: Collection[str]) -> list[ast.stmt]:
         self.block(body, {name: self.version(name) for name in parameters})
-        merges = [version for version in self.versions if version.ways]
+        merges = [version for version in self.versions if version.ways and not version.is_copy]
         while any([_is_trivial(merge) for merge in merges]):  # each look may make others trivial
             pass
         needed = {version.itself() for _, version in (*self.reads, *self.writes)}
         needed |= {read.itself() for read, _ in self.augmented.values() if read is not None}
         waiting = list(needed)
         while waiting:
-            ways = {version.itself() for version, _ in waiting.pop().ways if version is not None}
+            version = waiting.pop()
+            if version in self.untouched:
+                inside, way = self.untouched[version]
+                inside.ways.append(way)
+                waiting.append(inside)
+            ways = {way.itself() for way, _ in version.ways if way is not None}
             waiting += ways - needed
             needed |= ways
         self.choose_names([version for version in self.versions if version in needed or not version.ways])
@@ -104,8 +141,11 @@ class _Versions:
             node.id = version.itself().name
         for merge in (version for version in self.versions if version in needed):
             for way, place in merge.ways:
-                if way is not None and way.itself().name != merge.name:
+                if way is not None and way.itself().name != merge.name and not _is_empty(way.itself()):
                     place.insert(assign(merge.name, load(way.itself().name)))
+        different = [tests for tests in self.tests if ast.dump(tests.node.test) != ast.dump(tests.later)]
+        for number, tests in enumerate(different):
+            tests.write(f"{GENERATED}test_{number}")
         changed = {
             key: (read.itself().name, written)
             for key, (read, written) in self.augmented.items()
@@ -124,8 +164,8 @@ class _Versions:
             for version, place in zip(own, self.naming(names), strict=True):
                 version.name = names[place]
 
-    def version(self, name: str, *ways: tuple[_Version | None, _Place]) -> _Version:
-        self.versions.append(_Version(name, [*ways]))
+    def version(self, name: str, *ways: tuple[_Version | None, _Place], is_copy: bool = False) -> _Version:
+        self.versions.append(_Version(name, [*ways], is_copy))
         return self.versions[-1]
 
     def block(self, statements: list[ast.stmt], values: _Values | None) -> _Values | None:
@@ -143,6 +183,8 @@ class _Versions:
             not_taken = self.block(node.orelse, dict(values)), _Place(node.orelse, node, is_end=True)
             return self.merged([taken, not_taken])
         if isinstance(node, (ast.For, ast.While)):
+            if not contains_barrier([node]) and not jumps_out_of(node):
+                return self.left_alone(node, block, values)
             return self.loop(node, _Place(block, node), values)
         if isinstance(node, (ast.Break, ast.Continue)):
             jumps = self.loops[-1]
@@ -163,20 +205,41 @@ class _Versions:
         self.read(node, values)
         return None if isinstance(node, (ast.Return, ast.Raise)) else values
 
+    def left_alone(self, node: ast.For | ast.While, block: list[ast.stmt], values: _Values) -> _Values:
+        """Give each variable that changes in a loop one name within it.
+
+        It begins with what was there before where the loop, or what follows, may read that.
+        """
+        changing = stored_names([node]) & set(self.names)
+        exposed = exposed_names([node])
+        inside, after = dict(values), dict(values)
+        for name in sorted(changing):
+            inside[name] = own = self.version(name, is_copy=True)
+            after[name] = self.version(name, (own, _Place(block, node, is_after=True)), is_copy=True)
+            before = values.get(name)
+            if before is not None and name in exposed:
+                own.ways.append((before, _Place(block, node)))
+            elif before is not None:
+                self.untouched[after[name]] = own, (before, _Place(block, node))
+        self.read(node, inside)
+        stores = (child for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store))
+        self.writes += [(child, inside[child.id]) for child in stores if child.id in changing]
+        return after
+
     def loop(self, node: ast.For | ast.While, before: _Place, values: _Values) -> _Values | None:
         changing = stored_names([node]) & set(self.names)
         if isinstance(node, ast.For):
             self.read(node.iter, values)
         heads = {name: self.version(name, (values.get(name), before)) for name in sorted(changing)}
-        values = values | heads
-        if isinstance(node, ast.While):
-            self.read(node.test, values)
+        earlier, values = values, values | heads
         inside = dict(values)
         if isinstance(node, ast.For):
             self.write(node.target, inside)
         jumps = _Jumps()
         self.loops.append(jumps)
         end = self.block(node.body, inside)
+        if isinstance(node, ast.While):
+            self.test(node, before, earlier, end, values)
         self.loops.pop()
         rounds = [*jumps.continues, *([] if end is None else [(end, _Place(node.body, node, is_end=True))])]
         for name, head in heads.items():
@@ -184,6 +247,21 @@ class _Versions:
         is_endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
         after = None if is_endless else self.block(node.orelse, dict(values))
         return self.merged([(after, _Place(node.orelse, node, is_end=True)), *jumps.breaks])
+
+    def test(self, node: ast.While, before: _Place, earlier: _Values, end: _Values | None, heads: _Values) -> None:
+        """Follow what the test of a loop reads: first what was there before, then what is there at the body's end.
+
+        Without that end or with a ``continue``, which leads to the first test, both read what any round may leave; so
+        does a test with a barrier, which stays one place where threads meet.
+        """
+        jumps = self.loops[-1]
+        if end is None or jumps.continues or not TESTS_TWICE or contains_barrier([node.test]):
+            self.read(node.test, heads)
+        elif not isinstance(node.test, ast.Constant):
+            later = copy_tree(node.test)
+            self.tests.append(_Tests(node, later, before, _Place(node.body, node, is_end=True)))
+            self.read(node.test, earlier)
+            self.read(later, end)
 
     def merged(self, ways: Sequence[tuple[_Values | None, _Place]]) -> _Values | None:
         """Return the versions where several ways meet."""
@@ -228,7 +306,11 @@ def _is_trivial(merge: _Version) -> bool:
 
 def _is_empty(version: _Version) -> bool:
     """Whether a version is a merge of none: nothing was assigned, whichever way a thread came."""
-    return bool(version.ways) and not {way.itself() for way, _ in version.ways if way is not None} - {version}
+    return (
+        bool(version.ways)
+        and not version.is_copy
+        and not {way.itself() for way, _ in version.ways if way is not None} - {version}
+    )
 
 
 class _Augmentations(ast.NodeTransformer):

@@ -86,10 +86,9 @@ def _result(function: Any, *arguments: Any) -> Any:
     return type_of_call(function, arguments)
 
 
-def _counter(bound: Value) -> Any:
-    """Return the type of the variable of a loop over a range."""
-    found = _result(range, bound.type)
-    return found.dtype
+def _counter(*bounds: Any) -> Any:
+    """Return the type of the variable of a loop over a range of numbers of these types."""
+    return _result(range, *bounds).dtype
 
 
 @dataclass
@@ -153,6 +152,7 @@ class Generator:
         self.shared: list[Shared] = []
         self.locals: dict[str, Any] = {}
         self.tuples: list[tuple[str, list[Value]]] = []
+        self.tested: set[Name] = set()  # what changes in a loop around here, and is asked for by its test
 
     @property
     def parameters(self) -> list[str]:
@@ -548,17 +548,19 @@ class Generator:
             count = self.integer(flow)
             bound = Value(f"({count.text}) & 3", _result(operator.and_, count.type, types.literal(3)), False)
         kind = types.int64
+        changing, before_it, after_it = f"w{flow.depth}", self._block_value(), self._block_value()
         if counting:
             iterated = f"range({bound.text})"
             if uniform and self.random.random() < 0.4:
                 iterated = self.random.choice(("TABLE", f"range({least}, 0, -1)", f"range(1, {least + 6}, 3)"))
+            elif self.random.random() < 0.6:
+                iterated, kind = self._range_of_any_types(bound)
             else:
-                kind = _counter(bound)
+                kind = _counter(bound.type)
             self.line(indent, f"for {counter} in {iterated}:")
         else:
             self.line(indent, f"{counter} = np.int64({bound.text})")
-            self.line(indent, f"while {counter} > 0:")
-            self.line(indent + 1, f"{counter} -= 1")
+            self._while(indent, counter, changing, before_it)
         known[counter] = kind, uniform
         inner = Flow(
             known,
@@ -575,6 +577,9 @@ class Generator:
         else:
             self.tie()
         self.block(inner, indent + 1, self.random.randint(1, 4))
+        if changing in self.tested and not inner.ended:
+            self.line(indent + 1, f"{changing} = {after_it.text}")
+        self.tested.discard(changing)
         if inner.uniform and inner.barriers:  # a continue or break may come here from any place of the body
             self.join([(True, True)] * len(self.shared))
         self.join(before)
@@ -586,6 +591,33 @@ class Generator:
             self.store(flow, indent + 1, self.value(flow, 1))
         if uniform and counting and counter not in flow.pinned:  # its body has run at least once
             flow.known[counter] = kind, flow.uniform
+
+    def _range_of_any_types(self, bound: Value) -> tuple[str, Any]:
+        """A range of numbers of different types, whose first is between 0 and 2, and the type of its items."""
+        kinds = [self.random.choice(INTEGERS) for _ in range(self.random.randint(1, 3))]
+        texts = [f"np.{kinds[-1]}({bound.text})"]
+        if len(kinds) > 1:
+            texts = [f"np.{kinds[0]}({self.random.choice('02')})", f"np.{kinds[1]}(({bound.text}) + 2)"]
+        if len(kinds) > 2:
+            texts.append(f"np.{kinds[2]}({self.random.choice('12')})")
+        return f"range({', '.join(texts)})", _counter(*(getattr(types, kind) for kind in kinds))
+
+    def _block_value(self) -> Value:
+        """A value that all threads of all blocks have, whose low bits a float64 often has not."""
+        kind = self.random.choice((*INTEGERS, *FLOATS))
+        text = self.random.choice(("n", "np.int64(n) * 1000003", "np.uint64(n) * np.uint64(9007199254740993)", "5"))
+        text = self.random.choice(("v", "0.1", "n")) if kind in FLOATS else text
+        return Value(f"np.{kind}({text})", getattr(types, kind), True)
+
+    def _while(self, indent: int, counter: Name, changing: Name, first: Value) -> None:
+        """The head of a loop that counts down, and sometimes asks for what changes its type in the loop, too."""
+        test = f"{counter} > 0"
+        if self.random.random() < 0.5:
+            self.tested.add(changing)
+            self.line(indent, f"{changing} = {first.text}")
+            test += f" and {changing} % 7 != {self.random.choice('1234')}"
+        self.line(indent, f"while {test}:")
+        self.line(indent + 1, f"{counter} -= 1")
 
     def tie(self) -> None:
         """Let nobody change between two ways of using an array in a loop without barriers."""

@@ -66,7 +66,7 @@ def _examined(generator: Generator, text: str, folder: Path, gpu_code: bool) -> 
         return Outcome(generator.seed, UNDETERMINED, detail, text)
     try:
         if gpu_code:
-            _launch_gpu_code(module.kernel, blocks, threads, found)
+            launch_gpu_code(module.kernel, blocks, threads, found)
         else:
             wd.kernel(module.kernel)[blocks, threads](*found)
     except WarpDriveError as error:
@@ -83,7 +83,8 @@ class _OnGpu:
         self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
 
 
-def _launch_gpu_code(function: Any, blocks: Any, threads: Any, arguments: Sequence[Any]) -> None:
+def launch_gpu_code(function: Any, blocks: Any, threads: Any, arguments: Sequence[Any]) -> None:
+    """Run what the Numba CUDA backend makes of a kernel, on the host."""
     kernel = wd.kernel(function)
     given = [_OnGpu(value) if isinstance(value, np.ndarray) else value for value in arguments]
     named = dict(zip(kernel.parameters, given, strict=True))

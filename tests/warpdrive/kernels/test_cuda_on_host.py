@@ -12,7 +12,9 @@ from numba import cuda
 pytest.importorskip("numba.cuda.core.errors", reason="numba-cuda is not installed")
 
 from cuda_on_host import DeadlockError, HostKernel
-from oracle import REFUSED_BY_CUDA, SAME, examine
+from oracle import REFUSED_BY_CUDA, SAME, examine, launch_gpu_code
+
+import warpdrive as wd
 
 FIRST, KERNELS = 1_000_000, 5
 """The seed of the first kernel, and how many a test has."""
@@ -55,6 +57,62 @@ def test_what_the_oracle_itself_computes():
     odd = ((x % 2 == 1) & stays).sum(axis=1, keepdims=True)
     np.testing.assert_array_equal(out[:, :40], np.where(stays, x[:, ::-1] * 100 + odd, 0))
     np.testing.assert_array_equal(out[:, 40], np.where(stays, x[:, ::-1], 0).sum(axis=1))
+
+
+def counts_to_integers_of_all_kinds(u, s, b, out):
+    """A loop variable is int32, int64 or uint64, as the numbers of its range: then its complement, say, is another."""
+    i = cuda.threadIdx.x
+    for k in range(u[i]):
+        cuda.syncthreads()
+        out[i, 0] += ~k / 2
+    for k in range(s[0], u[3]):  # of int32 and uint64: int32
+        cuda.syncthreads()
+        out[i, 1] += k // np.uint64(3)
+    for k in range(b[0], s[1], s[2]):  # of uint8 and int32: int32
+        cuda.syncthreads()
+        out[i, 2] += cuda.clz(k)
+    for k in range(u[4], 3):  # of uint64 and int64: int64
+        cuda.syncthreads()
+        out[i, 3] += k
+    for k in range(u[4]):  # counted as a signed number: none
+        cuda.syncthreads()
+        out[i, 4] += k
+
+
+def tests_before_it_becomes_a_float(a, out):
+    """The first test compares an integer, the later ones a float, in a loop with a barrier and in one that returns."""
+    i = cuda.threadIdx.x
+    x, k = a[i], 0
+    while x != 9007199254740993 and k < 3:
+        k += 1
+        cuda.syncthreads()
+        out[i, 0] += 1
+        x = k / 2
+    x = a[i]
+    while x != 9007199254740993:
+        out[i, 1] += 1
+        x = x + 0.5
+        if x > 3:
+            return
+    cuda.syncthreads()
+    out[i, 2] += x
+
+
+@pytest.mark.parametrize("gpu_code", [False, True])
+def test_loops_have_numbas_types(gpu_code):
+    unsigned, signed, small = np.array([3, 1, 2, 4, 2**64 - 2], np.uint64), np.array([0, 7, 2], np.int32), np.uint8([1])
+    numbers = 9007199254740993 + np.arange(-2, 3)
+    for kernel, given in (
+        (counts_to_integers_of_all_kinds, [unsigned, signed, small]),
+        (tests_before_it_becomes_a_float, [numbers]),
+    ):
+        expected, found = np.zeros((2, 5, 5))
+        HostKernel(kernel, [*given, expected]).launch(1, 5, [*given, expected])
+        if gpu_code:
+            launch_gpu_code(kernel, 1, 5, [*given, found])
+        else:
+            wd.kernel(kernel)[1, 5](*given, found)
+        np.testing.assert_array_equal(found, expected)
 
 
 def parted(x):

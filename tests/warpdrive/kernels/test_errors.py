@@ -339,6 +339,11 @@ def memory_of_the_heap(out):
     out[0] = y[0]
 
 
+def sorted_numbers(out):
+    y = sorted((2, 1))  # here
+    out[0] = y[0]
+
+
 def shape_known_only_at_run_time(out):
     n = cuda.blockDim.x
     memory = cuda.local.array(n, numba.int32)  # here
@@ -472,6 +477,7 @@ MISTAKES = [
     (type_error_in_inlined_function, ["'y[1]': int32 has no elements"]),
     (types_that_do_not_unify, ["'x'", "unify"]),
     (memory_of_the_heap, ["zeros"]),
+    (sorted_numbers, ["sorted(...) makes a list", "cuda.local.array"]),
     (shape_known_only_at_run_time, ["must be known when the kernel is compiled", "'n'"]),
     (shape_known_only_at_run_time_in_a_function, ["argument 'n' of 'remembers'", "must be known"]),
     (shape_of_zero, ["positive integers", "(2, 0)"]),

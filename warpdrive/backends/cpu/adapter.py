@@ -9,7 +9,7 @@ from warpdrive.backends.cpu import atomics, intrinsics, mathematics, scalars
 from warpdrive.backends.module_writer import header_of, hidden_parameters, int32, lane, position
 from warpdrive.kernels.language import ATOMIC_DTYPES, INDICES, SCALARS, WARP
 from warpdrive.kernels.resolve import Table
-from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, SharedName, at, load
+from warpdrive.kernels.syntax import GENERATED, RANGE_ITEM, FunctionName, IntrinsicName, SharedName, at, load
 
 
 class CpuAdapter(ast.NodeTransformer):
@@ -46,7 +46,7 @@ class CpuAdapter(ast.NodeTransformer):
         lines.append("from numba import cfunc, njit")
         lines.append("from warpdrive.backends.cpu.compiler import EntryCompiler, FunctionCompiler")
         lines.append("from warpdrive.backends.cpu.intrinsics import array_loader, not_negative, number_loader")
-        lines.append("from warpdrive.backends.cpu.intrinsics import stack_array, view")
+        lines.append(f"from warpdrive.backends.cpu.intrinsics import range_item as {RANGE_ITEM}, stack_array, view")
         lines.append("from warpdrive.backends.cpu.slots import slot_accessors")
         lines += imports.splitlines()
         for path in sorted(self.intrinsics):

@@ -13,10 +13,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
+from warpdrive.backends.ranges import range_item_of
 from warpdrive.kernels.dtypes import dtype_of
 
 _STACK_ALIGNMENT = 64
 """Bytes: a cache line, so that vectors of any width and dtypes of any size may begin there."""
+
+range_item = range_item_of(intrinsic)
 
 
 @cache

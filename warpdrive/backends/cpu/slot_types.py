@@ -25,7 +25,7 @@ from warpdrive.kernels.lowering import LoweredKernel
 from warpdrive.kernels.syntax import GENERATED, stored_names, walk
 from warpdrive.kernels.versions import Naming
 
-_FLAGS = tuple(f"{GENERATED}{kind}_" for kind in ("guard", "returned", "broken", "continued"))
+_FLAGS = tuple(f"{GENERATED}{kind}_" for kind in ("guard", "returned", "broken", "continued", "test"))
 
 
 def known_slots(kernel: LoweredKernel) -> dict[str, Slot]:

@@ -18,7 +18,17 @@ from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, WARP
 from warpdrive.kernels.lowering import LoweredKernel
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
-from warpdrive.kernels.syntax import GENERATED, RANGE, TALLY, assign, copy_tree, load, loaded_names, stored_names
+from warpdrive.kernels.syntax import (
+    GENERATED,
+    RANGE,
+    RANGE_ITEM,
+    TALLY,
+    assign,
+    copy_tree,
+    load,
+    loaded_names,
+    stored_names,
+)
 from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
 
 ENTRY = "entry"
@@ -63,7 +73,9 @@ def generate(
         *_Body(kernel, slots, adapter, writer, packing).statements(),
     ]
     writer.function("", ENTRY, names, body)
-    return writer.module([*adapter.header(kernel.table), f"from {_INTRINSICS} import array_at", *loaders])
+    return writer.module(
+        [*adapter.header(kernel.table), f"from {_INTRINSICS} import array_at, range_item as {RANGE_ITEM}", *loaders]
+    )
 
 
 _INTRINSICS = "warpdrive.backends.numba_cuda.intrinsics"

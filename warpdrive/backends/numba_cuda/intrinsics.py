@@ -1,4 +1,4 @@
-"""What generated GPU code calls: arrays made of an address and lengths."""
+"""What generated GPU code calls: arrays made of an address and lengths, items of ranges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from numba.cuda import cgutils
 from numba.cuda.extending import intrinsic
 from numba.cuda.np.arrayobj import make_array, populate_array
 
+from warpdrive.backends.ranges import range_item_of
 from warpdrive.kernels.dtypes import dtype_of
+
+range_item = range_item_of(intrinsic)
 
 
 def array_at(dtype: str, rank: int, layout: str, readonly: bool, extents: tuple[int | None, ...]) -> Any:
