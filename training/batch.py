@@ -15,8 +15,8 @@ from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
 from warpdrive.training.advantages import AdvantageEstimator
+from warpdrive.training.critic_inputs import CriticInput
 from warpdrive.training.distributed.team import ALL_HERE, Spread
-from warpdrive.training.joint_observations import JointObservations
 from warpdrive.training.rows import Rows
 from warpdrive.training.sections import OnPolicyConfig, ReinforceConfig
 from warpdrive.training.sequences import Judge, Sequences, estimate_values, sequences_of
@@ -121,7 +121,7 @@ class RolloutRows:
         agent_ids: ``[agents of the tag]`` int32.
         config: returns what the coefficients of the algorithm are now.
         spread: over which processes the rows are spread.
-        joint: makes of a rollout what ``model`` sees, where these are not the observations.
+        critic_input: makes of a rollout what ``model`` sees, where these are not the observations.
         estimates: whether what follows a cut is estimated at all; else it is nothing.
     """
 
@@ -133,12 +133,12 @@ class RolloutRows:
         agent_ids: Tensor,
         config: Callable[[], OnPolicyConfig | Discount],
         spread: Spread = ALL_HERE,
-        joint: JointObservations | None = None,
+        critic_input: CriticInput | None = None,
         estimates: bool = True,
     ) -> None:
         self.spread, self.estimates = spread, estimates
         self.tag, self.model, self.backend, self.agent_ids, self.config = tag, model, backend, agent_ids, config
-        self.joint = joint
+        self.critic_input = critic_input
         self._estimator: tuple[Rollout, AdvantageEstimator] | None = None
         self._absent_value = AbsentValue(agent_ids.device, spread)
 
@@ -147,7 +147,7 @@ class RolloutRows:
         estimator, config = self._estimator_of(rollout), self.config()
         estimator.set_coefficients(config.gamma, config.gae_lambda)
         estimator.absent_value.copy_(self._absent_value.value)
-        batch = replace(batch_of(rollout, self.tag, self.model, estimator, self.joint), spread=self.spread)
+        batch = replace(batch_of(rollout, self.tag, self.model, estimator, self.critic_input), spread=self.spread)
         if self.estimates and rollout.active is not None and config.returns_after_leaving:
             self._absent_value.observe(estimator.advantages.flatten(), 1.0 - batch.weight)
         return batch
@@ -262,7 +262,11 @@ class AbsentValue:
 
 @torch.no_grad()
 def batch_of(
-    rollout: Rollout, tag: str, model: Judge, estimator: AdvantageEstimator, joint: JointObservations | None = None
+    rollout: Rollout,
+    tag: str,
+    model: Judge,
+    estimator: AdvantageEstimator,
+    critic_input: CriticInput | None = None,
 ) -> Batch:
     """Turn a full rollout into the rows that train the policy of ``tag``.
 
@@ -272,23 +276,21 @@ def batch_of(
         model: estimates the values.
         estimator: of the advantages in this rollout of the tag's agents, in the order of ``rollout.of(..., tag)``. The
             rows are partly its memory: its next launch overwrites them.
-        joint: see ``RolloutRows``.
+        critic_input: see ``RolloutRows``.
     """
     observations, final = (
         mapped(lambda tensor: tensor.flatten(0, 2), rollout.of(name, tag))
         for name in ("observations", "final_observations")
     )
-    sequences = sequences_of(rollout, tag)
-    states = None
-    if joint is not None:
-        states = joint.of(rollout, "observations")
-        _estimate(model, states, estimator.values)
-        _estimate(model, joint.of(rollout, "final_observations"), estimator.final_values)
-    elif sequences is not None:
-        final_slot = rollout.final_slot
-        estimate_values(model, sequences, observations, final, final_slot, estimator.values, estimator.final_values)
+    sequences, states = sequences_of(rollout, tag), None
+    seen = observations
+    if critic_input is not None:
+        seen = states = critic_input.of(rollout)
+        final = critic_input.of(rollout, final=True)
+    if sequences is not None:
+        estimate_values(model, sequences, seen, final, rollout.final_slot, estimator.values, estimator.final_values)
     else:
-        _estimate(model, observations, estimator.values)
+        _estimate(model, seen, estimator.values)
         _estimate(model, final, estimator.final_values)
     estimator.launch()
     values, advantages = estimator.values[:-1].flatten(), estimator.advantages.flatten()

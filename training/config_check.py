@@ -82,12 +82,9 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
         sequences = run.trainer.num_envs * len(env.policy_tags[tag])
         if isinstance(settings, sections.PPOConfig):
             most, what = samples, "the samples of one update"
-            if _is_recurrent(settings.model):
+            if _is_recurrent(settings.model) or (settings.recurrent_critic and settings.centralized_critic):
                 most, what = sequences, "the sequences of one update: replicas x agents"
-            if settings.critic_learns_apart and not settings.centralized_critic:
-                key = "critic_lr" if settings.critic_lr is not None else "critic_max_grad_norm"
-                text = f"found {_show(getattr(settings, key))}, expected centralized_critic: true with it"
-                found.append((f"policy.{tag}.{key}", text))
+            found += [(f"policy.{tag}.{key}", text) for key, text in _critic_problems(settings, env)]
             if settings.minibatches > most:
                 text = f"found {settings.minibatches}, expected at most {most}, {what}"
                 found.append((f"policy.{tag}.minibatches", text))
@@ -116,6 +113,22 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
             text = f"found '{settings.algorithm}', expected an algorithm for actions in {action_spaces[tag]}: "
             found.append((f"policy.{tag}.algorithm", text + ", ".join(known)))
     return found
+
+
+def _critic_problems(settings: sections.PPOConfig, env: Environment) -> list[Problem]:
+    """Return what of a critic's options does not go with the others, or with the environment."""
+    if not settings.centralized_critic:
+        options = ("critic_lr", "critic_max_grad_norm", "critic_input", "recurrent_critic")
+        defaults = {name: field.default for name, field in sections.PPOConfig.model_fields.items()}
+        return [
+            (key, f"found {_show(found)}, expected centralized_critic: true with it")
+            for key in options
+            if (found := getattr(settings, key)) != defaults[key]
+        ]
+    if settings.critic_input == "global_state" and not env.global_state:
+        text = f"found 'global_state', but {type(env).__name__} has none: name its arrays, as docs/authoring.md says"
+        return [("critic_input", f"{text}, or use observations")]
+    return []
 
 
 def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem]:

@@ -16,8 +16,10 @@ from warpdrive.observations import Observations, mapped
 from warpdrive.rollout import Rollout, of_agents
 from warpdrive.training.algorithms import Task, build_algorithm
 from warpdrive.training.algorithms.custom import Custom
+from warpdrive.training.algorithms.mappo import MAPPO
 from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.batch import Batch, Discount, RolloutRows
+from warpdrive.training.critic_inputs import GlobalState
 from warpdrive.training.distributed.team import ALL_HERE, Spread
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.schedule import value_at
@@ -38,6 +40,7 @@ class Policy:
         backend: on whose device the model lives.
         seed: of the initial parameters and of the order in which experience is used.
         spread: over which processes what is learned from is spread.
+        global_state: how many numbers each array of the environment's global state has in a replica, by name.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Policy:
         backend: Backend,
         seed: int,
         spread: Spread = ALL_HERE,
+        global_state: Mapping[str, int] | None = None,
     ) -> None:
         assert isinstance(config, LearningConfig), "agents that learn nothing need no policy"
         self.tag, self.config, self.env_steps = tag, config, 0
@@ -67,6 +71,7 @@ class Policy:
             replace(spread, agents=len(policy_tags[tag])),
             observation_spaces,
             {name: len(ids) for name, ids in policy_tags.items()},
+            global_state or {},
         )
         self.algorithm, self.experience = build_algorithm(config, task)
         acting = self.algorithm.actor if config.to_train else self.model
@@ -84,6 +89,12 @@ class Policy:
     def actor(self) -> Actor:
         """What acts in rollouts: the model, and what makes it explore while it is trained."""
         return self._actor
+
+    @property
+    def learns_from_global_state(self) -> bool:
+        """Whether rollouts are to have the environment's global state."""
+        sees = isinstance(self.algorithm, MAPPO) and isinstance(self.algorithm.critic_input, GlobalState)
+        return self.config.to_train and (sees or isinstance(self.algorithm, Custom))
 
     @property
     def learns_from_all(self) -> bool:

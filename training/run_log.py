@@ -65,7 +65,7 @@ class RunLog:
         self.saved: Path | None = None
         self._rollout_clock, self._update_clock = map(DeviceClock, (trainer.env.device, trainer.learner.device))
         self._first_step, self._began = trainer.env_steps, time.perf_counter()
-        self._logged_at = self._began
+        self._logged_at, self._messages = self._began, trainer.team.message_seconds
         self._pending: _Interval | None = None
         self._rollout_spans: list[Span] = []
         self._update_spans: list[Span] = []
@@ -143,6 +143,9 @@ class RunLog:
             "perf/update_seconds": self._update_clock.mean_seconds(interval.update_spans),
             "perf/memory_gib": max(memory_gib(device) for device in (trainer.env.device, trainer.learner.device)),
         }
+        if trainer.team.size > 1:
+            messages, self._messages = self._messages, trainer.team.message_seconds
+            metrics["perf/communication_seconds"] = self._messages - messages
         if interval.evaluation:
             metrics |= _metrics_of(interval.evaluation)
         self.metrics.write(interval.env_steps, metrics)

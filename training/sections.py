@@ -516,7 +516,14 @@ class PPOConfig(OnPolicyConfig):
     target_kl: OptionalPositiveSchedule = None
     """The update ends when the policy is 1.5 times as far from the one that acted, in nats; None: it does not."""
     centralized_critic: bool = False
-    """Whether values are estimated from what all agents of all tags see (MAPPO), which the policy does not know."""
+    """Whether values are estimated from more than the policy sees (MAPPO)."""
+    critic_input: Literal["auto", "global_state", "observations"] = "auto"
+    """What the centralised critic sees: the environment's ``global_state``, or the observations of all agents.
+
+    ``auto``: the former, where the environment has one.
+    """
+    recurrent_critic: bool = False
+    """Whether the centralised critic is recurrent: with units as the model's or, where it has none, 64 GRUs."""
     critic_lr: OptionalPositiveSchedule = None
     """Learning rate of the centralised critic; None: ``lr``."""
     critic_max_grad_norm: OptionalPositiveSchedule = None

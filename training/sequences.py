@@ -66,7 +66,8 @@ def outputs(model: ActorCritic, observations: Observations, sequences: Sequences
         return logits, values
     shape = sequences.begins.shape
     by_step = mapped(lambda seen: seen.unflatten(0, shape), observations)
-    logits, values, _ = model.through(by_step, sequences.start, sequences.begins)
+    own = sequences.start[:, : model.state_size]  # a critic's state comes after it
+    logits, values, _ = model.through(by_step, own, sequences.begins)
     return logits.flatten(0, 1), values.flatten()
 
 
@@ -111,7 +112,9 @@ def replay_of(rollout: Rollout, tag: str, model: ActorCritic, distribution: Dist
 
 def logits_of(model: ActorCritic, observations: Observations, sequences: Sequences | None) -> Tensor:
     """The first of :func:`outputs`, without the values where these are apart."""
-    return model.logits(observations) if sequences is None else outputs(model, observations, sequences)[0]
+    if sequences is None or not model.state_size:
+        return model.logits(observations)
+    return outputs(model, observations, sequences)[0]
 
 
 def estimate_values(

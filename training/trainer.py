@@ -138,6 +138,7 @@ class Trainer:
                 self.learner,
                 seed=_seed_of_policy(self.config.trainer.seed, index),
                 spread=spread,
+                global_state={name: env.ctx[name][0].numel() for name in env.env.global_state},
             )
             for index, tag in enumerate(env.policy_tags)
             if isinstance(settings := self.config.policy_over_the_run(tag), LearningConfig)
@@ -150,7 +151,8 @@ class Trainer:
         self.evaluation_under_way = False
         self._resumed: RunFolder | None = None
         self.graphs = StepGraphs(env.device, self.config.trainer.use_cuda_graph)
-        self.rollout = env.allocate_rollout(self.config.trainer.rollout_length)
+        global_state = any(policy.learns_from_global_state for policy in self.policies.values())
+        self.rollout = env.allocate_rollout(self.config.trainer.rollout_length, global_state)
         self._loop = RolloutLoop(env, self.rollout, self.graphs)
         self.ahead = False
         self.episodes: dict[str, Tensor]

@@ -245,17 +245,25 @@ class EnvWrapper:
     def greedy(self, value: bool) -> None:
         self.ctx["sampler.greedy"].fill_(int(value))
 
-    def allocate_rollout(self, num_steps: int) -> Rollout:
+    def allocate_rollout(self, num_steps: int, global_state: bool = False) -> Rollout:
         """Return room for ``num_steps`` recorded steps.
 
-        Raises :class:`DefinitionError` where there is not enough memory.
-        """
-        return self._allocate_rollout(num_steps, self.auto_reset)
+        Args:
+            num_steps: the steps of each replica.
+            global_state: whether the arrays that the environment calls its ``global_state`` are recorded, too.
 
-    def _allocate_rollout(self, num_steps: int, auto_reset: bool) -> Rollout:
+        Raises:
+            DefinitionError: there is not enough memory.
+        """
+        return self._allocate_rollout(num_steps, self.auto_reset, global_state)
+
+    def _allocate_rollout(self, num_steps: int, auto_reset: bool, global_state: bool = False) -> Rollout:
         check_within(1, 1 << 31, num_steps=num_steps)
-        record = make_record(self._binding, num_steps)
-        fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=auto_reset)
+        state = self.env.global_state if global_state else ()
+        record = make_record(self._binding, num_steps, state)
+        fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=auto_reset, global_state=state)
+        seen = [(array.name, array.name) for array in self._observation_arrays]
+        seen += [(name, f"global_state.{name}") for name in state]
         rollout = Rollout(
             observations=self._nested(self._observation_arrays, "rollout."),
             actions=self._nested(self._action_arrays, "rollout."),
@@ -274,7 +282,9 @@ class EnvWrapper:
             context=self.ctx,
             agents=self._agents,
             by_tag=self._by_tag(),
-            seen=[(self.ctx[array.name], record[array.name]) for array in self._observation_arrays],
+            seen=[(self.ctx[name], record[recorded]) for name, recorded in seen],
+            global_state={name: record[f"global_state.{name}"] for name in state},
+            final_global_state={name: record[f"final_global_state.{name}"] for name in state},
             launch=fused.bind(self.backend, self.num_agents),
         )
         self.ctx.discard(f"rollout.{name}" for name in record)

@@ -48,6 +48,11 @@ class Environment:
     """The same in CUDA C, by the names of the Python functions, for the backend that runs CUDA C."""
     termination_meaning: ClassVar[str] = "the episode terminated"
     """What it means in words that an episode terminated."""
+    global_state: Sequence[str] = ()
+    """The names of the arrays that make up the state of a replica for a centralised critic, which policies do not see.
+
+    Arrays of :meth:`initial_state`, reserved ones such as ``timestep``, or constants of each replica.
+    """
 
     num_agents: int
     """The number of agents of a replica."""
@@ -187,6 +192,10 @@ def check_environment(environment: Environment) -> None:
     if not isinstance(twins, Mapping) or not all(isinstance(twin, CudaKernel) for twin in twins.values()):
         raise DefinitionError(f"{title}: cuda_twins is {shown(twins)}, expected a dict of wd.cuda_kernel(...) by name")
     _check_policy_tags(title, environment)
+    state = environment.global_state
+    is_list = isinstance(state, (list, tuple)) and all(isinstance(name, str) for name in state)
+    if not is_list or len(set(state)) < len(state):
+        raise DefinitionError(f"{title}: global_state is {shown(state)}, expected a list of names of arrays, each once")
     for attribute in ("observation_space", "action_space"):
         _check_space(title, attribute, getattr(environment, attribute), environment)
 

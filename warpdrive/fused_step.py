@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -84,12 +84,19 @@ class FusedKernel:
 
 
 def fuse_step(
-    environment: Environment, binding: Binding, *, sampled: bool = False, drawn: bool = False, auto_reset: bool
+    environment: Environment,
+    binding: Binding,
+    *,
+    sampled: bool = False,
+    drawn: bool = False,
+    auto_reset: bool,
+    global_state: Sequence[str] = (),
 ) -> FusedKernel:
     """Write the kernel of one step.
 
     With ``sampled``, actions are sampled from the policies' outputs and the step is recorded into the arrays
-    ``rollout.*``; with ``drawn``, they are uniformly random; else they are the caller's.
+    ``rollout.*``, among them the arrays ``global_state`` of the replicas; with ``drawn``, they are uniformly random;
+    else they are the caller's.
     """
     context = binding.context
     fused = FusedKernel(f"{environment.name}_step", context)
@@ -136,11 +143,15 @@ def fuse_step(
                 _keep_final(fused, array.name, sampled)
             if sampled and "action_mask" in context:
                 _keep_final(fused, "action_mask", sampled)
+            for name in global_state:
+                _keep_final(fused, name, sampled, f"global_state.{name}")
             fused.barrier()
             _restart(fused, binding)
     if sampled:
         for array in observations:
             _record(fused, recorder.record_next_row, array.name)
+        for name in global_state:
+            _record(fused, recorder.record_next_row, name, f"global_state.{name}")
     return fused
 
 
@@ -235,13 +246,13 @@ def _end_episode(fused: FusedKernel) -> None:
     fused.call(episode_log.log_episode, **{name: f"episode.{name}" for name in names})
 
 
-def _keep_final(fused: FusedKernel, name: str, recorded: bool) -> None:
+def _keep_final(fused: FusedKernel, name: str, recorded: bool, as_name: str | None = None) -> None:
     source = fused.rows(name)
     if recorded:
         fused.call(
             recorder.record_final_row,
             source=source,
-            record=fused.rows(f"rollout.final_{name}"),
+            record=fused.rows(f"rollout.final_{as_name or name}"),
             final_slot="rollout.final_slot",
             slot="rollout.step",
         )

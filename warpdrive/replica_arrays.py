@@ -15,7 +15,7 @@ from warpdrive import random
 from warpdrive.binding import Binding, named_parameters
 from warpdrive.device_context import DeviceContext, host_memory, torch_dtype
 from warpdrive.environment import Environment, KernelFunctions, State, functions_in_every_language
-from warpdrive.errors import DefinitionError, shown
+from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 from warpdrive.user_code import user_code
@@ -57,6 +57,12 @@ def make_replica_arrays(
         for start in starts:
             start.setdefault(name, np.ones(reserved[name][0], np.bool_))
     arrays = {name: (value.shape, value.dtype) for name, value in starts[0].items()} | reserved | _shapes(constants)
+    for name in environment.global_state:
+        if name not in arrays:
+            raise DefinitionError(
+                f"global_state of {type(environment).__name__} has the name {shown(name)}, expected one of "
+                f"{', '.join(arrays)}.{nearest(name, arrays)}"
+            )
     for name, (shape, dtype) in (arrays | _own(environment)).items():
         context.declare(name, shape, dtype)
     context.allocate()

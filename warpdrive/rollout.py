@@ -39,6 +39,9 @@ class Rollout:
             anything.
         final_slot: ``[num_steps, num_envs]`` int32: where in them those of an episode truncated in this step are; -1
             where none was, also where the episode terminated in the same step.
+        global_state: ``[num_steps + 1, num_envs, *shape]`` by name: the arrays that the environment calls its
+            ``global_state``, before each step and after the last; none unless they were asked for.
+        final_global_state: ``[slots, num_envs, *shape]`` by name: the same at the end of truncated episodes.
         step: ``[1]`` int32: the step that is recorded next.
         steps_recorded: the same, known without asking the device.
         by_tag: which of the above are dicts by tag.
@@ -68,6 +71,8 @@ class Rollout:
     launch: Callable[[], None]
     steps_recorded: int = 0
     memory: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    global_state: dict[str, torch.Tensor] = field(default_factory=dict)
+    final_global_state: dict[str, torch.Tensor] = field(default_factory=dict)
 
     @property
     def num_steps(self) -> int:
@@ -77,7 +82,7 @@ class Rollout:
     @property
     def nbytes(self) -> int:
         """The bytes of all its tensors."""
-        nested = ("observations", "actions", "final_observations")
+        nested = ("observations", "actions", "final_observations", "global_state", "final_global_state")
         held = [value for name, value in vars(self).items() if name in nested or isinstance(value, torch.Tensor)]
         return sum(tensor.nbytes for value in held for tensor in tensors(value))
 
@@ -150,8 +155,10 @@ def of_agents(tensor: torch.Tensor, agents: torch.Tensor | slice, dim: int) -> t
     return tensor.index_select(dim, agents)
 
 
-def make_record(binding: Binding, num_steps: int) -> dict[str, torch.Tensor]:
+def make_record(binding: Binding, num_steps: int, global_state: Sequence[str] = ()) -> dict[str, torch.Tensor]:
     """Make the arrays ``rollout.<name>`` that the fused step records into, and return them by name.
+
+    Those of the arrays ``global_state`` are called ``global_state.<name>`` and ``final_global_state.<name>``.
 
     Raises :class:`DefinitionError` where there is not enough memory.
     """
@@ -179,6 +186,10 @@ def make_record(binding: Binding, num_steps: int) -> dict[str, torch.Tensor]:
         dtype = context[array.name].dtype
         shapes[array.name] = ((num_steps + 1, context.num_envs, *array.shape), dtype)
         shapes[f"final_{array.name}"] = ((slots, context.num_envs, *array.shape), dtype)
+    for name in global_state:
+        present = context[name]
+        shapes[f"global_state.{name}"] = ((num_steps + 1, *present.shape), present.dtype)
+        shapes[f"final_global_state.{name}"] = ((slots, *present.shape), present.dtype)
     return {name: context.zeros(f"rollout.{name}", shape, dtype) for name, (shape, dtype) in shapes.items()}
 
 

@@ -61,6 +61,13 @@ class Faint(Echo):
     observe = faint_observe
 
 
+class Revealed(Echo):
+    """Echo, with a state for critics."""
+
+    name = "revealed"
+    global_state = ("timestep", "target")
+
+
 @wd.kernel
 def fuse_step(length, timestep, rewards, terminated):  # type: ignore[no-untyped-def]
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
@@ -289,6 +296,7 @@ class Screen(Echo):
 
 TAGS = {
     "Echo": ("even", "odd"),
+    "Revealed": ("even", "odd"),
     "Leave": ("outer", "inner"),
     "Fuse": ("one", "others"),
     "Aim": ("aimer", "chooser"),

@@ -58,6 +58,34 @@ class Chain(wd.Environment):
 
 
 @wd.kernel
+def unseen_observe(place, feature, observations):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = 1
+    if agent == 0:
+        for k in range(3):
+            feature[env, k] = k == place[env, 0]
+
+
+class UnseenChain(Chain):
+    """The chain, of which agents see nothing.
+
+    Args:
+        revealed: whether the place is a state for critics; else only the steps since the episode began tell it.
+    """
+
+    name = "unseen_chain"
+    observe = unseen_observe
+
+    def __init__(self, terminates: bool = False, revealed: bool = True) -> None:
+        super().__init__(terminates)
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.global_state = ("feature",) if revealed else ()
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        return {**super().initial_state(rng), "feature": np.zeros(3, np.float32)}
+
+
+@wd.kernel
 def matrix_step(actions, payoffs, rewards, terminated):  # type: ignore[no-untyped-def]
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     rewards[env, agent] = payoffs[agent, actions[env, 0], actions[env, 1]]

@@ -23,6 +23,7 @@ from warpdrive.training.command_line import main
 from warpdrive.training.config import load_config
 from warpdrive.training.distributed.launch import launch
 from warpdrive.training.distributed.team import ALL_HERE, ALONE, Share, Spread, Team
+from warpdrive.training.metrics import read_metrics
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
@@ -71,10 +72,11 @@ def runs(sections: Sections) -> dict[str, dict[str, Any]]:
     groups = {"algorithm": "a2c", "normalize_returns": True, "model": {"hidden": [8], "normalize_observations": True}}
     made = {}
     for sync in ("gradients", "rollouts"):
-        central = {**ppo, "centralized_critic": True, "lr": 0.01, "model": {"hidden": [8]}}
+        critic = {"centralized_critic": True, "recurrent_critic": True}
+        central = {**ppo, **critic, "lr": 0.01, "model": {"hidden": [8]}}
         evaluated = {"every": 1, "num_episodes": 4, "beside": sync == "rollouts"}
         settings = {"evaluation": evaluated, "stagger_episodes": True, "copy_model": sync == "rollouts"}
-        made[f"{sync}-opponents"] = run("Echo", {"even": central, "odd": past}, sync=sync, **settings)
+        made[f"{sync}-opponents"] = run("Revealed", {"even": central, "odd": past}, sync=sync, **settings)
         # a group of three replicas, and groups of one, of which a process has none
         groups_of = {"inner": {**groups, "steps_per_update": 20}, "outer": {**groups, "steps_per_update": 60}}
         made[f"{sync}-groups"] = run("Spell", groups_of, sync=sync, num_envs=6, train_batch_size=60, total_steps=180)
@@ -106,6 +108,11 @@ def test_any_number_of_processes_trains_as_one(runs: dict[str, Any], tmp_path: P
         one, found = metrics_of(tmp_path / "one" / name), metrics_of(several / name)
         assert len(one) == 5
         assert_close(one, found, name)
+        alone, together = (
+            [row.get("perf/communication_seconds") for _, row in read_metrics(next(runs.glob("*/*/metrics.csv")))]
+            for runs in (tmp_path / "one" / name, several / name)
+        )
+        assert alone == [None] * 5 and together[4] is None and min(together[:4]) > 0  # the last update was of one
 
 
 @pytest.mark.parametrize("what", ["resume", "source"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def test_the_critic_sees_what_all_agents_see_and_who_looks(
         with wd.no_host_transfers(trainer.env.device):
             batch = policy.experience.of(rollout)
         states = batch.states.unflatten(0, (rollout.num_steps, 20, len(ids)))
-        final = policy.algorithm.joint.of(rollout, "final_observations").unflatten(0, (-1, 20, len(ids)))
+        final = policy.algorithm.critic_input.of(rollout, final=True).unflatten(0, (-1, 20, len(ids)))
         for env in (0, 13):
             for column in range(len(ids)):
                 who = [float(k == column) for k in range(len(ids))]
@@ -116,11 +117,92 @@ def test_the_gradient_of_the_loss_in_float64(sections: Sections, trainer_of: Tra
         assert np.abs(expected[name]).max() > 1e-3 or name.startswith("model.value")
 
 
-@pytest.mark.parametrize("model", [{"hidden": [5], "normalize_observations": True}, {"type": "gru", "units": 4}])
-def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
-    sections: Sections, trainer_of: TrainerOf, tmp_path: Path, model: dict[str, Any]
+def test_the_critic_sees_the_environments_global_state(sections: Sections, trainer_of: TrainerOf) -> None:
+    """By default, where there is one; and which agent of its tag it is."""
+    trainer = trainer_of(mappo(sections, "Revealed"))
+    target = trainer.env.ctx["target"].clone()
+    trainer.collect()
+    rollout = trainer.rollout
+    assert torch.equal(rollout.global_state["target"][0], target)
+    for tag in ("even", "odd"):
+        policy: Any = trainer.policies[tag]
+        states = policy.experience.of(rollout).states.unflatten(0, (10, 20, 2))
+        final = policy.algorithm.critic_input.of(rollout, final=True).unflatten(0, (-1, 20, 2))
+        for found, source in ((states, rollout.global_state), (final, rollout.final_global_state)):
+            for step, env, column in ((0, 0, 1), (len(found) - 1, 17, 0)):
+                expected = [source["timestep"][step, env].item(), *source["target"][step, env].tolist()]
+                assert found[step, env, column].tolist() == [*expected, column == 0, column == 1]
+    assert (rollout.final_global_state["timestep"][0] == 8).all()
+    asked = trainer_of(mappo(sections, "Revealed", critic_input="observations"))
+    policy = asked.policies["odd"]
+    assert policy.algorithm.critic_input.size == 4 * 3 + 2 and not asked.rollout.global_state
+    with pytest.raises(ConfigError, match=r"critic_input: found 'global_state', but Echo has none: name its arrays"):
+        trainer_of(mappo(sections, "Echo", critic_input="global_state"))
+
+
+@pytest.mark.parametrize(
+    ("game", "model"),
+    [
+        ("Leave", {"hidden": [5]}),
+        ("Revealed", {"type": "lstm", "hidden": [5], "units": 4}),
+        ("Arrive", {"type": "gru", "hidden": [], "units": 3, "normalize_observations": True}),
+    ],
+)
+def test_values_of_a_recurrent_critic_against_a_plain_loop(
+    sections: Sections, trainer_of: TrainerOf, game: str, model: dict[str, Any]
 ) -> None:
-    whole = trainer_of(mappo(sections, "Leave", model=model, normalize_returns=True))
+    """In float64, step by step from the first of training on: two rollouts, resets, absence, and ends cut short."""
+    trainer = trainer_of(mappo(sections, game, model=model, recurrent_critic=True, minibatches=1))
+    kept: dict[str, Any] = {}
+    cut = 0
+    for _ in range(2):
+        trainer.collect()
+        rollout = trainer.rollout
+        for tag, policy in trainer.policies.items():
+            algorithm: Any = policy.algorithm
+            critic = copy.deepcopy(algorithm.critic).double()
+            rows = algorithm.critic_input.of(rollout).double().unflatten(0, (11, 20, -1))
+            final = algorithm.critic_input.of(rollout, final=True).double().unflatten(0, (-1, 20, rows.shape[2]))
+            batch = policy.experience.of(rollout)
+            found = batch.values.view(rollout.of("rewards", tag).shape)
+            at_ends = policy.experience._estimator[1].final_values
+            active = torch.ones_like(found, dtype=torch.bool)
+            if rollout.active is not None:
+                active = rollout.of("active", tag)
+            state = kept.get(tag, torch.zeros(20, rows.shape[2], critic.state_size, dtype=torch.float64))
+            for t in range(10):
+                with torch.no_grad():
+                    state = critic.step(rows[t], state)
+                    values = critic._value_of(state)
+                    torch.testing.assert_close(found[t][active[t]].double(), values[active[t]], atol=1e-5, rtol=1e-5)
+                    for env in (rollout.final_slot[t] >= 0).nonzero().flatten().tolist():
+                        slot = int(rollout.final_slot[t, env])
+                        value = critic._value_of(critic.step(final[slot, env], state[env]))
+                        there = active[t, env]
+                        torch.testing.assert_close(
+                            at_ends[slot, env][there].double(), value[there], atol=1e-5, rtol=1e-5
+                        )
+                        cut += int(there.sum())
+                state[~active[t]] = 0.0
+                state[rollout.terminated[t] | rollout.truncated[t]] = 0.0
+            kept[tag] = state
+        trainer.update()
+    assert cut > 10 or game == "Leave"  # whose agents have all left before
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ({"hidden": [5], "normalize_observations": True}, {}),
+        ({"type": "gru", "units": 4}, {}),
+        ({"hidden": [5]}, {"recurrent_critic": True, "critic_lr": 0.02}),
+        ({"type": "lstm", "units": 4}, {"recurrent_critic": True}),
+    ],
+)
+def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
+    sections: Sections, trainer_of: TrainerOf, tmp_path: Path, model: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    whole = trainer_of(mappo(sections, "Leave", model=model, normalize_returns=True, **settings))
     check_goes_on(whole, tmp_path / "half", updates=2)
     whole.collect()
     policy: Any = whole.policies["outer"]
@@ -165,6 +247,7 @@ def test_a_critic_with_an_optimizer_of_its_own(sections: Sections, trainer_of: T
 
 
 def test_a_critics_settings_need_one(sections: Sections, trainer_of: TrainerOf) -> None:
-    values = mappo(sections, "Leave", critic_lr=0.01, centralized_critic=False)
-    with pytest.raises(ConfigError, match=r"critic_lr: found 0.01 .*expected centralized_critic: true with it"):
-        trainer_of(values)
+    for key, value in (("critic_lr", 0.01), ("recurrent_critic", True), ("critic_input", "observations")):
+        values = mappo(sections, "Leave", **{key: value}, centralized_critic=False)
+        with pytest.raises(ConfigError, match=rf"{key}: found .*{value}.*, expected centralized_critic: true with it"):
+            trainer_of(values)

@@ -348,6 +348,9 @@ def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
         ({"action_space": {"odd": spaces.Discrete(3)}}, r"action_space has the tags \['odd'\]"),
         ({"bonus": "high"}, "parameter 'bonus' of kernel function 'walk' is bound to nothing"),
         ({"bonus": 1 << 40}, "does not fit into int32"),
+        ({"global_state": "position"}, "global_state is 'position', expected a list of names of arrays, each once"),
+        ({"global_state": ["visits"] * 2}, "expected a list of names of arrays, each once"),
+        ({"global_state": ["positions"]}, r"has the name 'positions', expected one of .* Did you mean 'position'\?"),
     ],
 )
 def test_definitions_that_cannot_work(

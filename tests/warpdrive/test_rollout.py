@@ -47,6 +47,29 @@ def test_a_rollout_holds_what_steps_with_its_actions_return(walkers: Callable[..
     assert truncations > 5
 
 
+def test_a_rollout_holds_the_global_state_where_it_is_asked_for(walkers: Callable[..., Any], backend: str) -> None:
+    """Also at the end of truncated episodes, before the reset: there the observations tell it, too."""
+    environment = walkers()
+    environment.global_state = ("timestep", "position", "observations")
+    env = EnvWrapper(environment, 9, backend, seed=8, reset_pool_size=6)
+    assert not env.allocate_rollout(1).global_state
+    rollout = env.allocate_rollout(12, global_state=True)
+    for t in range(13):
+        for name, recorded in rollout.global_state.items():
+            assert torch.equal(recorded[t], env.ctx[name]) and recorded.dtype == env.ctx[name].dtype
+        if t < 12:
+            env.step_rollout(rollout)
+    taken = [(slot, e) for slots in rollout.final_slot.tolist() for e, slot in enumerate(slots) if slot >= 0]
+    assert len(taken) > 5
+    for place in taken:
+        at_end = {name: recorded[place] for name, recorded in rollout.final_global_state.items()}
+        seen = rollout.final_observations[place]
+        assert torch.equal(at_end["observations"], seen) and at_end["timestep"] == 5 == seen[0, 3]
+        torch.testing.assert_close(at_end["position"] / 7, seen[0, :3])
+    rollout.begin()
+    assert torch.equal(rollout.global_state["position"][0], env.ctx["position"])
+
+
 def test_a_rollout_begins_where_the_one_before_ended(walkers: Callable[..., Any], backend: str) -> None:
     env = EnvWrapper(walkers(), 4, backend)
     rollout = run(env, 6)

@@ -26,9 +26,9 @@ from warpdrive.training.algorithms.reinforce import Reinforce
 from warpdrive.training.algorithms.sac import SAC, Temperature
 from warpdrive.training.algorithms.td3 import TD3
 from warpdrive.training.batch import RolloutRows, WholeEpisodes
+from warpdrive.training.critic_inputs import CriticInput, GlobalState, JointObservations
 from warpdrive.training.distributed.team import ALL_HERE, ALONE, Spread, Team
 from warpdrive.training.exploration import GaussianNoise, NoisyActor, OrnsteinUhlenbeckNoise
-from warpdrive.training.joint_observations import JointObservations
 from warpdrive.training.models import acting_distribution, build_central_critic, build_critic, build_model
 from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.n_step import NStep, StepsUntilBack
@@ -73,6 +73,7 @@ class Task:
         spread: over which processes what is learned from is spread.
         all_observation_spaces: of one agent, by policy tag: of all tags.
         num_agents: by policy tag, of all tags.
+        global_state: how many numbers each array of the environment's global state has in a replica, by name.
     """
 
     tag: str
@@ -85,6 +86,7 @@ class Task:
     spread: Spread = ALL_HERE
     all_observation_spaces: Mapping[str, Space[Any]] = field(default_factory=dict)
     num_agents: Mapping[str, int] = field(default_factory=dict)
+    global_state: Mapping[str, int] = field(default_factory=dict)
 
 
 def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
@@ -128,10 +130,10 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
                 f"{task.spread.team.size} processes has only its own experience; use trainer.sync=rollouts"
             )
         return Custom(config, model, distribution), RolloutItself()
-    critic = joint = None
+    critic = critic_input = None
     if isinstance(config, PPOConfig) and config.centralized_critic:
-        joint = JointObservations(task.tag, task.all_observation_spaces, task.num_agents).to(task.backend.device)
-        critic = build_central_critic(config, joint.size, task.seed).to(task.backend.device)
+        critic_input = _critic_input(config, task).to(task.backend.device)
+        critic = build_central_critic(config, critic_input.size, task.seed).to(task.backend.device)
     critic_optimizer = None
     trained = model
     if critic is not None and isinstance(config, PPOConfig) and config.critic_learns_apart:
@@ -143,8 +145,9 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
         reinforce = Reinforce(config, model, distribution, optimizer)
         return reinforce, WholeEpisodes(task.tag, task.backend, task.agent_ids, lambda: reinforce.config, task.spread)
     algorithm: PPO | A2C
-    if isinstance(config, PPOConfig) and critic is not None and joint is not None:
-        algorithm = config.derived_from(MAPPO)(config, model, critic, joint, distribution, optimizer, critic_optimizer)
+    if isinstance(config, PPOConfig) and critic is not None and critic_input is not None:
+        mappo = config.derived_from(MAPPO)
+        algorithm = mappo(config, model, critic, critic_input, distribution, optimizer, critic_optimizer)
     elif isinstance(config, PPOConfig):
         algorithm = config.derived_from(PPO)(config, model, distribution, optimizer)
     else:
@@ -153,8 +156,14 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
         if config.steps_per_update is not None:
             return a2c, StaggeredGroups(task.tag, a2c, config.steps_per_update, task.backend.device, task.spread.team)
     return algorithm, RolloutRows(
-        task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config, task.spread, joint
+        task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config, task.spread, critic_input
     )
+
+
+def _critic_input(config: PPOConfig, task: Task) -> CriticInput:
+    if config.critic_input != "observations" and task.global_state:
+        return GlobalState(len(task.agent_ids), task.global_state)
+    return JointObservations(task.tag, task.all_observation_spaces, task.num_agents)
 
 
 def algorithm_class(config: OnPolicyConfig) -> type[PPO] | type[A2C]:

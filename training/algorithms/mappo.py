@@ -1,5 +1,7 @@
-"""PPO with a centralised critic (MAPPO: Yu et al. 2022, arXiv:2103.01955): values are estimated from what all agents of
-a replica see, while each acts by what it sees itself.
+"""PPO with a centralised critic (MAPPO: Yu et al. 2022, arXiv:2103.01955).
+
+Values are estimated from the global state of a replica, or from what all of its agents see, while each agent acts by
+what it sees itself.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ from warpdrive.training.algorithms.base import BeforeStep, Stateful
 from warpdrive.training.algorithms.common import set_learning_rate
 from warpdrive.training.algorithms.ppo import PPO
 from warpdrive.training.batch import Batch
-from warpdrive.training.joint_observations import JointObservations
+from warpdrive.training.critic_inputs import CriticInput
 from warpdrive.training.models.base import ActorCritic
-from warpdrive.training.models.central_critic import CentralCritic
+from warpdrive.training.models.central_critic import CentralCritic, RecurrentCritic, WithRecurrentCritic
 from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.schedule import value_at
 from warpdrive.training.sections import PPOConfig
-from warpdrive.training.sequences import Replayed, logits_of
+from warpdrive.training.sequences import Replayed, Sequences, logits_of, sequences_of
 
 
 class MAPPO(PPO):
@@ -28,8 +30,8 @@ class MAPPO(PPO):
     Args:
         config: the policy's section of the run configuration.
         model: the policy.
-        critic: estimates values from what ``joint`` makes of observations.
-        joint: puts side by side what all agents see.
+        critic: estimates values from ``critic_input``.
+        critic_input: what the critic sees.
         distribution: of the actions, given what the model makes of an observation.
         optimizer: holds the parameters of the model and, if there is no other, of the critic.
         critic_optimizer: holds those of the critic; None: it learns together with the model.
@@ -40,15 +42,17 @@ class MAPPO(PPO):
         config: PPOConfig,
         model: ActorCritic,
         critic: CentralCritic,
-        joint: JointObservations,
+        critic_input: CriticInput,
         distribution: Distribution,
         optimizer: torch.optim.Optimizer,
         critic_optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
         self.critic_optimizer = critic_optimizer
         super().__init__(config, model, distribution, optimizer)
-        self.critic, self.joint = critic, joint
+        self.critic, self.critic_input = critic, critic_input
         self.trained = nn.ModuleList([model, critic])
+        if isinstance(critic, RecurrentCritic):
+            self.actor = WithRecurrentCritic(model, critic, critic_input)
 
     def begin(self, env_steps: int) -> None:
         """See ``Algorithm``."""
@@ -74,15 +78,26 @@ class MAPPO(PPO):
         return {**of_policy, "critic_grad_norm": of_critic["grad_norm"]}
 
     def values(self, observations: Observations) -> Tensor:
-        """``[rows, size]`` of what ``joint`` makes -> ``[rows]`` float32: estimates of returns."""
+        """``[rows, size]`` of what ``critic_input`` makes -> ``[rows]`` float32: estimates of returns.
+
+        Of a recurrent critic they are those of the first steps of episodes.
+        """
         assert isinstance(observations, Tensor)
         return self.in_units_of_returns(self.critic.values(observations))
+
+    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``ActorCriticAlgorithm``: the critic's values ``[T, n]``, in the place of logits, too, and its states."""
+        assert isinstance(observations, Tensor)
+        own, of_critic = state.split([state.shape[-1] - self.critic.state_size, self.critic.state_size], dim=-1)
+        values, after = self.critic.through(observations, of_critic, begins)
+        states = torch.cat([own.expand(*begins.shape, -1), after], dim=-1)
+        return values, self.in_units_of_returns(values), states
 
     def replayed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """See ``OnPolicy``: the values are the critic's."""
         logits = logits_of(self.model, batch.observations, batch.sequences)
         probabilities = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
-        return *probabilities, self.critic.values(_states_of(batch))
+        return *probabilities, self._critic_values(_states_of(batch), batch.sequences)
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``PPO``."""
@@ -93,8 +108,17 @@ class MAPPO(PPO):
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
         """See ``OnPolicy``."""
         found = super().replay(rollout, tag)
-        values = self.values(self.joint.of(rollout, "observations"))[: found.values.numel()]
-        return found._replace(values=values.view(found.values.shape))
+        sequences = sequences_of(rollout, tag)
+        values = self._critic_values(self.critic_input.of(rollout), sequences)[: found.values.numel()]
+        return found._replace(values=self.in_units_of_returns(values).view(found.values.shape))
+
+    def _critic_values(self, states: Tensor, sequences: Sequences | None) -> Tensor:
+        """Return the outputs of the critic ``[rows]``, of time x sequence where it keeps a state."""
+        if sequences is None or not self.critic.state_size:
+            return self.critic.values(states)
+        by_step = states.unflatten(0, sequences.begins.shape)
+        start = sequences.start[:, -self.critic.state_size :]
+        return self.critic.through(by_step, start, sequences.begins)[0].flatten()
 
 
 def _states_of(batch: Batch) -> Tensor:

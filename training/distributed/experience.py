@@ -16,6 +16,7 @@ from warpdrive.training.distributed.team import Share, Team
 _BY_STEP_AND_REPLICA = (
     *("observations", "actions", "log_probabilities", "rewards", "terminated", "truncated"),
     *("active", "still_active", "action_mask", "final_observations", "final_action_mask", "final_slot"),
+    *("global_state", "final_global_state"),
 )
 """What of a rollout has the axes ``[steps or slots, num_envs, ...]``."""
 

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from warpdrive.errors import TeamError, WarpDriveError
+from warpdrive.training.device_clock import Stopwatch
 from warpdrive.training.distributed.folder_store import Store
 from warpdrive.training.distributed.objects import decoded, encoded
 from warpdrive.training.distributed.packing import (
@@ -28,6 +29,7 @@ from warpdrive.training.distributed.watch import INTERRUPTED, Watch
 from warpdrive.training.interrupts import on_signal
 
 _END = "end"
+_HOST = torch.device("cpu")
 _REMEMBERED = "warpdrive/remember/"
 T = TypeVar("T")
 
@@ -49,6 +51,7 @@ class Processes(Team):
     def __init__(self, rank: int, size: int, watch: Watch, store: Store) -> None:
         self.rank, self.size, self.watch, self._store = rank, size, watch, store
         self.traffic: Counter[str] = Counter()
+        self._stopwatch = Stopwatch()
         self._known: dict[int, Layout] = {}
         self._leading = False
         self._torn = False
@@ -57,6 +60,11 @@ class Processes(Team):
     def messages(self) -> int:
         """How many messages this process has taken part in."""
         return self.watch.met
+
+    @property
+    def message_seconds(self) -> float:
+        """See ``Team``."""
+        return self._stopwatch.seconds()
 
     def sum(self, tensor: Tensor) -> Tensor:
         """See ``Team``."""
@@ -126,7 +134,7 @@ class Processes(Team):
         """See ``Team``."""
         letters = encoded(value) if self.leads else torch.zeros(0, dtype=torch.uint8)
         length = torch.tensor([len(letters)])
-        with self.watch.meeting():
+        with self._meeting(_HOST):
             dist.broadcast(length, 0)
             if not self.leads:
                 letters = torch.zeros(int(length), dtype=torch.uint8)
@@ -142,7 +150,7 @@ class Processes(Team):
             )
         own = encoded(value)
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        with self.watch.meeting():
+        with self._meeting(_HOST):
             dist.all_gather(lengths, torch.tensor([len(own)]))
             padded = own.new_zeros(max(int(length) for length in lengths))
             padded[: len(own)] = own
@@ -250,14 +258,14 @@ class Processes(Team):
     @contextmanager
     def _meeting(self, device: torch.device) -> Iterator[None]:
         """Around a message of tensors on a device: the host does not wait for those of a GPU, but knows of them."""
-        with self.watch.meeting(_arrival if device.type == "cuda" else None):
+        with self._stopwatch.timing(device), self.watch.meeting(_arrival if device.type == "cuda" else None):
             yield
 
     def _order(self, name: str) -> str:
         """Send, or get, a name of at most 63 letters."""
         letters = torch.tensor(list(name.encode().ljust(63, b"\0")), dtype=torch.uint8)
         self.traffic["orders"] += letters.nbytes if self.leads else 0
-        with self.watch.meeting():
+        with self._meeting(_HOST):
             dist.broadcast(letters, 0)
         return bytes(letters.tolist()).rstrip(b"\0").decode()
 
@@ -266,7 +274,7 @@ class Processes(Team):
         layout = layout_of(rows)
         own = torch.tensor([hash_of(layout)])
         hashes = [torch.empty_like(own) for _ in range(self.size)]
-        with self.watch.meeting():
+        with self._meeting(_HOST):
             dist.all_gather(hashes, own)
         keys = [int(key) for key in hashes]
         if not self._known.keys() >= set(keys):  # which is so everywhere or nowhere: all have seen the same

@@ -58,7 +58,7 @@ class GradientSync:
 
 
 class RolloutSync:
-    """Process 0 gathers the experience, updates as a process alone does, and sends everybody the models.
+    """Process 0 gathers the experience, updates as a process alone does, and sends everybody what acts.
 
     Args:
         whole: gathers the rollouts.
@@ -74,7 +74,7 @@ class RolloutSync:
             meanwhile()
         else:
             metrics = {tag: policy.update(rollout) for tag, policy in policies.items()}
-        self.whole.team.broadcast(tensors_of(policy.model for policy in policies.values() if policy.config.to_train))
+        self.whole.team.broadcast(tensors_of(policy.actor for policy in policies.values() if policy.config.to_train))
         return metrics
 
 

@@ -69,6 +69,14 @@ class Team:
         """Whether this is process 0."""
         return self.rank == 0
 
+    @property
+    def message_seconds(self) -> float:
+        """Seconds that messages have taken here so far, waiting for the other processes included; 0 for one alone.
+
+        On a GPU they are by its own clock, and count once they are over.
+        """
+        return 0.0
+
     def share(self, num_envs: int, dedicated_learner: bool = False) -> Share:
         """The replicas of this process, of ``num_envs`` in all: the first processes have one more where it must be.
 

@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 from warpdrive.training.model_registry import model_class
 from warpdrive.training.models.action_values import ActionValues
 from warpdrive.training.models.base import Actor, ActorCritic
-from warpdrive.training.models.central_critic import CentralCritic
+from warpdrive.training.models.central_critic import CentralCritic, RecurrentCritic
 from warpdrive.training.models.check_device import CheckDevice
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
 from warpdrive.training.models.convolutional import Convolutional
@@ -36,6 +36,7 @@ from warpdrive.training.sections import (
     OffPolicyConfig,
     PerceptronConfig,
     PPOConfig,
+    RecurrentConfig,
     ReinforceConfig,
     SACConfig,
     TD3Config,
@@ -198,11 +199,18 @@ def build_model(config: LearningConfig, observation_space: Space[Any], action_sp
 
 
 def build_central_critic(config: PPOConfig, size: int, seed: int) -> CentralCritic:
-    """What judges situations by ``size`` numbers, initialised likewise; beside a user's own model, a standard one."""
+    """Return a critic that sees ``size`` numbers, initialised likewise.
+
+    Its layers are as wide as the model's; beside a model of the user's own, as wide as they are by default.
+    """
     model = FullyConnectedConfig() if isinstance(config.model, CustomModelConfig) else config.model
+    sizes = (size, model.hidden, model.activation, model.normalize_observations, model.initialization)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed + _CRITIC_SEED)
-        return CentralCritic(size, model.hidden, model.activation, model.normalize_observations)
+        if not config.recurrent_critic:
+            return CentralCritic(*sizes)
+        units = model if isinstance(model, RecurrentConfig) else GRUConfig(type="gru")
+        return RecurrentCritic(*sizes, units.type, units.units)
 
 
 def build_critic(

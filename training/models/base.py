@@ -59,6 +59,10 @@ class Actor(nn.Module, ABC):
         """
         return self.logits(observations), state
 
+    def step_in(self, env: EnvWrapper, tag: str, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of what the agents of ``tag`` see now, and what is to be kept; see :meth:`step`."""
+        return self.step(observations_of(env, tag), state)
+
     def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
         """What acts in so many replicas with so many agents of the tag: itself, unless it needs room there."""
         return self

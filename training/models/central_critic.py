@@ -1,39 +1,157 @@
-"""A value estimate that knows more than the policy."""
+"""Value estimates from more than the policy sees."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
+import torch
 from torch import Tensor, nn
 
-from warpdrive.training.models.perceptron import perceptron
+from warpdrive.observations import Observations
+from warpdrive.training.models.base import Actor, ActorCritic, observations_of
+from warpdrive.training.models.perceptron import Initialization, hidden_layers, perceptron
+from warpdrive.training.models.recurrent import CELLS, Remembering, states_after
 from warpdrive.training.models.running_moments import RunningMoments
+
+if TYPE_CHECKING:
+    from warpdrive.env_wrapper import EnvWrapper
+    from warpdrive.training.critic_inputs import CriticInput
 
 _MOST = 10.0  # standard deviations that a normalised number is from the mean
 
 
 class CentralCritic(nn.Module):
-    """A perceptron over what ``JointObservations`` makes.
+    """A perceptron over what a ``CriticInput`` makes.
 
     Args:
         size: the numbers in a row.
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
         normalize: whether the numbers are standardised by their running mean and variance, and clipped.
+        initialization: of the weights, see ``perceptron.initialise``.
+
+    Attributes:
+        state_size: how many numbers it keeps for an agent from one step of an episode to the next.
     """
 
-    def __init__(self, size: int, hidden: Sequence[int], activation: str, normalize: bool) -> None:
+    state_size = 0
+
+    def __init__(
+        self,
+        size: int,
+        hidden: Sequence[int],
+        activation: str,
+        normalize: bool,
+        initialization: Initialization = "orthogonal",
+    ) -> None:
         super().__init__()
         self.moments = RunningMoments(size) if normalize else None
-        self.value = perceptron([size, *hidden, 1], activation, last_gain=1.0)
+        self.value = perceptron([size, *hidden, 1], activation, 1.0, initialization)
 
-    def values(self, states: Tensor) -> Tensor:
-        """``[rows, size]`` float32 -> ``[rows]`` float32."""
-        inputs = states if self.moments is None else self.moments(states).clamp(-_MOST, _MOST)
-        outputs: Tensor = self.value(inputs)
+    def values(self, rows: Tensor) -> Tensor:
+        """``[..., size]`` float32 -> ``[...]`` float32."""
+        outputs: Tensor = self.value(self._normalised(rows))
         return outputs.squeeze(-1)
 
-    def observe(self, states: Tensor, weight: Tensor) -> None:
+    def through(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values of sequences, and the states after each step.
+
+        Args:
+            rows: ``[T, n, size]``, step after step.
+            state: ``[n, state_size]``, before the first step.
+            begins: ``[T, n]`` bool: an episode begins with this step, so the state is zero before it.
+
+        Returns:
+            values ``[T, n]`` and states ``[T, n, state_size]``.
+        """
+        return self.values(rows), state.expand(*begins.shape, -1)
+
+    def observe(self, rows: Tensor, weight: Tensor) -> None:
         """Let running statistics take in ``[rows, size]`` that have been learned from; see ``Actor.observe``."""
         if self.moments is not None:
-            self.moments.observe(states, weight)
+            self.moments.observe(rows, weight)
+
+    def _normalised(self, rows: Tensor) -> Tensor:
+        return rows if self.moments is None else self.moments(rows).clamp(-_MOST, _MOST)
+
+
+class RecurrentCritic(CentralCritic):
+    """A perceptron, then recurrent units, then one linear layer.
+
+    Args:
+        size: the numbers in a row.
+        hidden: width of each layer of the perceptron.
+        activation: of the perceptron, ``"tanh"`` or ``"relu"``.
+        normalize: see ``CentralCritic``.
+        initialization: see ``CentralCritic``.
+        kind: of the units.
+        units: how many there are.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        hidden: Sequence[int],
+        activation: str,
+        normalize: bool,
+        initialization: Initialization,
+        kind: Literal["gru", "lstm"],
+        units: int,
+    ) -> None:
+        super().__init__(units, [], activation, normalize=False, initialization=initialization)
+        self.moments = RunningMoments(size) if normalize else None
+        sizes = [size, *hidden]
+        self.encoder = nn.Sequential(*hidden_layers(sizes, activation, initialization))
+        self.cell = CELLS[kind](sizes[-1], units, initialization)
+        self.units, self.state_size = units, CELLS[kind].numbers * units
+
+    def values(self, rows: Tensor) -> Tensor:
+        """See ``CentralCritic``: of the first steps of episodes."""
+        return self._value_of(self.step(rows, rows.new_zeros(*rows.shape[:-1], self.state_size)))
+
+    def through(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``CentralCritic``."""
+        after = states_after(self.cell, self.encoder(self._normalised(rows)), state, begins)
+        return self._value_of(after), after
+
+    def step(self, rows: Tensor, state: Tensor) -> Tensor:
+        """``[..., size]``, ``[..., state_size]`` -> ``[..., state_size]``: the state after a step."""
+        features = self.encoder(self._normalised(rows))
+        after: Tensor = self.cell(features.flatten(0, -2), state.flatten(0, -2))
+        return after.view(state.shape)
+
+    def _value_of(self, state: Tensor) -> Tensor:
+        outputs: Tensor = self.value(state[..., : self.units])
+        return outputs.squeeze(-1)
+
+
+class WithRecurrentCritic(Actor):
+    """What acts in rollouts, with a recurrent critic beside it whose state advances with every step.
+
+    The state of an agent is that of the model, then that of the critic.
+
+    Args:
+        model: what acts.
+        critic: estimates the values of what is collected.
+        critic_input: what the critic sees.
+    """
+
+    def __init__(self, model: ActorCritic, critic: RecurrentCritic, critic_input: CriticInput) -> None:
+        super().__init__()
+        self.model, self.critic, self.critic_input = model, critic, critic_input
+        self.state_size, self.action_units = model.state_size + critic.state_size, model.action_units
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``."""
+        return self.model.logits(observations)
+
+    def step_in(self, env: EnvWrapper, tag: str, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Actor``."""
+        own, of_critic = state.split([self.model.state_size, self.critic.state_size], dim=-1)
+        logits, own = self.model.step(observations_of(env, tag), own)
+        return logits, torch.cat([own, self.critic.step(self.critic_input.now(env), of_critic)], dim=-1)
+
+    def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
+        """See ``Actor``."""
+        return Remembering(self, num_envs, num_agents)

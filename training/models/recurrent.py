@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -11,7 +11,7 @@ from gymnasium import Space
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
-from warpdrive.training.models.base import Actor, ActorCritic, observations_of
+from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.perceptron import Initialization, hidden_layers, initialise, perceptron
 from warpdrive.training.models.two_headed import NO_LOG_STD, LogStd, Trunk, with_log_std
@@ -40,11 +40,7 @@ class RecurrentActorCritic(ActorCritic):
 
     def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``ActorCritic``."""
-        states = []
-        for features, begin in zip(self.encode(observations), begins.unsqueeze(-1), strict=True):
-            state = self.advance(features, state.masked_fill(begin, 0.0))
-            states.append(state)
-        after = torch.stack(states)
+        after = states_after(self.advance, self.encode(observations), state, begins)
         return *self.heads(after), after
 
     def step(self, observations: Observations, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,6 +68,24 @@ class RecurrentActorCritic(ActorCritic):
     def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
         """See ``Actor``."""
         return Remembering(self, num_envs, num_agents)
+
+
+def states_after(
+    advance: Callable[[Tensor, Tensor], Tensor], features: Tensor, state: Tensor, begins: Tensor
+) -> Tensor:
+    """Return the states ``[T, n, state_size]`` after each step of sequences.
+
+    Args:
+        advance: makes the next state ``[n, state_size]`` of features and a state.
+        features: ``[T, n, features]``.
+        state: ``[n, state_size]``, before the first step.
+        begins: ``[T, n]`` bool: where the state is zero before the step.
+    """
+    states = []
+    for seen, begin in zip(features, begins.unsqueeze(-1), strict=True):
+        state = advance(seen, state.masked_fill(begin, 0.0))
+        states.append(state)
+    return torch.stack(states)
 
 
 class Remembering(Actor):
@@ -107,7 +121,7 @@ class Remembering(Actor):
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
-        logits, state = self.model.step(observations_of(env, tag), as_it_begins(self.state, env))
+        logits, state = self.model.step_in(env, tag, as_it_begins(self.state, env))
         env.logits(tag).copy_(logits)
         active = env.active(tag)
         self.state.copy_(state if active is None else state.masked_fill(~active.unsqueeze(-1), 0.0))
@@ -161,8 +175,8 @@ class Recurrent(RecurrentActorCritic):
         self.encoders = nn.ModuleList(
             nn.Sequential(*hidden_layers(sizes, activation, initialization)) for _ in range(trunks)
         )
-        self.cells = nn.ModuleList(_CELLS[kind](sizes[-1], units, initialization) for _ in range(trunks))
-        self.features, self.state_size = sizes[-1], trunks * _CELLS[kind].numbers * units
+        self.cells = nn.ModuleList(CELLS[kind](sizes[-1], units, initialization) for _ in range(trunks))
+        self.features, self.state_size = sizes[-1], trunks * CELLS[kind].numbers * units
         self.policy = perceptron([units, num_outputs + log_std.num_outputs], activation, 0.01, initialization)
         self.value = perceptron([units, 1], activation, 1.0, initialization)
         self.log_std, self._num_means = log_std.parameter(), log_std.count
@@ -218,7 +232,7 @@ class _LSTM(nn.LSTMCell):
         return torch.cat(super().forward(inputs, (outputs, cells)), dim=-1)
 
 
-_CELLS: dict[str, type[_GRU] | type[_LSTM]] = {"gru": _GRU, "lstm": _LSTM}
+CELLS: dict[str, type[_GRU] | type[_LSTM]] = {"gru": _GRU, "lstm": _LSTM}
 
 
 def _initialise_gates(cell: nn.GRUCell | nn.LSTMCell, initialization: Initialization) -> None:
