@@ -221,6 +221,8 @@ class WholeEpisodes:
 class _NoValues:
     """Estimates that everything is worth nothing."""
 
+    state_size = 0
+
     def values(self, observations: Observations) -> Tensor:
         """One 0 for all."""
         return next(tensors(observations)).new_zeros((), dtype=torch.float32)

@@ -74,6 +74,10 @@ def outputs(model: ActorCritic, observations: Observations, sequences: Sequences
 class Judge(Protocol):
     """What estimates values."""
 
+    @property
+    def state_size(self) -> int:
+        """How many numbers it keeps for an agent: the first of those in ``Sequences.start``."""
+
     def values(self, observations: Observations) -> Tensor:
         """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32."""
 
@@ -148,7 +152,7 @@ def estimate_values(
     width = max(1, _ROWS_AT_ONCE // len(values))
     for first in range(0, len(sequences), width):
         some = slice(first, min(first + width, len(sequences)))
-        start, begins = sequences.start[some], sequences.begins[:, some]
+        start, begins = sequences.start[some, : judge.state_size], sequences.begins[:, some]
         _, values.flatten(1)[:, some], states = judge.through(_of(observations, some), start, begins)
         ends = states.new_zeros(slots + 1, *start.shape)
         ends[slot[:, some], torch.arange(len(start), device=slot.device)] = states[:-1]

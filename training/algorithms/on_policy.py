@@ -91,6 +91,11 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         """See ``Algorithm``."""
         return {**super().parts(), "returns": self.returns}
 
+    @property
+    def state_size(self) -> int:
+        """How many numbers are kept for an agent from one step of an episode to the next."""
+        return self.actor.state_size
+
     def values(self, observations: Observations) -> Tensor:
         """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32: estimates of returns."""
         return self.in_units_of_returns(self.model.values(observations))
