@@ -315,7 +315,9 @@ def batch_of(
 
 
 def _estimate(model: Judge, observations: Observations, values: Tensor) -> None:
-    """Write the values of all observations, a part at a time, by a model without a state."""
-    for number, part in enumerate(values.flatten().split(_ROWS_AT_ONCE)):
-        rows = slice(number * _ROWS_AT_ONCE, number * _ROWS_AT_ONCE + len(part))
-        part.copy_(model.values(mapped(itemgetter(rows), observations)))
+    """Write the values of all observations, some steps at a time, by a model without a state."""
+    steps_at_once = max(1, _ROWS_AT_ONCE // values[0].numel())
+    for number, part in enumerate(values.split(steps_at_once)):
+        first = number * steps_at_once * values[0].numel()
+        rows = slice(first, first + part.numel())
+        part.view(-1).copy_(model.values(mapped(itemgetter(rows), observations)))

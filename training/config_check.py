@@ -106,6 +106,7 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
                 found.append((f"policy.{tag}.function", str(error)))
         if isinstance(settings, sections.CustomConfig):
             found += _own_update_problems(f"policy.{tag}", settings)
+            found += [(f"policy.{tag}.{key}", text) for key, text in _population_problems(settings, run.trainer)]
         if isinstance(settings, sections.OnPolicyConfig) and settings.function is not None:
             found += _own_algorithm_problems(f"policy.{tag}", settings)
         if not _is_for(settings, action_spaces[tag]):
@@ -367,6 +368,20 @@ def _own_update_problems(section: str, settings: sections.CustomConfig) -> list[
         text = f"{place_of(definition)} has one of state_dict and load_state_dict, expected both or none"
         return [(f"{section}.function", text)]
     return _parameter_problems(section, definition, settings.parameters, given=1 if is_class else 2)
+
+
+def _population_problems(settings: sections.CustomConfig, trainer: sections.TrainerConfig) -> list[Problem]:
+    """Return what of a population does not go with the replicas, or with the model."""
+    size, num_envs = settings.population, trainer.num_envs
+    if size is not None and num_envs % size:
+        nearest_size = min((n for n in range(1, num_envs + 1) if num_envs % n == 0), key=lambda n: abs(n - size))
+        text = f"found {size}, expected a part of trainer.num_envs ({num_envs}) in equal slices: {nearest_size}, say"
+        return [("population", text)]
+    if size is not None and _is_recurrent(settings.model):
+        return [
+            ("model.type", f"found '{settings.model.type}' in a population, expected a model that is not recurrent")
+        ]
+    return []
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:

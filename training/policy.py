@@ -168,7 +168,8 @@ class Policy:
         if not isinstance(self.model, ActorCritic):
             raise TrainingError(f"policy '{self.tag}': its model estimates no values, expected a wd.ActorCritic")
         discount = Discount(self.gamma, gae_lambda, returns_after_leaving)
-        rows = RolloutRows(self.tag, self.model, self._backend, self.agent_ids, lambda: discount)
+        model = self.algorithm.actor if isinstance(self.algorithm, Custom) else self.model
+        rows = RolloutRows(self.tag, model, self._backend, self.agent_ids, lambda: discount)
         return rows.of(rollout)
 
     def state_dict(self) -> dict[str, Any]:

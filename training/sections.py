@@ -545,6 +545,8 @@ class CustomConfig(LearningConfig):
     algorithm: Literal["custom"]
     function: UserFunction
     model: ModelConfig = FullyConnectedConfig()
+    population: Annotated[Count, Field(le=65536)] | None = None
+    """How many members the model has, each with parameters and an equal slice of the replicas of its own; None: one."""
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -50,6 +50,7 @@ from warpdrive.training.torch_threads import torch_threads
 from warpdrive.training.trainer_checks import (
     check_devices,
     check_environment,
+    check_populations,
     check_tags,
     fitted,
     has_dedicated_learner,
@@ -114,6 +115,7 @@ class Trainer:
         self.config = fitted(config, env, self.share)
         self.team.set_timeout(self.config.trainer.process_timeout)
         check_start(self.team, self.config, env.env)
+        check_populations(self.config, self.team)
         warn_of_long_episodes(self.config, env)
         gathers = self.config.trainer.sync == "rollouts"
         spread = ALL_HERE if gathers or self.team.size == 1 else Spread(self.team, self.share)

@@ -10,7 +10,7 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ConfigError, shown
 from warpdrive.training.config import RunConfig, load_config, plain
 from warpdrive.training.distributed.team import Share, Team
-from warpdrive.training.sections import ReinforceConfig
+from warpdrive.training.sections import CustomConfig, ReinforceConfig
 
 
 def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share) -> RunConfig:
@@ -59,6 +59,16 @@ def check_devices(env: EnvWrapper, team: Team, device_id: int | None, num_device
         )
     if env.device.type == "cuda" and device_id is not None and device_id != (env.device.index or 0):
         raise ConfigError(f"Trainer: found device_id = {device_id}, but the environment is on {env.device}")
+
+
+def check_populations(config: RunConfig, team: Team) -> None:
+    """Raise ``ConfigError`` where the replicas of a population's members would be spread over processes."""
+    for tag, settings in config.policy.items():
+        if isinstance(settings, CustomConfig) and settings.population is not None and team.size > 1:
+            raise ConfigError(
+                f"policy.{tag}.population: found {settings.population}, but there {_are(team.size)}, and a population "
+                "trains in one"
+            )
 
 
 def warn_of_long_episodes(config: RunConfig, env: EnvWrapper) -> None:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.training.model_registry import register_model as register_model
     from warpdrive.training.models.base import ActorCritic as ActorCritic
     from warpdrive.training.models.check_device import CheckDevice as CheckDevice
+    from warpdrive.training.models.population import Population as Population
     from warpdrive.training.models.recurrent import RecurrentActorCritic as RecurrentActorCritic
     from warpdrive.training.replay import replay as replay
     from warpdrive.training.trained_policy import TrainedPolicy as TrainedPolicy
@@ -85,6 +86,7 @@ _HOME_OF = {
     "load_policy": "warpdrive.training.trained_policy",
     "replay": "warpdrive.training.replay",
     "ActorCritic": "warpdrive.training.models.base",
+    "Population": "warpdrive.training.models.population",
     "RecurrentActorCritic": "warpdrive.training.models.recurrent",
     "CheckDevice": "warpdrive.training.models.check_device",
     "register_model": "warpdrive.training.model_registry",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from warpdrive.training.config import load_config
 from warpdrive.training.distributed.team import Share, Spread, Team
 from warpdrive.training.policy import Policy
 from warpdrive.training.trainer import Trainer
+from warpdrive.training.trainer_checks import check_populations
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
@@ -57,12 +59,16 @@ def test_reinforce_by_hand_is_the_built_in_one(sections: Sections, trainer_of: T
     assert ours.policies["outer"].coefficients() == theirs.policies["outer"].coefficients()
 
 
-@pytest.mark.parametrize("name", ["PolicyGradient", "Climber"])
+@pytest.mark.parametrize("name", ["PolicyGradient", "Climber", "Evolution"])
 def test_the_examples_of_the_page_learn(sections: Sections, trainer_of: TrainerOf, tmp_path: Path, name: str) -> None:
     """At random 8/3 of 8 are right. A failure by chance is not possible while the seed stays, since runs repeat."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "algorithms.md").read_text()
     (tmp_path / "own.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
-    parameters = "lr: 0.03, gamma: 0.3" if name == "PolicyGradient" else "sigma: 1.0"
+    parameters = {
+        "PolicyGradient": "lr: 0.03, gamma: 0.3",
+        "Climber": "sigma: 1.0",
+        "Evolution": "sigma: 0.3, population: 10",
+    }[name]
     trainer = trainer_of(
         sections(num_envs=50, train_batch_size=400, total_steps=80 * 400),
         f"policy.even={{algorithm: custom, function: '{tmp_path}/own.py:{name}', {parameters}, model: {{hidden: []}}}}",
@@ -72,7 +78,58 @@ def test_the_examples_of_the_page_learn(sections: Sections, trainer_of: TrainerO
     assert trainer.evaluate(100).mean_return["even"] > 4
 
 
-@pytest.mark.parametrize("policy", [REINFORCE, CLIMB], ids=["gradient", "no gradient"])
+@pytest.mark.parametrize("model", [{"hidden": [5], "normalize_observations": True}, {"hidden": [5], "trunk": "shared"}])
+def test_members_of_a_population_act_and_learn_each_in_its_slice(
+    sections: Sections, trainer_of: TrainerOf, model: dict[str, Any]
+) -> None:
+    """As each would alone, a model of its own with its part of the parameters."""
+    values = sections("Spell", ("outer", "inner"))
+    values["policy"]["outer"] = {"algorithm": "custom", "function": f"{FILE}:Climb", "model": model, "population": 4}
+    trainer = trainer_of(values)
+    for _ in range(2):
+        trainer.collect()
+        trainer.update()
+    trainer.collect()
+    rollout, policy = trainer.rollout, trainer.policies["outer"]
+    population: Any = policy.model
+    assert isinstance(population, wd.Population)
+    replayed, batch = policy.replay(rollout), policy.batch(rollout)
+    (replayed.log_probabilities + replayed.values).sum().backward()
+    observations, actions = rollout.of("observations", "outer"), rollout.of("actions", "outer").long()
+    for index in range(4):
+        alone = copy.deepcopy(population.member)
+        for parameter in alone.parameters():
+            parameter.data, parameter.grad = parameter.data[index].clone(), None
+        of_member = slice(5 * index, 5 * index + 5)
+        logits, state_values = alone({key: seen[:-1, of_member] for key, seen in observations.items()})
+        likely = logits.log_softmax(-1).gather(-1, actions[:, of_member].unsqueeze(-1)).squeeze(-1)
+        torch.testing.assert_close(rollout.of("log_probabilities", "outer")[:, of_member], likely, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(batch.values.view(actions.shape)[:, of_member], state_values, atol=1e-5, rtol=1e-5)
+        (likely + state_values).sum().backward()
+        for ours, theirs in zip(population.member.parameters(), alone.parameters(), strict=True):
+            torch.testing.assert_close(ours.grad[index], theirs.grad, atol=1e-4, rtol=1e-4)
+        population.best.fill_(index)
+        one = {key: seen[0, :3, 0] for key, seen in observations.items()}
+        torch.testing.assert_close(population(one), alone(one))
+    assert len(population.split(rollout.rewards, 1)) == 4
+
+
+def test_a_population_that_does_not_fit_is_told(sections: Sections, trainer_of: TrainerOf) -> None:
+    climb = f"algorithm: custom, function: '{FILE}:Climb', population"
+    with pytest.raises(
+        ConfigError, match=r"population: found 6, expected a part of trainer.num_envs \(20\) .*: 5, say"
+    ):
+        trainer_of(sections(), f"policy.odd={{{climb}: 6}}")
+    with pytest.raises(ConfigError, match=r"model.type: found 'gru' in a population"):
+        trainer_of(sections(), f"policy.odd={{{climb}: 5, model: {{type: gru}}}}")
+    config = load_config(sections(), [f"policy.odd={{{climb}: 5}}"])
+    with pytest.raises(ConfigError, match=r"odd.population: found 5, but there are 2 processes, and .* trains in one"):
+        check_populations(config, Team.of(0, 2))
+
+
+@pytest.mark.parametrize(
+    "policy", [REINFORCE, CLIMB, f"{CLIMB}, population: 4"], ids=["gradient", "no gradient", "population"]
+)
 def test_a_resumed_run_is_the_one_that_was_never_stopped(
     sections: Sections, trainer_of: TrainerOf, policy: str
 ) -> None:

@@ -129,7 +129,7 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
                 f"policy.{task.tag}.algorithm: found 'custom', but with trainer.sync=gradients each of the "
                 f"{task.spread.team.size} processes has only its own experience; use trainer.sync=rollouts"
             )
-        return Custom(config, model, distribution), RolloutItself()
+        return Custom(config, model, distribution, task.num_envs, len(task.agent_ids)), RolloutItself()
     critic = critic_input = None
     if isinstance(config, PPOConfig) and config.centralized_critic:
         critic_input = _critic_input(config, task).to(task.backend.device)

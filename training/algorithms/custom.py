@@ -16,6 +16,7 @@ from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.base import Algorithm, Stateful
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
+from warpdrive.training.models.population import Population, PopulationInReplicas
 from warpdrive.training.sections import CustomConfig
 from warpdrive.training.sequences import Replayed, replay_of
 
@@ -30,13 +31,18 @@ class Custom(Algorithm[Rollout]):
         config: the policy's section of the run configuration.
         model: what is trained; its parameters are tensors of their own.
         distribution: of the actions, given what the model makes of an observation.
+        num_envs: the replicas that are trained in.
+        num_agents: how many agents in each the policy acts for.
     """
 
     model: ActorCritic
+    actor: ActorCritic
 
-    def __init__(self, config: CustomConfig, model: ActorCritic, distribution: Distribution) -> None:
+    def __init__(
+        self, config: CustomConfig, model: ActorCritic, distribution: Distribution, num_envs: int, num_agents: int
+    ) -> None:
         self.config, self.model, self.distribution = config, model, distribution
-        self.actor = model
+        self.actor = PopulationInReplicas(model, num_envs, num_agents) if isinstance(model, Population) else model
         self._learner: Any
         self._learn: Callable[[Rollout], Any]
 
@@ -68,7 +74,7 @@ class Custom(Algorithm[Rollout]):
 
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
         """What the model, as it is now, makes of a full rollout of the agents of ``tag``."""
-        return replay_of(rollout, tag, self.model, self.distribution)
+        return replay_of(rollout, tag, self.actor, self.distribution)
 
     @property
     def _place(self) -> str:

@@ -18,6 +18,7 @@ from warpdrive.training.models.convolutional import Convolutional
 from warpdrive.training.models.convolutions import Convolutions
 from warpdrive.training.models.distributions import Distribution, distribution_of
 from warpdrive.training.models.fully_connected import FullyConnected
+from warpdrive.training.models.population import Population
 from warpdrive.training.models.recurrent import Recurrent
 from warpdrive.training.models.two_headed import LogStd
 from warpdrive.training.sections import (
@@ -114,7 +115,10 @@ def _actor_critic(
     config: ReinforceConfig | A2CConfig | PPOConfig | CustomConfig,
     observation_space: Space[Any],
     action_space: Space[Any],
-) -> Actor:
+) -> ActorCritic:
+    if isinstance(config, CustomConfig) and config.population is not None:
+        alone = config.model_copy(update={"population": None})
+        return Population([_actor_critic(alone, observation_space, action_space) for _ in range(config.population)])
     distribution = acting_distribution(config, action_space)
     if isinstance(config.model, CustomModelConfig):
         return _custom(config.model, observation_space, action_space, distribution)

@@ -45,8 +45,9 @@ class Compiler:
 @pytest.mark.parametrize(("name", "config"), CONFIGURATIONS)
 def test_environments_compile_for_gpus_and_compute_in_float32(name, config):
     compiler = Compiler()
-    env = wd.EnvWrapper(env_name=name, env_config=config, num_envs=7, env_backend=compiler)
-    env.allocate_rollout(4)
+    environment = wd.make(name, **config)
+    environment.global_state = ("timestep", "rewards")
+    wd.EnvWrapper(environment, 7, compiler).allocate_rollout(4, global_state=True)
     assert len(compiler.codes) == 2 * len(CAPABILITIES)
     for (kernel, (major, minor)), code in compiler.codes.items():
         assert f".target sm_{major}{minor}" in code.ptx

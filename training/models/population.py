@@ -1,0 +1,140 @@
+"""Populations: many models of one kind with parameters of their own, computed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from warpdrive.errors import DefinitionError
+from warpdrive.observations import Observations, mapped
+from warpdrive.training.models.base import ActorCritic
+
+
+class Population(ActorCritic):
+    """Models of one kind, the members, whose parameters have a leading axis: ``[size, ...]``.
+
+    In rollouts each member acts in an equal slice of the replicas: member 0 in the first ``num_envs / size`` of them.
+    Everywhere else, as in evaluations, member :attr:`best` acts. Buffers, as running statistics of observations, are
+    shared.
+
+    Args:
+        members: models without a state, of one kind.
+
+    Attributes:
+        size: how many members there are.
+        best: ``[]`` int64, which member acts outside of rollouts: 0 at first.
+
+    Raises:
+        DefinitionError: the models are recurrent.
+    """
+
+    best: Tensor
+
+    def __init__(self, members: Sequence[ActorCritic]) -> None:
+        super().__init__()
+        if members[0].state_size:
+            raise DefinitionError(
+                f"population: found the recurrent model {type(members[0]).__name__}, expected another"
+            )
+        self.size, self.action_units = len(members), members[0].action_units
+        stacked = [torch.stack(parts) for parts in zip(*(member.parameters() for member in members), strict=True)]
+        self.member = members[0]
+        for parameter, stack in zip(self.member.parameters(), stacked, strict=True):
+            parameter.data = stack.detach()
+        self.register_buffer("best", torch.zeros((), dtype=torch.int64))
+
+    def by_member(self, observations: Observations) -> tuple[Tensor, Tensor]:
+        """Return what each member makes of observations of its own, with gradient.
+
+        Args:
+            observations: ``[size, ..., *observation_shape]``, as :meth:`split` makes them; by key where the observation
+                space is a Dict.
+
+        Returns:
+            logits ``[size, ..., num_logits]`` and values ``[size, ...]``.
+        """
+        logits, values = self.call_members("forward", observations)
+        return logits, values
+
+    def split(self, tensor: Tensor, dim: int) -> Tensor:
+        """Return the slices of the members, ``[size, ...]``, of a tensor whose axis ``dim`` is that of the replicas."""
+        slices: Tensor = tensor.unflatten(dim, (self.size, -1)).movedim(dim, 0)
+        return slices
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``: those of the best member."""
+        found: Tensor = self._call_best("logits", observations)
+        return found
+
+    def values(self, observations: Observations) -> Tensor:
+        """See ``ActorCritic``: those of the best member."""
+        found: Tensor = self._call_best("values", observations)
+        return found
+
+    def call_members(self, method: str, observations: Observations) -> Any:
+        """Call a method of every member, each with observations of its own; see :meth:`by_member`."""
+
+        def call(parameters: dict[str, Tensor], seen: Observations) -> Any:
+            return functional_call(_Method(self.member, method), parameters, (seen,))
+
+        return vmap(call)(self._parameters_of_members(), observations)
+
+    def _call_best(self, method: str, observations: Observations) -> Any:
+        best = self.best.view(1)
+        parameters = {name: stack.index_select(0, best)[0] for name, stack in self._parameters_of_members().items()}
+        return functional_call(_Method(self.member, method), parameters, (observations,))
+
+    def _parameters_of_members(self) -> dict[str, Tensor]:
+        return {f"member.{name}": parameter for name, parameter in self.member.named_parameters()}
+
+
+class _Method(nn.Module):
+    """A method of a model as the forward pass of a module, which is what ``functional_call`` calls."""
+
+    def __init__(self, member: nn.Module, method: str) -> None:
+        super().__init__()
+        self.member, self.method = member, method
+
+    def forward(self, observations: Observations) -> Any:
+        return getattr(self.member, self.method)(observations)
+
+
+class PopulationInReplicas(ActorCritic):
+    """A population in the replicas of rollouts, where each member acts, and is replayed, in its slice.
+
+    Args:
+        population: whose parameters these are.
+        num_envs: the number of replicas, a multiple of the population's size.
+        num_agents: how many agents in each it acts for.
+    """
+
+    def __init__(self, population: Population, num_envs: int, num_agents: int) -> None:
+        super().__init__()
+        self.population, self.action_units = population, population.action_units
+        self.num_envs, self.num_agents = num_envs, num_agents
+
+    def logits(self, observations: Observations) -> Tensor:
+        """``[num_envs, agents, *observation_shape]`` -> ``[num_envs, agents, num_logits]``."""
+        slices = mapped(lambda seen: self.population.split(seen, 0), observations)
+        found: Tensor = self.population.call_members("logits", slices)
+        return found.flatten(0, 1)
+
+    def values(self, observations: Observations) -> Tensor:
+        """Values ``[rows]``; see :meth:`forward`."""
+        return self.forward(observations)[1]
+
+    def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
+        """Rows over time x replica x agent -> logits ``[rows, num_logits]`` and values ``[rows]``."""
+        steps = (-1, self.num_envs, self.num_agents)
+        slices = mapped(lambda seen: self.population.split(seen.unflatten(0, steps), 1), observations)
+        logits, values = self.population.by_member(slices)
+        return _as_rows(logits), _as_rows(values)
+
+
+def _as_rows(slices: Tensor) -> Tensor:
+    """``[size, steps, num_envs / size, agents, ...]`` -> ``[rows, ...]`` over time x replica x agent."""
+    return slices.movedim(0, 1).flatten(0, 3)
