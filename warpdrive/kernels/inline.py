@@ -39,7 +39,8 @@ def inline(function: Function, naming: Naming = apart) -> list[ast.stmt]:
     for node in walk(function.body):
         if isinstance(node, ast.Return) and node.value is not None:
             refuse(node, "a kernel returns nothing: it writes its results into arrays")
-    changed = [name for name in function.parameters if name in stored_names(function.body)]
+    assigned = stored_names(function.body)
+    changed = [name for name in function.parameters if name in assigned]
     names = {name: load(f"{GENERATED}own_{name}") for name in changed}
     copies = [at(function.body[0], assign(f"{GENERATED}own_{name}", load(name))) for name in changed]
     return [*copies, *_Inliner(naming).expand(function, names)]

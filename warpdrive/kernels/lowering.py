@@ -44,16 +44,21 @@ class ResolvedKernel:
 class LoweredKernel:
     """A kernel split into regions. ``body`` is the inlined body that all else was made of.
 
-    ``stretches`` are its pieces for blocks of one thread.
+    ``arrays`` are the parameters that are arrays.
     """
 
     parameters: list[str]
+    arrays: Collection[str]
     body: list[ast.stmt]
     parts: list[Part]
     variables: Variables
-    stretches: list[list[ast.stmt]]
     device_functions: list[Function]
     table: Table
+
+    @property
+    def stretches(self) -> list[list[ast.stmt]]:
+        """The pieces of the kernel for blocks of one thread."""
+        return stretches(self.body, self.parameters, self.arrays, self.table)
 
 
 def without_faults(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -99,8 +104,7 @@ def lower(kernel: ResolvedKernel, arrays: Collection[str], naming: Naming = apar
     parts = split(own, find_uniform(own, parameters, arrays, kernel.table))
     variables = place_variables(parts, parameters, arrays, kernel.table)
     device_functions = [f for f in kernel.function.callees() if not f.has_barrier]
-    pieces = stretches(body, parameters, arrays, kernel.table)
-    return LoweredKernel(parameters, body, parts, variables, pieces, device_functions, kernel.table)
+    return LoweredKernel(parameters, arrays, body, parts, variables, device_functions, kernel.table)
 
 
 def _content_of(value: Any) -> Any:

@@ -19,14 +19,20 @@ def stretches(
     can compute anew. ``parameters`` and ``arrays`` are those of :func:`warpdrive.kernels.variables.place_variables`.
     An array in shared memory is its block's from beginning to end, so then there is one piece.
     """
+    if table.shared:
+        return [body]
     recomputed = recomputable(body, parameters, arrays, table)
     pieces: list[list[ast.stmt]] = [[]]
     for place, statement in enumerate(body):
-        crossing = stored_names(body[:place]) & exposed_names(body[place:]) - recomputed.keys()
-        if is_barrier(statement) and pieces[-1] and not crossing and not table.shared:
+        if is_barrier(statement) and pieces[-1] and not _crossing(body, place) - recomputed.keys():
             pieces.append([])
         else:
             pieces[-1].append(statement)
     for piece in pieces[1:]:
         piece[:0] = copy_tree(list(needed(recomputed, piece)))
     return pieces
+
+
+def _crossing(body: list[ast.stmt], place: int) -> set[str]:
+    """Return the names that are assigned before a place and may be read after it."""
+    return stored_names(body[:place]) & exposed_names(body[place:])

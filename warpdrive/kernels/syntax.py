@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
@@ -93,9 +94,18 @@ def copy_tree(node: Node) -> Node:
 
 
 def walk(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Go through every node at and below the given ones."""
+    """Go through every node at and below the given ones, but for what says whether a name is read or written."""
     for statement in statements:
-        yield from ast.walk(statement)
+        waiting = deque([statement])
+        while waiting:
+            node = waiting.popleft()
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if isinstance(value, list):
+                    waiting.extend([child for child in value if isinstance(child, ast.AST)])
+                elif isinstance(value, ast.AST) and name != "ctx":
+                    waiting.append(value)
+            yield node
 
 
 def is_barrier(statement: ast.AST) -> bool:

@@ -7,22 +7,36 @@ again within each caller. Here what device functions become is optimised with th
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 from numba import _dynfunc, types
 from numba.core.bytecode import ByteCode, FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
-from numba.core.compiler_machinery import CompilerPass, PassManager, register_pass
-from numba.core.typed_passes import AnnotateTypes, DumpParforDiagnostics, NativeLowering, NopythonTypeInference
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import CompilerPass, FunctionPass, PassManager, register_pass
+from numba.core.postproc import PostProcessor, VariableLifetime
+from numba.core.rewrites.static_getitem import RewriteStringLiteralGetitems, RewriteStringLiteralSetitems
+from numba.core.transforms import canonicalize_cfg
+from numba.core.typed_passes import (
+    AnnotateTypes,
+    DumpParforDiagnostics,
+    NativeLowering,
+    NopythonRewrites,
+    NopythonTypeInference,
+)
 from numba.core.typing.context import Context
 from numba.core.untyped_passes import (
     FindLiterallyCalls,
+    InlineClosureLikes,
     InlineInlinables,
     LiteralPropagationSubPipelinePass,
     LiteralUnroll,
+    MakeFunctionToJitFunction,
     WithLifting,
 )
 
@@ -31,9 +45,11 @@ SKIPPED = frozenset(
         AnnotateTypes,
         DumpParforDiagnostics,
         FindLiterallyCalls,
+        InlineClosureLikes,
         InlineInlinables,
         LiteralPropagationSubPipelinePass,
         LiteralUnroll,
+        MakeFunctionToJitFunction,
         WithLifting,
     }
 )
@@ -100,6 +116,29 @@ class LoweringToLink(NativeLowering):  # type: ignore[misc]
         return True
 
 
+@register_pass(mutates_CFG=False, analysis_only=False)
+class FieldsByName(FunctionPass):  # type: ignore[misc]
+    """What of numba's rewrites after type inference kernels need: elements of records by the names of their fields.
+
+    The others are about expressions of whole arrays, which take new memory.
+    """
+
+    _name = "fields_by_name"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Rewrite each block until nothing is found in it."""
+        blocks = state.func_ir.blocks
+        for kind in (RewriteStringLiteralGetitems, RewriteStringLiteralSetitems):
+            rewrite = kind(state)
+            for key in blocks:
+                while rewrite.match(state.func_ir, blocks[key], state.typemap, state.calltypes):
+                    blocks[key] = rewrite.apply()
+        return True
+
+
 class RememberingContext(Context):  # type: ignore[misc]
     """Another view of numba's typing context that remembers which signatures operators have for types of operands.
 
@@ -113,12 +152,53 @@ class RememberingContext(Context):  # type: ignore[misc]
 
     def resolve_function_type(self, func: Any, args: tuple[types.Type, ...], kws: Mapping[str, types.Type]) -> Any:
         """Return the signature of a call of a function, or of its type, with arguments of these types."""
-        if kws or getattr(func, "__module__", None) != operator.add.__module__:
+        named = func.typing_key if isinstance(func, types.Function) else func
+        if kws or getattr(named, "__module__", None) not in _PURE:
             return super().resolve_function_type(func, args, kws)
-        key = func, args
+        plain = tuple(map(types.unliteral, args))
+        key = func, plain if all(isinstance(kind, (types.Number, types.Boolean)) for kind in plain) else args
         if key not in self.signatures:
             self.signatures[key] = super().resolve_function_type(func, args, kws)
         return self.signatures[key]
+
+    def resolve_setitem(self, target: types.Type, index: types.Type, value: types.Type) -> Any:
+        """Return the signature of an assignment to an element."""
+        key = operator.setitem, (target, index, value)
+        if key not in self.signatures:
+            self.signatures[key] = super().resolve_setitem(target, index, value)
+        return self.signatures[key]
+
+
+_PURE = (operator.add.__module__, min.__module__)
+"""Modules whose functions have signatures that follow from the types of arguments alone."""
+
+
+class KernelPasses(PassManager):  # type: ignore[misc]
+    """Runs passes that do not follow the lifetimes of variables after each of them: only lowering asks for that."""
+
+    @global_compiler_lock  # type: ignore[untyped-decorator]
+    def run(self, state: Any) -> None:
+        """Run all passes on a function."""
+        with _lifetimes_on_demand(state.func_id):
+            super().run(state)
+
+
+@contextmanager
+def _lifetimes_on_demand(function: FunctionIdentity) -> Iterator[None]:
+    """Let numba compute where variables of a function live and end only where something reads that."""
+    at_once = PostProcessor.run
+
+    def run(self: PostProcessor, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+        code = self.func_ir
+        if emit_dels or code.func_id is not function:
+            at_once(self, emit_dels, extend_lifetimes)
+            return
+        code.blocks = canonicalize_cfg(code.blocks)
+        code.variable_lifetime = VariableLifetime(code.blocks)
+        code.generator_info = None
+
+    with patch.object(PostProcessor, "run", run):
+        yield
 
 
 class EntryCompiler(CompilerBase):  # type: ignore[misc]
@@ -132,7 +212,8 @@ class EntryCompiler(CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[PassManager]:
         """Return the one pipeline there is."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
-        return [_pipeline((self.lowering if kind is NativeLowering else kind, text) for kind, text in passes)]
+        instead = {NativeLowering: self.lowering, NopythonRewrites: FieldsByName}
+        return [_pipeline((instead.get(kind, kind), text) for kind, text in passes)]
 
     def infer_types(self, function: FunctionType) -> Mapping[str, types.Type]:
         """Return the types of a function's variables, without compiling it. Raises numba's errors."""
@@ -151,7 +232,7 @@ class FunctionCompiler(EntryCompiler):
 
 
 def _pipeline(passes: Iterable[tuple[type[CompilerPass], str]]) -> PassManager:
-    pipeline = PassManager("kernel")
+    pipeline = KernelPasses("kernel")
     for kind, text in passes:
         if kind not in SKIPPED:
             pipeline.add_pass(kind, text)

@@ -47,7 +47,7 @@ def generate_turns(
     """
     *device_functions, function = turns.functions
     lowered = LoweredKernel(
-        function.parameters, function.body, [], Variables({}, []), [], device_functions, kernel.table
+        function.parameters, [], function.body, [], Variables({}, []), device_functions, kernel.table
     )
     stack = fibres.stack_bytes(_local_bytes(lowered))
     calls = "\n".join(
