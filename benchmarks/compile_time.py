@@ -1,6 +1,6 @@
 """Where the time goes when a kernel is compiled for the CPU with nothing cached: a small, a middle and a large kernel.
 
-python benchmarks/compile_time.py
+python benchmarks/compile_time.py [--write FILE]
 python benchmarks/compile_time.py --beside FOLDER     # a checkout of another version, in turns
 
 Processor time of the first launch in a new process, after one of a trivial kernel, which loads numba.
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -199,12 +200,24 @@ def in_new_process(size: str, root: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
+def table(size: str, figures: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
+    """Return the lines of a table in Markdown: each version's medians, step by step."""
+    lines = text_of(RULES[size]).partition("def kernel")[2].count("\n")
+    rows = [f"| {size}: {lines} lines | {' | '.join(figures)} |", "| --- |" + " ---: |" * len(figures)]
+    for step in dict.fromkeys(step for found in figures.values() for figure in found for step in figure):
+        medians = [statistics.median(figure.get(step, 0) for figure in found) for found in figures.values()]
+        rows.append(f"| {step} | {' | '.join(f'{seconds:.2f}' for seconds in medians)} |")
+    totals = [statistics.median(sum(figure.values()) for figure in found) for found in figures.values()]
+    return [*rows, f"| **together** | {' | '.join(f'**{seconds:.2f}**' for seconds in totals)} |", ""]
+
+
 def main() -> None:
     """Print tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default 3)")
     parser.add_argument("--beside", type=Path, help="a checkout of another version")
     parser.add_argument("--sizes", nargs="+", choices=RULES, default=list(RULES))
+    parser.add_argument("--write", type=Path, help="a file for the tables")
     parser.add_argument("--only", choices=RULES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
@@ -213,21 +226,18 @@ def main() -> None:
         return
     from measure import machine
 
-    print(machine())
-    print(f"seconds of processor time of a kernel's first launch, nothing cached, medians of {options.rounds}\n")
-    versions = {"here": ROOT} | ({"beside": options.beside.resolve()} if options.beside else {})
+    versions = {"seconds": ROOT} | ({options.beside.name: options.beside.resolve()} if options.beside else {})
+    lines = [machine(), "", "Seconds of processor time of a kernel's first launch, nothing cached,"]
+    lines += [f"medians of {options.rounds} processes, in turns where there are two versions.", ""]
     for size in options.sizes:
         figures: dict[str, list[dict[str, float]]] = {name: [] for name in versions}
         for _ in range(options.rounds):
             for name, root in versions.items():
                 figures[name].append(in_new_process(size, root))
-        lines = text_of(RULES[size]).partition("def kernel")[2].count("\n")
-        print(f"{size}: {lines} lines".ljust(44), *(f"{name:>10}" for name in versions))
-        steps = dict.fromkeys(step for found in figures.values() for figure in found for step in figure)
-        for step in steps:
-            print(f"  {step:42}", *(f"{statistics.median(f.get(step, 0) for f in found):10.2f}" for found in figures.values()))
-        print(f"  {'together':42}", *(f"{statistics.median(sum(f.values()) for f in found):10.2f}" for found in figures.values()))
-        print()
+        lines += table(size, figures)
+    print("\n".join(lines))
+    if options.write:
+        options.write.write_text("\n".join(["# Where compile time goes", "", *lines]))
 
 
 if __name__ == "__main__":

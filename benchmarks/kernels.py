@@ -32,7 +32,7 @@ REST = 0.3
 TILE = 16
 GRAVITY, POLE, MASS, LENGTH = np.float32(9.8), np.float32(0.05), np.float32(1.1), np.float32(0.5)
 FORCE, TAU, FOUR_THIRDS, POLE_MASS = np.float32(10.0), np.float32(0.02), np.float32(4 / 3), np.float32(0.1)
-ONE, ZERO = np.float32(1.0), np.float32(0.0)
+ONE, ZERO, QUARTER = np.float32(1.0), np.float32(0.0), np.float32(0.25)
 X_LIMIT, ANGLE_LIMIT = np.float32(2.4), np.float32(12 * 2 * math.pi / 360)
 
 
@@ -114,6 +114,42 @@ def block_sum_by_hand(values, sums):
 
 
 @wd.kernel
+def laplace(old, new):
+    """One step of Jacobi's method for Laplace's equation: each block loads a tile and its border into shared memory."""
+    tile = cuda.shared.array((TILE + 2, TILE + 2), np.float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    row, column = cuda.blockIdx.y * TILE + ty + 1, cuda.blockIdx.x * TILE + tx + 1
+    tile[ty + 1, tx + 1] = old[row, column]
+    if ty == 0:
+        tile[0, tx + 1] = old[row - 1, column]
+    if ty == TILE - 1:
+        tile[TILE + 1, tx + 1] = old[row + 1, column]
+    if tx == 0:
+        tile[ty + 1, 0] = old[row, column - 1]
+    if tx == TILE - 1:
+        tile[ty + 1, TILE + 1] = old[row, column + 1]
+    cuda.syncthreads()
+    new[row, column] = QUARTER * (tile[ty, tx + 1] + tile[ty + 2, tx + 1] + tile[ty + 1, tx] + tile[ty + 1, tx + 2])
+
+
+@wd.kernel
+def laplace_without_tiles(old, new):
+    """The same, from global memory alone."""
+    row, column = cuda.blockIdx.y * TILE + cuda.threadIdx.y + 1, cuda.blockIdx.x * TILE + cuda.threadIdx.x + 1
+    around = old[row - 1, column] + old[row + 1, column] + old[row, column - 1] + old[row, column + 1]
+    new[row, column] = QUARTER * around
+
+
+@njit(parallel=True, error_model="numpy")
+def laplace_by_rows(old, new):
+    """The same as a plain loop over rows, which knows no blocks."""
+    for row in prange(1, old.shape[0] - 1):
+        for column in range(1, old.shape[1] - 1):
+            around = old[row - 1, column] + old[row + 1, column] + old[row, column - 1] + old[row, column + 1]
+            new[row, column] = QUARTER * around
+
+
+@wd.kernel
 def cartpole(x, velocity, angle, spin, actions, rewards, terminated):
     """One step of the cart and pole of Barto, Sutton and Anderson (1983), one thread per replica."""
     env = cuda.blockIdx.x
@@ -178,6 +214,8 @@ def pairs() -> dict[str, tuple[Callable[[], Any], Callable[[], Any], int]]:
     products = [np.zeros_like(a) for _ in range(2)]
     values = rng.random(256 * 4096, dtype=np.float32)
     sums = [np.zeros(4096, np.float32) for _ in range(2)]
+    old = rng.random((1026, 1026), dtype=np.float32)
+    smoothed = [np.zeros_like(old) for _ in range(3)]
     poles = [_cart_and_pole(rng) for _ in range(2)]
     launches = {
         "tiled matrix product, 512 x 512": (
@@ -188,6 +226,16 @@ def pairs() -> dict[str, tuple[Callable[[], Any], Callable[[], Any], int]]:
         "block reduction, 4096 x 256": (
             bind(block_sum, {"values": values, "sums": sums[0]}, 4096, 256),
             lambda: block_sum_by_hand(values, sums[1]),
+            100,
+        ),
+        "Laplace's stencil, 1024 x 1024, tiles in shared memory; by hand: rows": (
+            bind(laplace, {"old": old, "new": smoothed[0]}, (64, 64), (TILE, TILE)),
+            lambda: laplace_by_rows(old, smoothed[2]),
+            100,
+        ),
+        "Laplace's stencil, 1024 x 1024, without tiles; by hand: rows": (
+            bind(laplace_without_tiles, {"old": old, "new": smoothed[1]}, (64, 64), (TILE, TILE)),
+            lambda: laplace_by_rows(old, smoothed[2]),
             100,
         ),
         "cartpole, 16384 blocks of 1 thread": (
@@ -202,6 +250,8 @@ def pairs() -> dict[str, tuple[Callable[[], Any], Callable[[], Any], int]]:
         by_hand()
     np.testing.assert_allclose(products[0], products[1], rtol=1e-5)
     np.testing.assert_allclose(sums[0], sums[1], rtol=1e-5)
+    np.testing.assert_array_equal(smoothed[0], smoothed[2])
+    np.testing.assert_array_equal(smoothed[1], smoothed[2])
     np.testing.assert_allclose(poles[0][0], poles[1][0], rtol=1e-5)
     return launches
 

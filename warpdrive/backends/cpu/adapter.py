@@ -45,7 +45,9 @@ class CpuAdapter(ast.NodeTransformer):
         lines = header_of(table, dict.fromkeys(mathematics.REPLACEMENTS, mathematics.__name__))
         lines.append("from numba import cfunc, njit")
         lines.append("from warpdrive.backends.cpu.compiler import EntryCompiler, FunctionCompiler")
-        lines.append("from warpdrive.backends.cpu.intrinsics import array_loader, not_negative, number_loader")
+        lines.append(
+            "from warpdrive.backends.cpu.intrinsics import array_loader, not_constant, not_negative, number_loader"
+        )
         lines.append(f"from warpdrive.backends.cpu.intrinsics import range_item as {RANGE_ITEM}, stack_array, view")
         lines.append("from warpdrive.backends.cpu.slots import slot_accessors")
         lines += imports.splitlines()

@@ -125,12 +125,19 @@ def generate_kernel(
     ]
     parameters = [*kernel.parameters, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
     names = [f"{RUN_BLOCK}_{number}" for number in range(len(bodies))]
+    is_alone = not kernel.table.shared  # optimised by itself, it must know what the entry knows
+    if is_alone and launch.block != (1, 1, 1):
+        beginning += [_not_negative(index_name(f"blockIdx.{axis}")) for axis in AXES[: launch.grid_rank]]
     for name, body in zip(names, bodies, strict=True):
-        decorator = INLINED_DECORATOR if kernel.table.shared else BLOCK_DECORATOR
+        decorator = BLOCK_DECORATOR if is_alone else INLINED_DECORATOR
         writer.function(decorator, name, parameters, [*beginning, *body])
     writer.text(_entry_text(names, kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
     return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
+
+
+def _not_negative(name: str) -> ast.stmt:
+    return assign(name, ast.Call(load("not_negative"), [load(name)], []))
 
 
 def minds_width(kernel: LoweredKernel) -> bool:
@@ -260,7 +267,7 @@ class _Block:
         else:
             text = [
                 f"{' ' * n}for {i} in {RANGE}({length}):"
-                for n, (i, length) in enumerate(zip((z, y, x), self.block[::-1], strict=True))
+                for n, (i, length) in enumerate(zip((z, y, x), (depth, height, f"not_constant({width})"), strict=True))
             ]
             text += [f"   {THREAD} = ({z} * {height} + {y}) * {width} + {x}"] * (THREAD in used)
         indent = " " * (4 if is_row else 3)

@@ -188,6 +188,24 @@ def not_negative(typingctx: Any, value: Any) -> Any:
     return types.intp(types.intp), codegen
 
 
+@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+def not_constant(typingctx: Any, value: Any) -> Any:
+    """Return a positive constant of at most 16 bits, and let LLVM know nothing of it but which powers of two divide it.
+
+    A loop that counts to it is not unrolled, but vectorised, without a remainder where there is none.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = args[0].type
+        power = (value.literal_value & -value.literal_value).bit_length() - 1
+        odd = ir.Constant(word, value.literal_value >> power)
+        hidden = builder.asm(ir.FunctionType(word, [word]), "", "=r,0", [odd], side_effect=False)
+        hidden = builder.or_(builder.and_(hidden, ir.Constant(word, (1 << 16) - 1)), ir.Constant(word, 1))
+        return builder.shl(hidden, ir.Constant(word, power))
+
+    return (types.intp(value), codegen) if isinstance(value, types.IntegerLiteral) else None
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def fetch_add(typingctx: Any, address: Any, value: Any) -> Any:
     """Add to the word at an address, seen by all threads in one order; return what it was."""
