@@ -72,6 +72,35 @@ def test_kernels_hold_no_memory_back():
         np.testing.assert_allclose(out, expected, rtol=1e-6)
 
 
+@wd.kernel
+def smoothed(old, new):
+    tile = cuda.shared.array((18, 18), np.float32)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    row, column = cuda.blockIdx.y * 16 + y + 1, cuda.blockIdx.x * 16 + x + 1
+    tile[y + 1, x + 1] = old[row, column]
+    if y == 0:
+        tile[0, x + 1] = old[row - 1, column]
+    if y == 15:
+        tile[17, x + 1] = old[row + 1, column]
+    if x == 0:
+        tile[y + 1, 0] = old[row, column - 1]
+    if x == 15:
+        tile[y + 1, 17] = old[row, column + 1]
+    cuda.syncthreads()
+    new[row, column] = tile[y, x + 1] + tile[y + 2, x + 1] + tile[y + 1, x] + tile[y + 1, x + 2]
+
+
+def test_blocks_of_two_axes_go_through_memory_in_its_order():
+    """LLVM takes threads side by side along x, whose elements lie beside each other, not along y, with a stride."""
+    old, new = np.random.default_rng(0).random((66, 1026), np.float32), np.zeros((66, 1026), np.float32)
+    smoothed[(64, 4), (16, 16)](old, new)
+    expected = old[:-2, 1:-1] + old[2:, 1:-1] + old[1:-1, :-2] + old[1:-1, 2:]
+    np.testing.assert_array_equal(new[1:-1, 1:-1], expected)
+    (compiled,) = smoothed.memory["cpu"].values()
+    code = compiled.module.entry.inspect_llvm()
+    assert "gather" not in code and "scatter" not in code
+
+
 PROGRAM = """
 import hashlib
 import numpy as np
