@@ -214,8 +214,8 @@ class _Straightener:
         if _is_range(over):
             assert isinstance(over, ast.Call)
             if not all(map(_is_integer, over.args)):
-                item = ast.Call(load(RANGE_ITEM), [copy_tree(over), place], [])
-                return ast.Constant(0), ast.Call(load(LEN), [copy_tree(over)], []), ast.Constant(1), item
+                counted = ast.Call(load(RANGE_ITEM), [copy_tree(over), place], [])
+                return ast.Constant(0), ast.Call(load(LEN), [copy_tree(over)], []), ast.Constant(1), counted
             start, stop, step = (
                 over.args
                 if len(over.args) == 3
