@@ -130,8 +130,8 @@ class _Versions:
         while waiting:
             version = waiting.pop()
             if version in self.untouched:
-                inside, way = self.untouched[version]
-                inside.ways.append(way)
+                inside, entry = self.untouched[version]
+                inside.ways.append(entry)
                 waiting.append(inside)
             ways = {way.itself() for way, _ in version.ways if way is not None}
             waiting += ways - needed

@@ -153,10 +153,9 @@ class RememberingContext(Context):  # type: ignore[misc]
     def resolve_function_type(self, func: Any, args: tuple[types.Type, ...], kws: Mapping[str, types.Type]) -> Any:
         """Return the signature of a call of a function, or of its type, with arguments of these types."""
         named = func.typing_key if isinstance(func, types.Function) else func
-        if kws or getattr(named, "__module__", None) not in _PURE:
+        if kws or getattr(named, "__module__", None) != operator.add.__module__:
             return super().resolve_function_type(func, args, kws)
-        plain = tuple(map(types.unliteral, args))
-        key = func, plain if all(isinstance(kind, (types.Number, types.Boolean)) for kind in plain) else args
+        key = func, args
         if key not in self.signatures:
             self.signatures[key] = super().resolve_function_type(func, args, kws)
         return self.signatures[key]
@@ -167,10 +166,6 @@ class RememberingContext(Context):  # type: ignore[misc]
         if key not in self.signatures:
             self.signatures[key] = super().resolve_setitem(target, index, value)
         return self.signatures[key]
-
-
-_PURE = (operator.add.__module__, min.__module__)
-"""Modules whose functions have signatures that follow from the types of arguments alone."""
 
 
 class KernelPasses(PassManager):  # type: ignore[misc]
