@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from warpdrive.arguments import check_path
 from warpdrive.errors import WarpDriveError, nearest
 from warpdrive.training.files import writing
 from warpdrive.training.player import player_page
@@ -155,6 +156,7 @@ class Player:
 
 def check_output(path: Path) -> None:
     """Raise WarpDriveError, before anything is rendered, if ``path`` cannot be written as an animation."""
+    check_path(output=path)
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         hint = nearest(suffix, FORMATS) if suffix else ""

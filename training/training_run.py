@@ -52,8 +52,6 @@ def run_training(
     with folder.lock():
         if going_on:
             prepare_to_go_on(folder.checkpoints, trainer.env_steps)
-            folder.summary.unlink(missing_ok=True)  # a run that is under way has none
-            save_config(trainer.config, folder.config)
         sinks = sinks_of(trainer.config, folder, trainer.env_steps)
         with (
             MetricsLog(folder.metrics, sinks, trainer.env_steps) as metrics,
@@ -62,6 +60,9 @@ def run_training(
             shown,
             no_progress(),  # of what callbacks do: this is the run's
         ):
+            if going_on:  # and nothing stands in the way
+                folder.summary.unlink(missing_ok=True)  # a run that is under way has none
+                save_config(trainer.config, folder.config)
             return _TrainingRun(trainer, folder, metrics, stop, callbacks).run()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpdrive.arguments import check_path
 from warpdrive.environment import State
 from warpdrive.errors import WarpDriveError, nearest
 
@@ -214,6 +215,7 @@ class Recording:
 
 def check_recording_path(path: str | Path) -> Path:
     """Return ``path``; raise :class:`WarpDriveError` if its name says another format than those of a recording."""
+    check_path(output=path)
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise WarpDriveError(f"{path}: the name of a recording ends in {' or '.join(FORMATS)}")

@@ -162,13 +162,12 @@ def machines(folder: Path) -> Iterator[Case]:
         },
         "LOCAL_WORLD_SIZE=x": {"LOCAL_WORLD_SIZE": "x"},
         "NUMBA_DISABLE_JIT": {"NUMBA_DISABLE_JIT": "1"},
-        "NUMBA_OPT=x": {"NUMBA_OPT": "x"},
     }.items():
         yield _process(
             name,
             _TRAIN,
             variables=changes,
-            code=2 if name not in ("LOCAL_RANK=x", "LOCAL_WORLD_SIZE=x", "NUMBA_OPT=x") else None,
+            code=2 if name not in ("LOCAL_RANK=x", "LOCAL_WORLD_SIZE=x") else None,
         )
     for name, changes in {
         "an odd terminal": {"TERM": "no-such-terminal"},
@@ -189,7 +188,7 @@ def machines(folder: Path) -> Iterator[Case]:
     gone = folder / "gone"
     gone.mkdir()
     yield _process("a deleted working directory", _TRAIN, directory=gone, prepare=gone.rmdir)
-    yield _process("| head", ("envs",), reads=1, code=141)
+    yield _process("| head", ("envs",), reads=1, code=None)  # 141, or 0 where all fits into the pipe
     yield _process("| head of help", ("--help",), reads=1, code=None)
     for delay in (0.05, 0.3, 0.8, 1.5, 2.5):
         yield _process(f"Ctrl-C after {delay} s", _TRAIN, interrupt=delay, code=130)

@@ -16,7 +16,8 @@ def run(options: argparse.Namespace) -> int:
     which: Which = "best" if options.best else "latest"
     policy = load_policy(options.run, options.tag, which=which, trust=options.trust)
     with console_for_people().status("exporting, and comparing what was written"):
-        path = policy.export(Path(options.output or f"{policy.tag}.onnx"), action_mask=options.action_mask)
+        output = Path(f"{policy.tag}.onnx" if options.output is None else options.output)
+        path = policy.export(output, action_mask=options.action_mask)
     say(f"{path}: the policy of '{policy.tag}', {policy.observation_space} -> {policy.action_space}")
     say(f"  inputs   {', '.join(input_names(policy, options.action_mask))}")
     say(f"  outputs  {', '.join(output_names(policy))}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
@@ -30,6 +31,7 @@ def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") 
 
 def hidden_layers(sizes: Sequence[int], activation: str, initialization: Initialization) -> list[nn.Module]:
     """Linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` units, an activation after each; the gain is sqrt(2)."""
+    torch.empty(max((inputs * outputs for inputs, outputs in pairwise(sizes)), default=0))  # is there room for it?
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
         layers += [_linear(inputs, outputs, 2**0.5, initialization), ACTIVATIONS[activation]()]
