@@ -1,6 +1,6 @@
-"""Decide conditions on whether an argument is there, where it is known to be None.
+"""Constant folding of conditions on arguments that are None.
 
-numba does the same in what it compiles, but not once barriers have turned returns into variables.
+numba prunes such branches too, but not once the lowering of barriers has turned returns into flags.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from warpdrive.kernels.syntax import at
 
 
 def without_absent(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the statements of a function that can be reached where some of its names have become None itself."""
+    """Return the reachable statements of a function body in which some names were replaced by None."""
     return _Pruner().block(body)
 
 
 class _Pruner(ast.NodeTransformer):
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Decide what can be decided; nothing after a statement that always leaves the block is reached."""
+        """Fold the decidable conditions; statements after an unconditional jump are dropped."""
         kept: list[ast.stmt] = []
         for statement in statements:
             kept += self.statement(statement)
@@ -44,7 +44,7 @@ class _Pruner(ast.NodeTransformer):
 
 
 def _decided(test: ast.expr) -> bool | None:
-    """Return whether a condition holds, or None if that is known only when the kernel runs."""
+    """Return the value of a condition, or None if it is only known at run time."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         holds = _decided(test.operand)
         return None if holds is None else not holds

@@ -1,6 +1,6 @@
-"""The classes of an author that kernels may use, named tuples and enumerations, made again from a description.
+"""User-defined classes in kernels: named tuples and enumerations, rebuilt from a description.
 
-Generated modules cannot import them: an author may define them in a notebook, or inside a function.
+Generated modules cannot import the originals: these may be defined in a notebook or inside a function.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from warpdrive.kernels.syntax import GENERATED
 
 @dataclass(frozen=True)
 class AuthorsClass:
-    """What two classes must have in common to be one to a kernel.
+    """Structural description of a user-defined class; classes with equal descriptions are one class to a kernel.
 
-    ``base`` is ``namedtuple``, with the names of its fields as ``members``, or ``Enum``, with pairs of name and number.
+    Attributes:
+        base: ``namedtuple`` or ``Enum``.
+        name: The name of the class.
+        members: The names of the fields (``namedtuple``), or pairs of name and number (``Enum``).
     """
 
     base: str
@@ -27,7 +30,7 @@ class AuthorsClass:
 
     @staticmethod
     def of(value: Any) -> AuthorsClass | None:
-        """Return the description of a class, or None for anything that is no class a kernel may use."""
+        """Return the description of a class, or None if ``value`` is no class that a kernel can use."""
         if not isinstance(value, type):
             return None
         if issubclass(value, tuple) and hasattr(value, "_fields"):
@@ -38,13 +41,22 @@ class AuthorsClass:
 
     @property
     def alias(self) -> str:
-        """The name of the class in generated modules and in this one: the same for the same content."""
+        """The name of the class in generated modules and in this one; it contains a hash of base and members."""
         digest = hashlib.sha256(repr((self.base, self.members)).encode()).hexdigest()[:8]
         return f"{GENERATED}class_{digest}_{self.name}"
 
 
 def authors_class(base: str, name: str, members: tuple[Any, ...]) -> Any:
-    """Return the class of a description, always the same one; it can be pickled."""
+    """Return the class for a description; it is created once per description and can be pickled.
+
+    Args:
+        base: ``namedtuple`` or ``Enum``.
+        name: The name of the class.
+        members: The names of the fields, or pairs of name and number, see :class:`AuthorsClass`.
+
+    Returns:
+        The class, the same object for equal arguments.
+    """
     alias = AuthorsClass(base, name, members).alias
     if alias not in globals():
         made: Any = namedtuple(name, members) if base == "namedtuple" else enum.Enum(name, members)

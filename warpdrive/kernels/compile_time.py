@@ -1,4 +1,4 @@
-"""What of a function's parameters must be known when it is compiled: the shapes and dtypes of its arrays, and None."""
+"""Parameters that must be known at compile time: those that give shapes and dtypes of device arrays."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import copy_tree, stored_names, walk
 
 DTYPE = ".dtype"
-"""What follows a parameter's name where its dtype is meant, among what is known when a function is compiled."""
+"""Suffix of a parameter's name for the dtype of that parameter, among the compile-time values."""
 
 
 def shape_parameters(source: FunctionSource) -> set[str]:
-    """Return the parameters of a function whose values must be known when it is compiled.
+    """Return the parameters of a function whose values must be known at compile time.
 
-    They are those that give the shape of a local or shared array, there or in a function that is called there.
+    These determine the shape of a local or shared array, in the function itself or in one of its callees.
     """
 
     def in_shape(node: ast.expr, part: str, source: FunctionSource) -> set[str]:
@@ -27,9 +27,9 @@ def shape_parameters(source: FunctionSource) -> set[str]:
 
 
 def dtype_parameters(source: FunctionSource) -> set[str]:
-    """Return what must be known of a function's parameters for the dtypes of its local and shared arrays.
+    """Return the compile-time values needed for the dtypes of a function's local and shared arrays.
 
-    That is ``"p"`` for a parameter that is a dtype, and ``"p.dtype"`` for one that is an array whose dtype is taken.
+    An entry is ``"p"`` for a parameter that is a dtype, and ``"p.dtype"`` for an array parameter whose dtype is used.
     """
 
     def has_dtype(node: ast.expr, part: str, source: FunctionSource) -> set[str]:
@@ -45,10 +45,17 @@ def _parameters(
     of_argument: Callable[[ast.expr, str, FunctionSource], set[str]],
     callers: tuple[ast.AST, ...],
 ) -> set[str]:
-    """Return what must be known of a function's parameters for an argument ``word`` of all declarations of arrays.
+    """Return the compile-time values needed for the argument ``word`` of all array declarations in a function.
 
-    ``of_argument`` tells that of one argument in a function, given what of the argument must be known: ``".dtype"``,
-    or ``""`` for itself.
+    Args:
+        source: The function.
+        word: The argument of the declarations: ``"shape"`` or ``"dtype"``.
+        of_argument: Returns the values needed for one argument expression. Its second argument is the suffix of the
+            value needed of it: ``".dtype"``, or ``""`` for the argument itself.
+        callers: Syntax trees of the functions in progress, which end the recursion.
+
+    Returns:
+        Names of parameters, some with the suffix ``".dtype"``.
     """
     needed: set[str] = set()
     if source.tree in callers:
@@ -75,7 +82,7 @@ def _parameters(
 
 
 def place_of_dtype(node: ast.expr) -> str:
-    """Return the text of an expression for an array or its dtype, where a view of an array is the array."""
+    """Return the source text of an array or dtype expression; a view of an array counts as the array."""
     if isinstance(node, ast.Attribute) and node.attr == "dtype":
         return place_of_dtype(node.value) + DTYPE
     is_field = isinstance(node, ast.Subscript) and isinstance(getattr(node.slice, "value", None), str)
@@ -83,12 +90,12 @@ def place_of_dtype(node: ast.expr) -> str:
 
 
 def unassigned_parameters(source: FunctionSource) -> set[str]:
-    """Return the parameters of a function that it assigns nothing else to."""
+    """Return the parameters of a function that it never reassigns."""
     return set(source.parameters) - stored_names(source.tree.body)
 
 
 def with_local_constants(node: ast.expr, source: FunctionSource) -> ast.expr:
-    """Return a copy of an expression in which each variable that is assigned once stands for what it is assigned."""
+    """Return a copy of an expression in which variables that are assigned once are replaced by their values."""
     body = source.tree.body
     stores = [child.id for child in walk(body) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)]
     assignments = [node for node in walk(body) if isinstance(node, ast.Assign) and len(node.targets) == 1]

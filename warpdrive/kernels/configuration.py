@@ -1,4 +1,4 @@
-"""The configuration of a launch: how many blocks, how many threads in each, and how much dynamic shared memory."""
+"""Launch configurations: the number of blocks, threads per block and bytes of dynamic shared memory."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ Dimensions = tuple[int, int, int]
 
 MOST_BLOCKS = (2**31 - 1, 2**16 - 1, 2**16 - 1)
 MOST_THREADS = (1024, 1024, 64)
-"""What a GPU takes along x, y and z (CUDA programming guide, technical specifications); a block, 1024 in all."""
+"""Hardware limits along x, y and z (CUDA programming guide, technical specifications); 1024 threads in a block."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """How a kernel is launched.
+    """The configuration of a kernel launch.
 
-    ``shared_bytes`` is what each block has of dynamic shared memory; ``stream`` the handle of a GPU's stream, 0 for
-    PyTorch's current one, and None for what is no stream, which matters on a GPU alone.
+    Attributes:
+        blocks: The number of blocks along x, y and z.
+        threads: The number of threads per block along x, y and z.
+        shared_bytes: Bytes of dynamic shared memory per block.
+        stream: The handle of a CUDA stream, 0 for PyTorch's current stream, or None if the object given is no stream
+            (an error on a GPU only).
     """
 
     blocks: Dimensions
@@ -34,11 +38,20 @@ class Configuration:
 
     @classmethod
     def of(cls, given: Any, what: str = "kernel") -> Configuration:
-        """Read what stands in ``kernel[blocks, threads]``, ``[..., stream]`` and ``[..., stream, shared_bytes]``.
+        """Parse the subscript of ``kernel[blocks, threads]``, ``[..., stream]`` or ``[..., stream, shared_bytes]``.
 
-        A stream says when a GPU runs a launch beside others; on the CPU a launch is over when it returns. It is one
-        of PyTorch, numba.cuda or cuda.core, or a handle. Raises :class:`KernelError`, which calls the kernel ``what``,
-        for what no GPU takes.
+        A stream orders launches on a GPU; on the CPU a launch is synchronous. Streams of PyTorch, numba.cuda and
+        cuda.core, and raw handles, are accepted.
+
+        Args:
+            given: The subscript, a tuple of two to four items.
+            what: The description of the kernel in error messages.
+
+        Returns:
+            The configuration.
+
+        Raises:
+            KernelError: If the subscript is malformed, or exceeds the limits of a GPU.
         """
         if not isinstance(given, tuple) or not 2 <= len(given) <= 4:
             raise KernelError(
@@ -58,7 +71,7 @@ class Configuration:
 
 
 def dimensions(value: Any, what: str) -> Dimensions:
-    """Return a number, or a sequence of up to three, as three. Raises :class:`KernelError` for anything else."""
+    """Return a number, or a sequence of one to three, as a triple. Raises :class:`KernelError` for anything else."""
     given = tuple(value) if isinstance(value, Sequence) else (value,)
     if not 1 <= len(given) <= 3 or not all(isinstance(n, (int, np.integer)) and n > 0 for n in given):
         whole = any(isinstance(n, (float, np.floating)) for n in given)

@@ -1,4 +1,4 @@
-"""Dtypes as text: what a generated module can hold, compare and hash, for structured dtypes too."""
+"""Serialization of dtypes, structured ones included, to text that generated modules can hold, compare and hash."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def dtype_text(dtype: np.dtype[Any]) -> str:
-    """Return the text of a dtype: its name, or what NumPy takes for it; for a structured one where each field lies."""
+    """Return the text of a dtype: its name or type string, or a field description if it is structured."""
     if dtype.fields is not None:
         return repr(_description(dtype))
     text: str = dtype.str if dtype.kind in "SU" else dtype.name
@@ -17,12 +17,12 @@ def dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 def dtype_of(text: str) -> np.dtype[Any]:
-    """Return the dtype that :func:`dtype_text` gave a text for."""
+    """Return the dtype for a text returned by :func:`dtype_text`."""
     return np.dtype(ast.literal_eval(text) if text.startswith("{") else text)
 
 
 def _description(dtype: np.dtype[Any]) -> Any:
-    """Return what ``np.dtype`` makes the same dtype of; NumPy's own ``repr`` is not always that."""
+    """Return a description from which ``np.dtype`` rebuilds the dtype; NumPy's ``repr`` does not always qualify."""
     if dtype.subdtype is not None:
         return (_description(dtype.base), dtype.shape)
     if dtype.names is None:

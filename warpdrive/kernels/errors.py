@@ -1,4 +1,4 @@
-"""Errors in kernel functions, told with the author's file and line."""
+"""Errors in kernel functions, reported with the file and line of the user's source."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from warpdrive.errors import WarpDriveError
 
 
 class KernelError(WarpDriveError):
-    """A kernel function that cannot be compiled or launched. The message names its file and line."""
+    """Error in the compilation or launch of a kernel function. The message names its file and line."""
 
 
 def refuse(node: ast.AST, message: str) -> NoReturn:
-    """Raise a :class:`KernelError` that points at the place ``node`` was read from."""
+    """Raise a :class:`KernelError` that points at the source location of ``node``."""
     raise KernelError(f"{place(node)}: {message}")
 
 

@@ -1,4 +1,4 @@
-"""What a fused kernel does, in no particular language: calls of kernel functions, barriers and conditions, in order."""
+"""Backend-independent description of a fused kernel: calls of kernel functions, barriers and conditions, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warpdrive.kernels.kernel import DeviceFunction, Kernel, kernel_from_source
 
 
 class FusedFunction(Protocol):
-    """A function that can be a part of a fused kernel, in whatever language it is written."""
+    """Protocol for functions that can be part of a fused kernel, in any language."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -23,7 +23,7 @@ class FusedFunction(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """A call with the named arguments of the fused kernel; its result, if wanted, becomes a variable."""
+    """Call of a function with named arguments of the fused kernel; ``result`` names a variable for its result."""
 
     function: FusedFunction
     arguments: tuple[str, ...]
@@ -32,12 +32,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All threads of the replica wait for each other."""
+    """Barrier among all threads of a replica."""
 
 
 @dataclass(frozen=True)
 class When:
-    """What is done if a variable, which is a call's result and the same for all threads of the replica, is true."""
+    """Steps executed if a variable is true: the result of a call, uniform across the threads of a replica."""
 
     condition: str
     steps: Sequence[FusedStep]
@@ -48,12 +48,12 @@ FusedStep = Call | Barrier | When
 
 @dataclass(frozen=True)
 class Fusion:
-    """A fused kernel: one block runs it for each replica, one thread for each agent.
+    """A fused kernel, launched with one block per replica and one thread per agent.
 
     Attributes:
-        name: what it is called; an identifier.
-        parameters: the names of its arguments, in order; identifiers.
-        steps: what it does.
+        name: The name of the kernel; an identifier.
+        parameters: The names of its arguments, in order; identifiers.
+        steps: Calls, barriers and conditions, in order.
     """
 
     name: str
@@ -62,15 +62,15 @@ class Fusion:
 
     @staticmethod
     def of(function: DeviceFunction) -> Fusion:
-        """Return what calls one function with arguments of the same names."""
+        """Return a fusion that calls a single function with arguments named as its parameters."""
         return Fusion(function.source.name, function.parameters, [Call(function, function.parameters)])
 
     def calls(self) -> Iterator[Call]:
-        """Go through all calls, in order."""
+        """Iterate over all calls, in order."""
         return _calls(self.steps)
 
     def kernel(self) -> Kernel:
-        """Return the same as a Python kernel. Raises :class:`KernelError` if a function is in another language."""
+        """Return the fusion as a Python kernel. Raises :class:`KernelError` if a function is in another language."""
         names: dict[FusedFunction, str] = {}
         for call in self.calls():
             if not isinstance(call.function, DeviceFunction):

@@ -1,4 +1,4 @@
-"""Inline the device functions that contain barriers, so that a kernel's barriers all stand in one body."""
+"""Inlining of device functions that contain barriers, so that all barriers of a kernel are in one body."""
 
 from __future__ import annotations
 
@@ -29,12 +29,19 @@ from warpdrive.kernels.versions import Naming, apart, name_versions
 
 
 def inline(function: Function, naming: Naming = apart) -> list[ast.stmt]:
-    """Return the body of a kernel with its barrier-containing callees inlined and its control flow straightened.
+    """Return the body of a kernel with callees that contain barriers inlined and its control flow straightened.
 
-    Local variables of what is inlined are renamed, so that no two functions share one; ``naming`` says which versions
-    of a variable share a name. Raises :class:`KernelError`
-    where a function with a barrier is called from a place where that means nothing, and for a kernel that returns a
-    value.
+    Local variables of inlined functions are renamed to avoid collisions.
+
+    Args:
+        function: The kernel.
+        naming: Decides which versions of a variable share a name, see :data:`warpdrive.kernels.versions.Naming`.
+
+    Returns:
+        The statements of the body.
+
+    Raises:
+        KernelError: If a function with a barrier is called where that is not supported, or the kernel returns a value.
     """
     for node in walk(function.body):
         if isinstance(node, ast.Return) and node.value is not None:
@@ -47,7 +54,7 @@ def inline(function: Function, naming: Naming = apart) -> list[ast.stmt]:
 
 
 class _BarrierCall(ast.Call):
-    """A call of a function that contains a barrier; for type checkers alone."""
+    """Call of a function that contains a barrier; used for type checking only."""
 
     func: FunctionName
 
@@ -60,9 +67,16 @@ class _Inliner:
     def expand(
         self, function: Function, names: Mapping[str, ast.expr], own: str = "", result: ast.expr | None = None
     ) -> list[ast.stmt]:
-        """Return the body of ``function`` with its names replaced as ``names`` says.
+        """Return the body of ``function`` with its names replaced.
 
-        Names that begin with ``own`` then belong to what further versions its variables have.
+        Args:
+            function: The function to inline.
+            names: The replacement of each name.
+            own: The prefix of further versions of the function's variables.
+            result: The assignment target for return values, if any.
+
+        Returns:
+            The statements of the body.
         """
 
         def naming(versions: Sequence[str]) -> Sequence[int]:
@@ -99,10 +113,10 @@ class _Inliner:
         refuse(node, "a function with a barrier cannot be called here: call it in a statement of its own")
 
     def expression(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
-        """Return what is left of an expression when its calls with barriers are statements, which go to ``before``.
+        """Hoist the calls with barriers out of an expression and return the expression that remains.
 
-        They happen in Python's order: where Python would not call, neither do they, and what Python has read by then
-        is read by then.
+        The hoisted calls are appended to ``before`` as statements. Python's evaluation order and short-circuiting are
+        preserved: operands evaluated before a call are saved in variables before it.
         """
         if not contains_barrier([node]):
             return node
@@ -135,7 +149,7 @@ class _Inliner:
         return Replacer().generic_visit(node)  # type: ignore[return-value]
 
     def expressions(self, nodes: list[ast.expr], before: list[ast.stmt]) -> list[ast.expr]:
-        """Do the same with expressions that are evaluated one after the other."""
+        """Apply :meth:`expression` to expressions that are evaluated in order."""
         left = []
         for index, node in enumerate(nodes):
             remainder = self.expression(node, before)
@@ -159,7 +173,7 @@ class _Inliner:
         return at(node, load(value))
 
     def vote(self, node: ast.Call, path: str, before: list[ast.stmt]) -> ast.expr:
-        """Let each thread that comes here add itself to a counter of the block, which all read after a barrier."""
+        """Lower a barrier vote: each thread adds to a counter of the block, which all threads read after a barrier."""
         (condition,) = self.expressions(node.args, before)
         value = self.name_for_value()
         tally = f"{TALLY}{self.saved}"
@@ -183,7 +197,7 @@ class _Inliner:
         return f"{GENERATED}value_{self.saved}"
 
     def result_of(self, node: _BarrierCall, before: list[ast.stmt]) -> ast.expr:
-        """Add the statements of a call to ``before`` and return its result."""
+        """Append the statements of a call to ``before`` and return the expression of its result."""
         function = node.func.function
         results = [child.value for child in walk(function.body) if isinstance(child, ast.Return) and child.value]
         if not results:
@@ -191,7 +205,7 @@ class _Inliner:
         name = f"{GENERATED}result_{self.copies + 1}"
         lengths = {len(value.elts) if isinstance(value, ast.Tuple) else None for value in results}
         length = lengths.pop() if len(lengths) == 1 else None
-        # numbers can be kept across a barrier, tuples cannot
+        # scalars can be kept across a barrier, tuples cannot
         names = [name] if length is None else [f"{name}_{index}" for index in range(length)]
         targets: list[ast.expr] = [ast.Name(name, ast.Store()) for name in names]
         before.extend(self.call(node, targets[0] if length is None else ast.Tuple(targets, ast.Store())))
@@ -199,7 +213,7 @@ class _Inliner:
         return at(node, loads[0] if length is None else ast.Tuple(loads, ast.Load()))
 
     def call(self, node: _BarrierCall, result: ast.expr | None) -> list[ast.stmt]:
-        """Return the statements of a call."""
+        """Return the statements of an inlined call."""
         function = node.func.function
         self.copies += 1
         own = f"{GENERATED}{self.copies}_"
@@ -225,7 +239,7 @@ def _one_if(condition: ast.expr) -> ast.expr:
 
 
 def _without_augmentation(node: ast.AugAssign) -> ast.Assign:
-    """Turn ``x += f()`` into ``x = x + f()``, which reads ``x`` before the call, too."""
+    """Rewrite ``x += f()`` as ``x = x + f()``, which also reads ``x`` before the call."""
     target = node.target
     if any(isinstance(child, ast.Call) for child in ast.walk(target)):
         refuse(node, "a function with a barrier cannot be called here: call it in a statement of its own")
@@ -249,7 +263,7 @@ class _Renamer(ast.NodeTransformer):
 
 
 def _split_tuples(statements: list[ast.stmt]) -> list[ast.stmt]:
-    """Split ``a, b = x, y`` at the top of a function into two statements where that means the same."""
+    """Split top-level ``a, b = x, y`` into separate assignments where that is equivalent."""
     split: list[ast.stmt] = []
     for node in statements:
         if (

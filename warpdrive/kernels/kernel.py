@@ -1,4 +1,4 @@
-"""``wd.kernel`` and ``wd.device_function``: what makes a Python function a kernel function."""
+"""Kernel functions: the ``wd.kernel`` and ``wd.device_function`` decorators."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource, parse_function, read_function
 
 THREADS_FOR_ALL = 128
-"""How many threads a block has where the author leaves it to the library."""
+"""Default number of threads per block."""
 
 
 class DeviceFunction:
     """A function that kernel functions call. It may contain barriers.
 
-    Not needed for correctness, since kernel functions may call plain functions too; it says what the function is
-    for and keeps it from being called on the host by mistake.
+    The decorator is optional, since kernel functions may also call plain functions: it documents the purpose of the
+    function and prevents accidental calls on the host.
     """
 
     def __init__(self, function: FunctionType) -> None:
@@ -32,9 +32,9 @@ class DeviceFunction:
 
     @cached_property
     def source(self) -> FunctionSource:
-        """The function's source, read when it is first needed.
+        """The source of the function, read on first use.
 
-        Raises :class:`KernelError` if it cannot be read, or is no longer what Python imported.
+        Raises :class:`KernelError` if the source cannot be read, or has changed since Python imported it.
         """
         if _file_state(self.function) != self._file_as_imported:
             code = self.function.__code__
@@ -51,24 +51,24 @@ class DeviceFunction:
 
     @property
     def where(self) -> str:
-        """``file:line`` of the definition."""
+        """Source location ``file:line`` of the definition."""
         return f"{self.source.file}:{self.source.tree.lineno}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__}>"  # type: ignore[attr-defined]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise :class:`KernelError`: nothing runs on a device by being called on the host."""
+        """Raise :class:`KernelError`, since device functions cannot be called on the host."""
         raise KernelError(f"{self!r} runs on a device: call it from a kernel function")
 
 
 class Kernel(DeviceFunction):
-    """A kernel function: the code that every thread of every block runs.
+    """A kernel function, executed by every thread of every block.
 
     As part of an environment it is fused with others into one launch. On its own it is launched as
     ``k[blocks, threads](*arguments)``, where blocks and threads are integers or tuples of up to three, or as
-    ``k.forall(n)(*arguments)``. The arguments are numbers, and NumPy arrays and CPU tensors, with which it runs on the
-    CPU, or CUDA tensors and arrays with ``__cuda_array_interface__``, with which it runs on their GPU.
+    ``k.forall(n)(*arguments)``. Arguments are numbers and arrays: NumPy arrays and CPU tensors launch it on the CPU,
+    CUDA tensors and arrays with ``__cuda_array_interface__`` on their GPU.
     """
 
     @cached_property
@@ -77,17 +77,23 @@ class Kernel(DeviceFunction):
 
     @cached_property
     def memory(self) -> dict[str, Any]:
-        """What backends, by their names, remember of the kernel from one launch to the next."""
+        """Per-backend state kept between launches, by the name of the backend."""
         return {}
 
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         """Return a callable that launches the kernel.
 
-        ``configuration`` is ``(blocks, threads)``, and as for ``numba.cuda`` optionally a stream (0: PyTorch's current
-        one; it means nothing on the CPU), and the bytes of dynamic shared memory. Raises :class:`KernelError` for what
-        no GPU takes.
+        Args:
+            configuration: ``(blocks, threads)``, optionally followed, as in ``numba.cuda``, by a stream (0: PyTorch's
+                current stream; ignored on the CPU) and the bytes of dynamic shared memory per block.
+
+        Returns:
+            A callable that takes the kernel's arguments.
+
+        Raises:
+            KernelError: If the configuration is malformed, or exceeds the limits of a GPU.
         """
-        written = repr(configuration)  # tells 1 from 1.0 and True, which are equal
+        written = repr(configuration)  # distinguishes 1 from 1.0 and True, which compare equal
         if written not in self._launchers:
             from warpdrive.backends.alone import launcher
 
@@ -95,14 +101,38 @@ class Kernel(DeviceFunction):
         return self._launchers[written]
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
-        """Return what ``k[griddim, blockdim, stream, sharedmem]`` returns; the names are those of ``numba.cuda``."""
+        """Return ``k[griddim, blockdim, stream, sharedmem]``; the parameter names are those of ``numba.cuda``.
+
+        Args:
+            griddim: The number of blocks: an integer or a tuple of up to three.
+            blockdim: The number of threads per block: an integer or a tuple of up to three.
+            stream: A CUDA stream or its handle; 0 for PyTorch's current stream. Ignored on the CPU.
+            sharedmem: Bytes of dynamic shared memory per block.
+
+        Returns:
+            A callable that takes the kernel's arguments and launches it.
+
+        Raises:
+            KernelError: If the configuration is malformed, or exceeds the limits of a GPU.
+        """
         return self[griddim, blockdim, stream, sharedmem]
 
     def forall(self, num_tasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
-        """Return a callable that launches the kernel with a thread, or more, for each of ``num_tasks``.
+        """Return a callable that launches the kernel with at least ``num_tasks`` threads.
 
-        ``tpb`` is the number of threads in a block (0: the library's choice), the others are as in
-        ``k[blocks, threads, stream, sharedmem]``; the names are those of ``numba.cuda``.
+        The parameter names are those of ``numba.cuda``.
+
+        Args:
+            num_tasks: The number of threads needed; if 0, nothing is launched.
+            tpb: The number of threads per block; 0 for the default.
+            stream: A CUDA stream or its handle; 0 for PyTorch's current stream. Ignored on the CPU.
+            sharedmem: Bytes of dynamic shared memory per block.
+
+        Returns:
+            A callable that takes the kernel's arguments and launches it.
+
+        Raises:
+            KernelError: If the configuration exceeds the limits of a GPU.
         """
         if num_tasks == 0:
             return lambda *arguments, **named: None
@@ -110,9 +140,9 @@ class Kernel(DeviceFunction):
         return self[-(-num_tasks // threads), threads, stream, sharedmem]
 
     def arguments_of(self, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the arguments of a call, one for each parameter: given, named, or the parameter's default.
+        """Bind the arguments of a call to the parameters: positional, by keyword, or default.
 
-        Raises :class:`KernelError` where they do not fit.
+        Raises :class:`KernelError` if they do not match the signature.
         """
         defaults, parameters, name = self.source.defaults, self.parameters, self.source.name
         found = dict(zip(parameters, given, strict=False))
@@ -130,12 +160,12 @@ class Kernel(DeviceFunction):
         return tuple(found[parameter] for parameter in parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise :class:`KernelError` that says how a kernel is launched."""
+        """Raise :class:`KernelError` with a description of the launch syntax."""
         raise KernelError(f"{self!r} is launched as k[blocks, threads](...), or run as part of an environment")
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Make a kernel of a plain function, or of a ``@cuda.jit`` function that is not compiled yet.
+    """Create a kernel from a plain function, or from a ``@cuda.jit`` function that is not compiled yet.
 
     Raises :class:`KernelError` for anything else.
     """
@@ -149,12 +179,21 @@ def kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def device_function(function: Callable[..., Any]) -> DeviceFunction:
-    """Mark a function as one that kernel functions call. Raises :class:`KernelError` for what is no function."""
+    """Mark a function as a device function. Raises :class:`KernelError` if ``function`` is not a function."""
     return function if isinstance(function, DeviceFunction) else DeviceFunction(python_function(function))
 
 
 def kernel_from_source(text: str, name: str, namespace: dict[str, Any]) -> Kernel:
-    """Make a kernel of generated source text, which messages call ``<name>``."""
+    """Create a kernel from generated source text.
+
+    Args:
+        text: The source of one ``def`` statement.
+        name: The name of the kernel; error messages give ``<name>`` as its file.
+        namespace: The values of its free names.
+
+    Returns:
+        The kernel.
+    """
     kernel = Kernel.__new__(Kernel)
     kernel.__name__ = name  # type: ignore[attr-defined]
     kernel.source = parse_function(text, f"<{name}>", 1, namespace)
@@ -170,7 +209,7 @@ def python_function(value: Any) -> FunctionType:
 
 
 def _file_state(function: FunctionType) -> tuple[int, int] | None:
-    """Return when a function's file was last written and how long it is; None where there is none, as for a cell."""
+    """Return the modification time (ns) and size of a function's file, or None if there is none (a notebook cell)."""
     try:
         status = os.stat(function.__code__.co_filename)
     except OSError:

@@ -1,4 +1,4 @@
-"""The kernel language: what of ``numba.cuda`` a kernel function may name, and what each thing is called here."""
+"""The kernel language: the subset of ``numba.cuda`` available in kernel functions, by dotted name."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 BARRIER = "syncthreads"
 WARP_BARRIER = "syncwarp"
 VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
-"""Barriers that tell every thread of a block of how many a condition holds."""
+"""Barriers that return to every thread of a block a reduction of a condition over the block."""
 BARRIERS = (BARRIER, WARP_BARRIER, *VOTES)
-"""Where the threads of a block, or of a warp, wait for each other."""
+"""Synchronization points of the threads of a block or of a warp."""
 FENCES = ("threadfence", "threadfence_block", "threadfence_system")
 DIMENSIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 INDICES = tuple(f"{dimension}.{axis}" for dimension in DIMENSIONS for axis in "xyz")
 WARP = 32
 """The number of threads in a warp."""
 VALUES = (*INDICES, "laneid", "warpsize")
-"""What is a number, not a function."""
+"""Intrinsics that are numbers, not functions."""
 ARRAYS = ("local.array", "shared.array")
 LARGEST_ARRAY = {"local.array": 512 * 1024, "shared.array": 228 * 1024}
-"""Bytes per thread and per block that a GPU has at most (CUDA programming guide, technical specifications)."""
+"""Maximum bytes per thread and per block on a GPU (CUDA programming guide, technical specifications)."""
 
 _INTEGERS = ("int32", "uint32", "int64", "uint64")
 _UNSIGNED = ("uint32", "uint64")
@@ -32,7 +32,7 @@ ATOMIC_DTYPES = {
     **dict.fromkeys(("atomic.inc", "atomic.dec"), _UNSIGNED),
     **dict.fromkeys(("atomic.cas", "atomic.compare_and_swap"), _INTEGERS),
 }
-"""The atomic operations, and the dtypes of the elements that each works on."""
+"""Atomic operations and the element dtypes that each supports."""
 SCALARS = {
     **dict.fromkeys(("popc", "clz", "ffs", "brev"), ("x",)),
     "cbrt": ("a",),
@@ -40,9 +40,9 @@ SCALARS = {
     "selp": ("a", "b", "c"),
     "nanosleep": ("ns",),
 }
-"""The functions of numbers alone, and what they take."""
+"""Functions of scalars and the names of their parameters."""
 MIND_WIDTH = frozenset({"popc", "clz", "ffs", "brev", "selp"})
-"""Those whose result or use depends on whether an integer has 32 bits or 64."""
+"""Scalar functions whose result depends on the integer width, 32 or 64 bits."""
 PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(ATOMIC_DTYPES, ("array", "index", "value")),
     "atomic.cas": ("array", "index", "expected", "value"),
@@ -50,20 +50,20 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     **SCALARS,
     "const.array_like": ("array",),
 }
-"""What the functions take that are given all their arguments by position."""
+"""Parameter names of the intrinsics whose arguments are all positional."""
 DYNAMIC = (0,)
-"""The shape of an array in shared memory whose size the launch says."""
+"""Shape of a dynamic shared memory array, whose size is given at launch."""
 POSITIONS = ("grid", "gridsize")
 SPACES = ("atomic", "local", "shared", "const")
-"""What is only there for what it contains."""
+"""Namespaces, which have no meaning without a member."""
 KERNEL_LIBRARY = "numba.cuda.random"
-"""The module of numba whose functions are written in the kernel language."""
+"""The numba module whose functions are written in the kernel language."""
 
 SUPPORTED = (*BARRIERS, *FENCES, *VALUES, *ARRAYS, *PARAMETERS, *POSITIONS)
 
 
 class Intrinsic:
-    """Something of ``numba.cuda`` by its dotted name there, such as ``atomic.add`` or ``threadIdx.x``."""
+    """A member of ``numba.cuda``, identified by its dotted name, such as ``atomic.add`` or ``threadIdx.x``."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -73,19 +73,19 @@ class Intrinsic:
 
 
 def intrinsic_of(value: Any) -> Intrinsic | None:
-    """Return the :class:`Intrinsic` that ``value`` is in ``numba.cuda``, or None if it is nothing of that kind."""
+    """Return the :class:`Intrinsic` for an object of ``numba.cuda``, or None if it is not in the kernel language."""
     path = _paths_by_identity().get(id(value))
     return Intrinsic(path) if path else None
 
 
 def intrinsic_named(name: str) -> Intrinsic | None:
-    """Return the :class:`Intrinsic` of that name in ``numba.cuda``, which in numba's simulator has none to look at."""
+    """Return the :class:`Intrinsic` of a given name. In numba's simulator some have no object to identify them by."""
     is_known = any(name == path or path.startswith(f"{name}.") for path in SUPPORTED)
     return Intrinsic(name) if is_known else None
 
 
 def is_cuda_module(value: Any) -> bool:
-    """Whether ``value`` is the module ``numba.cuda`` itself."""
+    """Return True if ``value`` is the module ``numba.cuda`` itself."""
     from numba import cuda
 
     return value is cuda

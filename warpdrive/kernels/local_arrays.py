@@ -1,4 +1,4 @@
-"""Give each array in local memory a name of its own, where the author's names for it may come to mean others."""
+"""Naming of local memory arrays, for kernels whose own names for them are reassigned."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from warpdrive.kernels.syntax import GENERATED, IntrinsicName, assign, at, conta
 
 
 def is_local_array(node: ast.AST) -> bool:
-    """Whether an expression makes an array in local memory."""
+    """Return True if an expression declares a local memory array."""
     return isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path == "local.array"
 
 
 def name_local_arrays(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return an inlined body in which a name that is assigned an array in local memory is assigned nothing else.
+    """Return an inlined body in which each name assigned a local memory array is assigned nothing else.
 
-    ``a, b = b, a`` then changes what two names mean, while both arrays stay where they are.
+    ``a, b = b, a`` then swaps references, while both arrays stay in place.
     """
     if not contains_barrier(body) or not any(map(is_local_array, walk(body))):
         return body

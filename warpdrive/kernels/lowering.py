@@ -1,7 +1,7 @@
-"""From a kernel function to regions between barriers: the whole front end in order.
+"""Lowering of a kernel function to regions between barriers: the passes of the front end in order.
 
 read source -> resolve names -> name versions of variables, straighten control flow and inline -> name local arrays
--> find what is uniform -> split into regions -> place variables
+-> find uniform values -> split into regions -> place variables
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from warpdrive.kernels.versions import Naming, apart
 
 @dataclass(frozen=True)
 class ResolvedKernel:
-    """A kernel whose names are resolved: all that its compiled form depends on, before any work is done on it."""
+    """A kernel after name resolution; its compiled form depends on nothing else."""
 
     function: Function
     table: Table
 
     def content(self) -> str:
-        """Return a text that is the same for kernels that compile to the same code."""
+        """Return the content for the cache key: equal for kernels that compile to the same code."""
         functions = [*self.function.callees(), self.function]
         parts = [f"{f.name}({f.parameters}): {[ast.dump(statement) for statement in f.body]}" for f in functions]
         table = self.table
@@ -42,9 +42,16 @@ class ResolvedKernel:
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """A kernel split into regions. ``body`` is the inlined body that all else was made of.
+    """A kernel split into regions.
 
-    ``arrays`` are the parameters that are arrays.
+    Attributes:
+        parameters: The names of the kernel's parameters.
+        arrays: The names of the parameters that are arrays.
+        body: The inlined body from which everything else was derived.
+        parts: The regions and the control flow between them.
+        variables: The storage of variables that live in more than one region.
+        device_functions: The callees without barriers, which are not inlined.
+        table: Constants, imports, classes, shared arrays and exception messages.
     """
 
     parameters: list[str]
@@ -57,12 +64,12 @@ class LoweredKernel:
 
     @property
     def stretches(self) -> list[list[ast.stmt]]:
-        """The pieces of the kernel for blocks of one thread."""
+        """The pieces of the kernel for launches with one thread per block."""
         return stretches(self.body, self.parameters, self.arrays, self.table)
 
 
 def without_faults(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return a copy of a body that raises nothing, for those who ask for types alone."""
+    """Return a copy of a body without raise and assert statements, for type inference."""
 
     class Remover(ast.NodeTransformer):
         def visit_Assert(self, node: ast.Assert) -> ast.stmt:
@@ -75,7 +82,7 @@ def without_faults(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def without_barriers(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return a copy of a body in which each barrier is ``pass``."""
+    """Return a copy of a body with each barrier replaced by ``pass``."""
 
     class Remover(ast.NodeTransformer):
         def visit_Expr(self, node: ast.Expr) -> ast.stmt:
@@ -85,7 +92,7 @@ def without_barriers(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> ResolvedKernel:
-    """Resolve the names of a kernel; ``baked`` gives the values of parameters that are known beforehand."""
+    """Resolve the names of a kernel; ``baked`` maps parameters known at compile time to their values."""
     table = Table()
     return ResolvedKernel(resolve(source, baked, table), table)
 
@@ -94,9 +101,15 @@ def lower(kernel: ResolvedKernel, arrays: Collection[str], naming: Naming = apar
     """Split a kernel into regions.
 
     Args:
-        kernel: the kernel.
-        arrays: the names of those of its parameters that are arrays.
-        naming: which versions of a variable share a name; by default none do.
+        kernel: The resolved kernel.
+        arrays: The names of the parameters that are arrays.
+        naming: Decides which versions of a variable share a name; by default none do.
+
+    Returns:
+        The lowered kernel.
+
+    Raises:
+        KernelError: If a function with a barrier is called where that is not supported, or the kernel returns a value.
     """
     body = name_local_arrays(inline(kernel.function, naming))
     parameters = kernel.function.parameters
@@ -108,7 +121,7 @@ def lower(kernel: ResolvedKernel, arrays: Collection[str], naming: Naming = apar
 
 
 def _content_of(value: Any) -> Any:
-    """Return something whose text is the same for the same constants alone: that of a large array leaves most out."""
+    """Return a value whose ``repr`` identifies a constant; that of a large array is abbreviated."""
     if isinstance(value, tuple):
         return (AuthorsClass.of(type(value)), *map(_content_of, value))
     return (type(value).__name__, *(getattr(value, name, None) for name in ("dtype", "shape")), _bytes(value))

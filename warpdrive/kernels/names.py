@@ -1,4 +1,4 @@
-"""What a name in a kernel function stands for: something of ``numba.cuda``, of its author's module, or a variable."""
+"""Name lookup in kernel functions: members of ``numba.cuda``, objects of the user's module, or local variables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from warpdrive.kernels.syntax import stored_names, walk
 LITERALS = (bool, int, float, complex)
 
 LOCAL = object()
-"""What a name stands for that is known only when the kernel runs."""
+"""Sentinel for names whose value is only known at run time."""
 
 
 def source_of(value: Any) -> FunctionSource | None:
@@ -40,7 +40,19 @@ def source_of(value: Any) -> FunctionSource | None:
 
 
 def look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> Any:
-    """Return what a name or dotted name stands for, or ``LOCAL`` where that is known only when the kernel runs."""
+    """Return the value of a name or dotted name, or ``LOCAL`` if it is only known at run time.
+
+    Args:
+        node: The expression; one that is no name or attribute is ``LOCAL``.
+        source: The function that it is part of, whose namespace is searched.
+        local_names: The names of the function's parameters and variables, see :func:`local_names_of`.
+
+    Returns:
+        The object, an :class:`Intrinsic`, or ``LOCAL``.
+
+    Raises:
+        KernelError: If the name is undefined, or belongs to ``numba.cuda`` but not to the kernel language.
+    """
     if isinstance(node, ast.Name):
         if node.id in local_names or not isinstance(node.ctx, ast.Load):
             return LOCAL
@@ -78,7 +90,7 @@ def look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> An
 
 
 def _known(node: ast.expr, value: Any) -> Any:
-    """Return what a value is in the kernel language; refuse what is of ``numba.cuda`` and not in it."""
+    """Return a value or its :class:`Intrinsic`. Raises :class:`KernelError` for what the kernel language lacks."""
     path = refused_path(value)
     if path is not None:
         refuse(node, refusal(path))
@@ -86,7 +98,7 @@ def _known(node: ast.expr, value: Any) -> Any:
 
 
 def local_names_of(source: FunctionSource) -> set[str]:
-    """Return the names of a function's own: parameters, variables, and what is defined or imported inside."""
+    """Return the local names of a function: parameters, variables, and inner definitions and imports."""
     body = source.tree.body
     defined = {node.name for node in walk(body) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     imported = {(node.asname or node.name).split(".")[0] for node in walk(body) if isinstance(node, ast.alias)}
@@ -94,12 +106,12 @@ def local_names_of(source: FunctionSource) -> set[str]:
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """Return all names at and below a node."""
+    """Return all names in the subtree of a node."""
     return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
 
 
 def importable(value: Any) -> tuple[str, str] | None:
-    """Return ``(module, name)`` of something numba itself knows, or None."""
+    """Return ``(module, name)`` of an object that numba supports natively, or None."""
     import numba
 
     if isinstance(value, numba.types.Type) and hasattr(numba.types, str(value)):
@@ -123,7 +135,7 @@ def importable(value: Any) -> tuple[str, str] | None:
 
 
 def dtype_named(value: Any) -> np.dtype[Any] | None:
-    """Return the dtype that a value stands for: one of NumPy or numba, or its name; None if it stands for none."""
+    """Return the dtype for a NumPy or numba type or a dtype name, or None for anything else."""
     import numba
 
     if isinstance(value, numba.types.Type):

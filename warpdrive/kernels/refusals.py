@@ -1,4 +1,4 @@
-"""What of ``numba.cuda`` a kernel function may not name, and what to use instead."""
+"""Error messages for unsupported members of ``numba.cuda``, Python and NumPy, with suggested replacements."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _IN_PYTHON_ALONE = ("breakpoint", "input")
 
 
 def refusal_of_function(module: str, name: str) -> str:
-    """Return why a kernel cannot use a function of Python or NumPy, or nothing if it perhaps can."""
+    """Return the error message for an unsupported function of Python or NumPy, or ``""`` if it may be supported."""
     if module == "builtins" and name in _IN_PYTHON_ALONE:
         return (
             f"{name}() needs Python, and a compiled kernel has none: wd.debug(kernel)[blocks, threads](*arrays) runs "
@@ -67,14 +67,14 @@ def refusal_of_function(module: str, name: str) -> str:
 
 
 def refusal(path: str) -> str:
-    """Return what to say of something of ``numba.cuda`` that kernels cannot use, by its dotted name there."""
+    """Return the error message for an unsupported member of ``numba.cuda``, given its dotted name."""
     instead = _INSTEAD.get(path.split(".")[0], _HOST if path in _host_names() else "")
     instead = _VECTOR if path in _vector_names() else instead
     return f"cuda.{path} is not part of the kernel language on this backend{': ' if instead else ''}{instead}"
 
 
 def alone(path: str) -> str:
-    """Return what to say of something of ``numba.cuda`` that is named without the part or the call it is for."""
+    """Return the error message for a member of ``numba.cuda`` that is used without an attribute or a call."""
     if path in DIMENSIONS:
         instead = f"name an axis, such as cuda.{path}.x, and pass that to functions"
     elif path in SPACES:
@@ -85,7 +85,7 @@ def alone(path: str) -> str:
 
 
 def unusable(name: str, value: Any) -> str:
-    """Return what to say of a value of the author's module, called ``name``, that means nothing in a kernel."""
+    """Return the error message for an object of the user's module, referred to as ``name``, that kernels cannot use."""
     function = getattr(value, "py_func", value)
     if isinstance(function, FunctionType):
         return f"the function '{name}' stands here as a value: {_ONLY_CALLED}"
@@ -105,7 +105,7 @@ def unusable(name: str, value: Any) -> str:
 
 
 def refused_path(value: Any) -> str | None:
-    """Return the dotted name in ``numba.cuda`` of a value that belongs to it and has no place in a kernel, or None."""
+    """Return the dotted name of an unsupported member of ``numba.cuda``, or None for any other value."""
     path = _paths().get(id(value))
     if path is not None:
         return path
@@ -126,12 +126,12 @@ def _paths() -> dict[int, str]:
     found = {id(value): name for name in _INSTEAD if (value := getattr(cuda, name, None)) is not None}
     half = vars(cuda.fp16) if hasattr(cuda, "fp16") else {}
     own = ((name, value) for name, value in half.items() if _is_of_cuda(value) and not name.startswith("_"))
-    vectors = {id(getattr(cuda, name)): name for name in sorted(_vector_names(), key=len)}  # of two names the longer
+    vectors = {id(getattr(cuda, name)): name for name in sorted(_vector_names(), key=len)}  # the longer name wins
     return found | vectors | {id(value): f"fp16.{name}" for name, value in own}
 
 
 def _is_of_cuda(value: Any) -> bool:
-    """Whether a value was made by ``numba.cuda``, rather than imported there: the module math, say."""
+    """Return True if a value is defined by ``numba.cuda``, not just imported there (such as the module math)."""
     module = getattr(value, "__module__", None) or type(value).__module__
     return str(module).startswith("numba.cuda")
 

@@ -1,10 +1,10 @@
-"""Split the body of a kernel at its barriers into regions.
+"""Splitting of a kernel's body at its barriers into regions.
 
-A region is what every thread of a block may run from start to end without waiting for the others. What all threads
-of a block agree on (see :mod:`warpdrive.kernels.uniform`) is done once per block, between regions: assignments, loops
-and conditions. Where a barrier stands under a condition on which threads may differ, the condition becomes a variable
-of the thread (a guard), computed in the region before, and what it guards stands in each region under ``if guard``.
-Where a barrier stands in such a loop, the loop goes round as long as any thread is in it.
+A region is a sequence of statements that each thread of a block can run from start to end without synchronization.
+Assignments, loops and conditions that are uniform across the block (see :mod:`warpdrive.kernels.uniform`) are
+executed once per block, between regions. A barrier under a divergent condition turns the condition into a guard: a
+per-thread variable computed in the preceding region, under which the guarded statements of each region are executed.
+A divergent loop around a barrier iterates as long as any thread is in it.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from warpdrive.kernels.uniform import Uniform
 
 @dataclass
 class Region:
-    """Statements without a barrier among them, which each thread runs."""
+    """Statements without a barrier, executed by each thread."""
 
     statements: list[ast.stmt] = field(default_factory=list)
 
 
 @dataclass
 class Once:
-    """An assignment that is run once per block."""
+    """An assignment executed once per block."""
 
     statement: ast.stmt
 
 
 @dataclass
 class UniformBranch:
-    """A condition on which all threads agree."""
+    """A branch whose condition is uniform across the block."""
 
     test: ast.expr
     body: list[Part]
@@ -54,7 +54,7 @@ class UniformBranch:
 
 @dataclass
 class UniformLoop:
-    """A loop on whose end all threads agree."""
+    """A loop whose condition is uniform across the block."""
 
     test: ast.expr
     body: list[Part]
@@ -62,7 +62,13 @@ class UniformLoop:
 
 @dataclass
 class Loop:
-    """A loop with barriers in it. ``advance`` ends with the variable ``going``: whether the thread goes round again."""
+    """A divergent loop around barriers.
+
+    Attributes:
+        going: The name of the guard: True while the thread is in the loop.
+        advance: The region that updates the guard before each iteration.
+        body: The parts of the loop's body.
+    """
 
     going: str
     advance: Region
@@ -73,12 +79,12 @@ Part = Region | Once | UniformBranch | UniformLoop | Loop
 
 
 def split(body: list[ast.stmt], uniform: Uniform) -> list[Part]:
-    """Return the parts of a straightened, inlined body, in order; a barrier stands between any two regions."""
+    """Split a straightened, inlined body into parts, in order; consecutive regions are separated by barriers."""
     return _Splitter(uniform).sequence(body, None)
 
 
 def all_parts(parts: list[Part]) -> Iterator[Part]:
-    """Go through all parts, also those inside others, in the order of their text."""
+    """Iterate over all parts, nested ones included, in source order."""
     for part in parts:
         yield part
         if isinstance(part, Loop):
@@ -90,7 +96,7 @@ def all_parts(parts: list[Part]) -> Iterator[Part]:
 
 
 def regions_of(parts: list[Part]) -> list[Region]:
-    """Return all regions, also those inside other parts."""
+    """Return all regions, nested ones included."""
     return [part for part in all_parts(parts) if isinstance(part, Region)]
 
 
@@ -170,7 +176,7 @@ class _Sequence:
         self.guard = guard
 
     def once(self, node: ast.stmt) -> None:
-        """Put an assignment before the region that is open, if that does not read what it assigns, or after it."""
+        """Insert an assignment before the open region if the region does not read its target, otherwise after it."""
         region = self.parts[-1] if self.is_open else None
         if isinstance(region, Region) and not stored_names([node]) & loaded_names(region.statements):
             self.parts.insert(-1, Once(node))

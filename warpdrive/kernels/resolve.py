@@ -1,8 +1,8 @@
-"""Resolve the names of a kernel function: what every free name stands for, through all functions it calls.
+"""Name resolution of a kernel function and all functions it calls.
 
-The result is a :class:`Function` whose body holds nothing of its author's namespace any more: constants are
-literals or named entries of a table, what belongs to ``numba.cuda`` is an :class:`IntrinsicName`, and calls of device
-functions name other resolved functions, with arguments in the order of the parameters.
+The body of the resulting :class:`Function` is independent of the user's namespace: constants are literals or entries
+of a table, members of ``numba.cuda`` are :class:`IntrinsicName` nodes, and calls of device functions refer to other
+resolved functions, with all arguments positional.
 """
 
 from __future__ import annotations
@@ -71,10 +71,14 @@ from warpdrive.kernels.syntax import (
 
 @dataclass
 class Table:
-    """What the resolved functions of one kernel share, by the name used for it.
+    """Symbols shared by the resolved functions of one kernel.
 
-    That is constants, library functions, named tuples and enumerations, the shape and dtype of each array in shared
-    memory, and, by its number, what the author is told of each exception that the kernel may raise.
+    Attributes:
+        constants: Arrays, NumPy scalars, tuples and non-finite floats, by generated name.
+        shared: Shape and dtype of each array in shared memory.
+        imports: Module and name of library functions.
+        faults: The messages of the exceptions that the kernel may raise; their codes are the indices.
+        classes: Named tuples and enumerations.
     """
 
     constants: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +92,14 @@ class Table:
 
 @dataclass
 class Function:
-    """A resolved function. ``name`` is unique in its kernel; ``parameters`` lack those baked in as constants."""
+    """A resolved function.
+
+    Attributes:
+        name: A name that is unique within the kernel.
+        parameters: The names of the parameters, without those fixed at compile time.
+        body: The resolved statements.
+        source: The source of the function.
+    """
 
     name: str
     parameters: list[str]
@@ -97,11 +108,11 @@ class Function:
 
     @cached_property
     def has_barrier(self) -> bool:
-        """Whether a barrier stands in the function or in one that it calls."""
+        """True if the function or one of its callees contains a barrier."""
         return contains_barrier(self.body)
 
     def callees(self) -> list[Function]:
-        """Return the functions that are called from here, directly or not, callees before callers."""
+        """Return all direct and indirect callees, callees before callers."""
         found: dict[str, Function] = {}
         for node in walk(self.body):
             if isinstance(node, FunctionName):
@@ -111,11 +122,19 @@ class Function:
 
 
 def resolve(source: FunctionSource, constants: Mapping[str, Any], table: Table) -> Function:
-    """Resolve a function and all it calls.
+    """Resolve a function and all its callees.
 
-    ``constants`` gives the values of the parameters that are baked in. Raises :class:`KernelError`, with file and
-    line, for a name that is not defined or cannot be used in a kernel, for recursion, and for arguments that do not
-    fit.
+    Args:
+        source: The function.
+        constants: The values of the parameters fixed at compile time.
+        table: The symbols of the kernel, which this function adds to.
+
+    Returns:
+        The resolved function.
+
+    Raises:
+        KernelError: With file and line, for a name that is undefined or unsupported in a kernel, for recursion, and for
+            arguments that do not match the signature.
     """
     known = tuple((name, str(constants[name])) for name in sorted(constants))
     key = (source.file, source.tree.lineno, source.name, id(source.tree), known)
@@ -146,7 +165,7 @@ class _Resolver(ast.NodeTransformer):
         return without_absent(resolved) if any(value is None for value in self.constants.values()) else resolved
 
     def _without_aliases(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Put ``cuda.threadIdx`` itself where a variable stands for it, as after ``thread = cuda.threadIdx``."""
+        """Replace variables that alias ``cuda.threadIdx`` and the like, as after ``thread = cuda.threadIdx``."""
         stores = [node.id for node in walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
         stands_for: dict[str, ast.expr] = {}
         for node in walk(body):
@@ -205,7 +224,7 @@ class _Resolver(ast.NodeTransformer):
             refuse(
                 node, f"cuda.{path} takes {'a condition' if path in VOTES else 'a mask' if most else 'no arguments'}"
             )
-        # which threads of a warp must wait does not matter where none can run ahead of the others
+        # the mask is irrelevant where no thread of a warp can run ahead of the others
         given = node.args if path in VOTES else []
         return at(node, ast.Call(IntrinsicName.of(path, node.func), [self.visit(argument) for argument in given], []))
 
@@ -225,7 +244,7 @@ class _Resolver(ast.NodeTransformer):
         return self.visit(at(node, ast.Assign([node.target], node.value)))  # type: ignore[no-any-return]
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
-        """Leave of an exception what it says: nothing in a kernel can catch it."""
+        """Replace an exception by its code: nothing in a kernel can catch it."""
         called = node.exc if isinstance(node.exc, ast.Call) else None
         exception = called.func if called else node.exc
         value = look_up(exception, self.source, self.local_names) if exception is not None else None
@@ -247,9 +266,9 @@ class _Resolver(ast.NodeTransformer):
         return at(node, ast.Assert(self.visit(node.test), self._fault(node, f"the assertion failed: {said}")))
 
     def _fault(self, node: ast.stmt, said: str) -> ast.expr:
-        """Return what the machine code says of what is raised: a number, which is told in words and lines by the host.
+        """Register an exception's message and return its code, which the host translates back to message and line.
 
-        Else code in the cache would tell lines from before an edit elsewhere in the file.
+        Messages are not compiled into the code: cached code would report outdated line numbers after edits elsewhere.
         """
         self.table.faults.append(f"{place(node)}: {said}")
         return ast.Constant(str(len(self.table.faults) - 1))
@@ -397,7 +416,7 @@ class _Resolver(ast.NodeTransformer):
         )
 
     def _dtype_of(self, node: ast.expr) -> np.dtype[Any] | None:
-        """Return the dtype that an expression stands for, or None if it stands for none that is known."""
+        """Return the dtype for an expression, or None if it is not known."""
         if isinstance(node, ast.Constant):
             return dtype_named(node.value)
         known = self.constants.get(place_of_dtype(node))
@@ -414,7 +433,7 @@ class _Resolver(ast.NodeTransformer):
         if names:
             unknown = sorted((names & self.local_names) or {ast.unparse(node)})[0]
             refuse(node, f"{what} must be known when the kernel is compiled, but it depends on '{unknown}'")
-        # the tree holds nothing but constants, and functions such as len and max
+        # only constants and builtins such as len and max are left in the tree
         value = eval(ast.unparse(resolved), {"__builtins__": {}}, {**self.table.constants, **functions})
         lengths = value if isinstance(value, tuple) else (value,)
         if not all(isinstance(length, (int, np.integer)) for length in lengths):
@@ -465,7 +484,7 @@ _INSTEAD: dict[type[ast.AST], str] = {
     ast.NamedExpr: ": assign in a statement of its own",
     ast.Starred: ": write out the elements, as in min(t[0], t[1])",
 }
-"""What to write in place of what is refused."""
+"""Suggested replacements for unsupported syntax."""
 
 
 def _check_arguments(node: ast.Call, function: Intrinsic) -> None:
@@ -476,7 +495,7 @@ def _check_arguments(node: ast.Call, function: Intrinsic) -> None:
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Give each target of an assignment with the name or attribute that it is assigned, if it is one."""
+    """Iterate over the target and value of each assignment of a name or an attribute."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target, value = node.targets[0], node.value
         pairs = [(target, value)]
@@ -490,13 +509,13 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 def _is_tuple_of_constants(value: Any) -> bool:
-    """Whether a value is a tuple of numbers, strings, arrays and such tuples."""
+    """Return True if a value is a (nested) tuple of numbers, strings and arrays."""
     kinds = (*LITERALS, str, np.generic, np.ndarray)
     return isinstance(value, tuple) and all(isinstance(item, kinds) or _is_tuple_of_constants(item) for item in value)
 
 
 def _named_tuples(value: Any) -> list[AuthorsClass]:
-    """Return the classes of the named tuples in a constant."""
+    """Return the named tuple classes in a constant."""
     if not isinstance(value, tuple):
         return []
     described = AuthorsClass.of(type(value))

@@ -1,4 +1,4 @@
-"""Read the source of a kernel function: its syntax tree, and what its free names stand for."""
+"""Source code of kernel functions: the syntax tree and the namespace of the free names."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ from warpdrive.kernels.errors import KernelError
 
 @dataclass(frozen=True)
 class FunctionSource:
-    """The source of one function as its author wrote it.
+    """The source of one function as written by the user.
 
-    Every node of ``tree`` carries ``file`` and ``lineno``, so that messages can point at the author's line
-    whatever happens to the tree later.
+    Every node of ``tree`` has the attributes ``file`` and ``lineno``, so that error messages refer to the user's line
+    after any transformation of the tree.
+
+    Attributes:
+        tree: The syntax tree of the ``def`` statement, without decorators.
+        file: The file name in error messages.
+        namespace: The values of the free names: closure, globals and builtins.
+        defaults: The default values of parameters.
     """
 
     tree: ast.FunctionDef
@@ -32,7 +38,7 @@ class FunctionSource:
 
     @property
     def name(self) -> str:
-        """The function's own name."""
+        """The name of the function."""
         return self.tree.name
 
     @property
@@ -42,9 +48,10 @@ class FunctionSource:
 
 
 def read_function(function: FunctionType) -> FunctionSource:
-    """Read a Python function. Raises :class:`KernelError` if its source cannot be found or is no plain ``def``.
+    """Return the source of a Python function.
 
-    The tree of one function is always the same object; what its free names stand for is looked up each time.
+    The syntax tree of a function is always the same object, while its namespace and defaults are read on each call.
+    Raises :class:`KernelError` if the source cannot be found, or is no plain ``def``.
     """
     if function not in _read:
         _read[function] = _read_text(function)
@@ -63,25 +70,25 @@ def _read_text(function: FunctionType) -> FunctionSource:
     except (OSError, TypeError, SyntaxError, IndexError, tokenize.TokenError):
         raise _unreadable(function, file) from None
     cell = _cell_of(file)
-    if cell is not None:  # so that tracebacks, debuggers and messages find its text under that name, too
+    if cell is not None:  # tracebacks, debuggers and messages look it up by label
         whole = linecache.getlines(file)
         linecache.cache[cell] = len("".join(whole)), None, whole, cell
     source = parse_function("".join(lines), cell or file, first_line, {}, otherwise=_unreadable(function, file))
-    if not _is_read_from(function, source):  # but from another text with the same name
+    if not _is_read_from(function, source):  # the file holds other text by now
         raise _unreadable(function, file)
     return source
 
 
 def _is_read_from(function: FunctionType, source: FunctionSource) -> bool:
-    """Whether a source is that of a function, as far as its name and parameters tell."""
+    """Return True if the name and the parameters of a source match those of the function."""
     code = function.__code__
     names = [(source.name, code.co_name), *zip(source.parameters, code.co_varnames, strict=False)]
-    is_same = all(own.endswith(read) for read, own in names)  # in a class, Python puts its name before __parameter
+    is_same = all(own.endswith(read) for read, own in names)  # within a class, Python mangles __parameter
     return is_same and len(source.parameters) == code.co_argcount
 
 
 def _unreadable(function: FunctionType, file: str) -> KernelError:
-    """Return the error about a function whose source Python does not keep, or keeps under the name of another text."""
+    """Return the error for a function whose source Python does not keep, or whose file holds other text."""
     what = f"the source of kernel function '{function.__name__}' cannot be read ({file}): "
     where = "write the function into a file and import it, or use IPython or a notebook"
     if file.startswith("<stdin>"):
@@ -93,7 +100,7 @@ def _unreadable(function: FunctionType, file: str) -> KernelError:
 
 
 def _read_lambda(function: FunctionType, file: str) -> FunctionSource:
-    """Read a lambda as the ``def`` that means the same."""
+    """Read a lambda as the equivalent ``def``."""
     lines, _ = inspect.findsource(function)
     first_line = function.__code__.co_firstlineno
     found = [
@@ -112,10 +119,10 @@ def _read_lambda(function: FunctionType, file: str) -> FunctionSource:
 
 
 def _is_of(node: ast.Lambda, function: FunctionType) -> bool:
-    """Whether a lambda of the source is a function, as far as its names and constants tell."""
+    """Return True if the names and constants of a lambda expression match those of the function."""
     (code,) = (c for c in compile(ast.Expression(node), "<lambda>", "eval").co_consts if isinstance(c, CodeType))
     own = function.__code__
-    if own.co_freevars:  # which are global in ``code``
+    if own.co_freevars:  # these are globals in ``code``
         names = {*code.co_names, *code.co_freevars}, {*own.co_names, *own.co_freevars}
         return (code.co_varnames, code.co_consts, names[0]) == (own.co_varnames, own.co_consts, names[1])
     return (code.co_varnames, code.co_consts, code.co_names, code.co_code) == (
@@ -127,7 +134,7 @@ def _is_of(node: ast.Lambda, function: FunctionType) -> bool:
 
 
 def _cell_of(file: str) -> str | None:
-    """Return what IPython calls the notebook cell that is the file of that name, or None if it is none."""
+    """Return IPython's label of the notebook cell with the given file name, or None if it is no cell."""
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython else None
     cell = shell.compile.format_code_name(file) if hasattr(shell, "compile") else None
@@ -141,9 +148,20 @@ def parse_function(
     namespace: Mapping[str, Any],
     otherwise: KernelError | None = None,
 ) -> FunctionSource:
-    """Parse the text of one ``def`` statement, indented or not, that begins at ``first_line`` of ``file``.
+    """Parse the text of one ``def`` statement.
 
-    Raises :class:`KernelError`: ``otherwise``, if it is given, where the text is none.
+    Args:
+        text: The text, possibly indented.
+        file: The file name in error messages.
+        first_line: The line number of the statement in ``file``, from 1.
+        namespace: The values of the free names.
+        otherwise: The error raised if the text does not parse to a function.
+
+    Returns:
+        The source.
+
+    Raises:
+        KernelError: If the text is no plain ``def``, or has parameters other than plain named ones.
     """
     is_indented = text[:1].isspace()
     try:

@@ -1,4 +1,4 @@
-"""Cut a kernel's body where blocks of one thread may take turns."""
+"""Splitting of a kernel's body for launches with one thread per block."""
 
 from __future__ import annotations
 
@@ -13,11 +13,19 @@ from warpdrive.kernels.variables import exposed_names, needed, recomputable
 def stretches(
     body: list[ast.stmt], parameters: Collection[str], arrays: Collection[str], table: Table
 ) -> list[list[ast.stmt]]:
-    """Return the body in pieces, each of which can be done for many blocks before the next is begun.
+    """Return the body in pieces, each of which can be run for many blocks before the next piece starts.
 
-    It is cut at barriers outside of all conditions and loops that no variable crosses, but for those that each piece
-    can compute anew. ``parameters`` and ``arrays`` are those of :func:`warpdrive.kernels.variables.place_variables`.
-    An array in shared memory is its block's from beginning to end, so then there is one piece.
+    The body is split at barriers outside of all conditions and loops across which no variable is live, except variables
+    that each piece can recompute. A kernel with arrays in shared memory is one piece: they live as long as their block.
+
+    Args:
+        body: The inlined body.
+        parameters: The names of the kernel's parameters.
+        arrays: The names of the parameters that are arrays.
+        table: The constants and shared arrays of the kernel.
+
+    Returns:
+        The statements of each piece, in order.
     """
     if table.shared:
         return [body]
@@ -34,5 +42,5 @@ def stretches(
 
 
 def _crossing(body: list[ast.stmt], place: int) -> set[str]:
-    """Return the names that are assigned before a place and may be read after it."""
+    """Return the live variables at a statement: assigned before it, and possibly read from there on."""
     return stored_names(body[:place]) & exposed_names(body[place:])

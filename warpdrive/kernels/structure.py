@@ -1,9 +1,9 @@
-"""Straighten the control flow of functions that contain barriers.
+"""Structured control flow for functions that contain barriers.
 
-Between barriers all threads of a block wait for each other, so a thread cannot jump over one alone. After this pass
-no ``return``, ``break`` or ``continue`` jumps over a barrier: each becomes a flag, and what it would have jumped over
-stands under ``if not flag``. ``for`` loops around barriers become ``while`` loops that count. Loops without a barrier
-keep their own ``break`` and ``continue``.
+All threads of a block meet at a barrier, so no thread may jump over one alone. After this pass no ``return``,
+``break`` or ``continue`` jumps over a barrier: each sets a flag, and the statements it would have skipped are nested
+under ``if not flag``. ``for`` loops around barriers become counting ``while`` loops. Loops without a barrier keep
+their own ``break`` and ``continue``.
 """
 
 from __future__ import annotations
@@ -37,14 +37,24 @@ def straighten(
 ) -> list[ast.stmt]:
     """Straighten the body of a function with barriers, in place, and return it.
 
-    ``changing`` are the :func:`changing_names`; ``unique`` ends the names of the flags; ``result`` is the target that
-    a ``return`` assigns its value to.
+    Args:
+        body: The statements of the body.
+        changing: The names that are reassigned, see :func:`changing_names`.
+        unique: The suffix of the flags' names.
+        result: The assignment target of return values, if any.
+
+    Returns:
+        The statements.
+
+    Raises:
+        KernelError: If a loop around a barrier iterates over anything but a range, an array or a tuple, or has a
+            barrier in its condition and a ``break`` or ``continue`` in its ``else``.
     """
     return _Straightener(unique, result, changing).run(body)
 
 
 def changing_names(body: list[ast.stmt]) -> set[str]:
-    """Return the names that stand for other things in turn; not those of arrays in shared memory."""
+    """Return the assigned names, except those of arrays in shared memory that are assigned once."""
     declarations = [
         node
         for node in walk(body)
@@ -57,7 +67,7 @@ def changing_names(body: list[ast.stmt]) -> set[str]:
 
 @dataclass
 class _Flags:
-    """The flags that end the loop with barriers that a statement stands in."""
+    """The names of the flags for ``break`` and ``continue`` of the enclosing loop with barriers."""
 
     broken: str
     continued: str
@@ -114,7 +124,7 @@ class _Straightener:
         return [node]
 
     def loop_without_barrier(self, node: ast.For | ast.While, flags: _Flags | None) -> ast.stmt:
-        """Let ``return`` inside a loop leave it by ``break``; the caller guards what follows."""
+        """Turn ``return`` inside a loop into a flag and ``break``; the caller guards the statements that follow."""
         node.body = self._leave_by_break(node.body)
         node.orelse = self.block(node.orelse, flags)
         return node
@@ -169,7 +179,7 @@ class _Straightener:
         return [at(node, statement) for statement in (*before, loop, *orelse)]
 
     def counting(self, node: ast.For, unique: str) -> tuple[list[ast.stmt], ast.expr, list[ast.stmt]]:
-        """Return what stands before, the test, and what stands first in the body, of a ``for`` as ``while``."""
+        """Return the statements before, the test, and the first body statements of a ``for`` lowered to ``while``."""
         following, end, stride = (f"{GENERATED}{part}_{unique}" for part in ("following", "end", "stride"))
         before: list[ast.stmt] = []
         over = node.iter
@@ -202,14 +212,14 @@ class _Straightener:
         return before, test, first
 
     def is_always_the_same(self, node: ast.expr) -> bool:
-        """Whether a number that is written out, or a variable that stands for one thing."""
+        """Return True for an integer literal, or a variable that is never reassigned."""
         return _is_integer(node) or (isinstance(node, ast.Name) and node.id not in self.changing)
 
     def steps(self, over: ast.expr, place: ast.expr) -> tuple[ast.expr, ast.expr, ast.expr, ast.expr]:
-        """Return start, stop and step of the places that a loop goes through, and what the loop variable is there.
+        """Return start, stop and step of the indices of a loop, and the value of the loop variable at ``place``.
 
-        A range of integers that are not written out has items of a type that follows from theirs (int32, int64 or
-        uint64): its places are counted instead.
+        The type of the items of a range (int32, int64 or uint64) follows from its bounds. If these are not integer
+        literals, positions in the range are counted instead.
         """
         if _is_range(over):
             assert isinstance(over, ast.Call)
@@ -258,7 +268,7 @@ def _is_range(node: ast.expr) -> bool:
 
 
 def _is_integer(node: ast.expr) -> bool:
-    """Whether an integer is written out, which is an int64."""
+    """Return True for an integer literal, which is an int64."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node = node.operand
     return isinstance(node, ast.Constant) and type(node.value) is int
@@ -273,7 +283,7 @@ def _without_assignments_to(name: str, statements: list[ast.stmt]) -> list[ast.s
 
 
 def jumps_out_of(node: ast.stmt) -> set[str]:
-    """Return which jumps leave a statement: ``return``, and ``break`` or ``continue`` of a loop around it."""
+    """Return the jumps that leave a statement: ``return``, and ``break`` or ``continue`` of an enclosing loop."""
     if isinstance(node, ast.Return):
         return {"return"}
     if isinstance(node, ast.Break):

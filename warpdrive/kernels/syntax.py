@@ -1,4 +1,4 @@
-"""Syntax trees of kernel functions: the nodes that resolved trees have besides Python's own, and how to handle them."""
+"""Syntax trees of kernel functions: additional node types of resolved trees, and helpers for transformations."""
 
 from __future__ import annotations
 
@@ -12,62 +12,62 @@ from warpdrive.kernels.language import BARRIER, BARRIERS, WARP_BARRIER
 Node = TypeVar("Node")
 
 GENERATED = "wd__"
-"""What every name begins with that the library adds to a kernel; no author's name may."""
+"""Prefix of generated names in a kernel; the names in user code cannot begin with it."""
 
 TALLY = f"{GENERATED}tally_"
-"""What the names of a block's own counters begin with: threads add to one, and all read it after a barrier."""
+"""Prefix of the names of per-block counters of votes."""
 
 RANGE, LEN = f"{GENERATED}builtins_range", f"{GENERATED}builtins_len"
-"""The names of Python's ``range`` and ``len``, which an author's variable may hide under their own names."""
+"""Aliases of Python's ``range`` and ``len``, which the user's variables may shadow."""
 
 RANGE_ITEM = f"{GENERATED}range_item"
-"""The name of ``range_item(range, place)``, the item of a range at a place, of the type that a loop variable has."""
+"""Name of ``range_item(range, place)``: the item of a range at an index, with the type of the loop variable."""
 
 
 class Callee(Protocol):
-    """What a :class:`FunctionName` stands for."""
+    """The function of a :class:`FunctionName`."""
 
     name: str
 
     @property
     def has_barrier(self) -> bool:
-        """Whether a barrier stands in the function or in one that it calls."""
+        """True if the function or one of its callees contains a barrier."""
 
 
 class IntrinsicName(ast.Name):
-    """A name that stands for something of ``numba.cuda``; ``path`` says what, such as ``atomic.add``."""
+    """A name that refers to a member of ``numba.cuda``, with the dotted name ``path``, such as ``atomic.add``."""
 
     _fields = ast.Name._fields
     path: str
 
     @staticmethod
     def of(path: str, place: ast.AST) -> IntrinsicName:
-        """Make the name for the intrinsic ``path``, at the place of another node."""
+        """Create the name for the intrinsic ``path``, at the source location of another node."""
         name = IntrinsicName(id=GENERATED + path.replace(".", "_"), ctx=ast.Load())
         name.path = path
         return at(place, name)
 
 
 class SharedName(ast.Name):
-    """A name that stands for an array in shared memory: one for each place that declares one."""
+    """A name that refers to an array in shared memory; each declaration has its own."""
 
 
 class FunctionName(ast.Name):
-    """A name that stands for another resolved function."""
+    """A name that refers to another resolved function."""
 
     _fields = ast.Name._fields
-    function: Any  # warpdrive.kernels.resolve.Function, which is made of these nodes
+    function: Any  # a warpdrive.kernels.resolve.Function, which imports this module
 
     @staticmethod
     def of(function: Callee, place: ast.AST) -> FunctionName:
-        """Make the name for ``function``, at the place of another node."""
+        """Create the name for ``function``, at the source location of another node."""
         name = FunctionName(id=function.name, ctx=ast.Load())
         name.function = function
         return at(place, name)
 
 
 def at(place: ast.AST, node: Node) -> Node:
-    """Give a new node, and what is new below it, the place of another; return it."""
+    """Assign the source location of ``place`` to a node and its new descendants, and return the node."""
     assert isinstance(node, ast.AST)
     for child in ast.walk(node):
         if not hasattr(child, "file"):
@@ -78,7 +78,7 @@ def at(place: ast.AST, node: Node) -> Node:
 
 
 def copy_tree(node: Node) -> Node:
-    """Copy a tree, or a list of trees. What is no tree (a resolved function, a file's name) is shared."""
+    """Copy a tree, or a list of trees. Attributes that are no trees (resolved functions, file names) are shared."""
     if isinstance(node, list):
         return [copy_tree(child) for child in node]  # type: ignore[return-value]
     if not isinstance(node, ast.AST):
@@ -88,13 +88,13 @@ def copy_tree(node: Node) -> Node:
         if name in node._fields and isinstance(value, (ast.AST, list)):
             value = copy_tree(value)
         elif isinstance(value, ast.AST):
-            continue  # the parent: libraries that print tracebacks leave it on what all trees share, such as Load()
+            continue  # parent links, left by traceback libraries on shared nodes such as Load()
         setattr(copy, name, value)
     return copy
 
 
 def walk(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Go through every node at and below the given ones, but for what says whether a name is read or written."""
+    """Iterate over the nodes and all their descendants, except expression contexts."""
     for statement in statements:
         waiting = deque([statement])
         while waiting:
@@ -109,12 +109,12 @@ def walk(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def is_barrier(statement: ast.AST) -> bool:
-    """Whether a statement is a barrier, of a block or of a warp: that of a warp lets its threads see no less."""
+    """Return True for a barrier statement, of a block or of a warp."""
     return isinstance(statement, ast.Expr) and _calls(statement.value, (BARRIER, WARP_BARRIER))
 
 
 def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
-    """Whether a barrier stands at or below the nodes, or in a function that is called there."""
+    """Return True if the nodes or their descendants contain a barrier, or call a function that does."""
     return any(
         _calls(node, BARRIERS) or (isinstance(node, FunctionName) and node.function.has_barrier) for node in walk(nodes)
     )
@@ -125,12 +125,12 @@ def _calls(node: ast.AST, paths: Collection[str]) -> bool:
 
 
 def stored_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that are assigned at or below the nodes."""
+    """Return the names assigned in the nodes or their descendants."""
     return {node.id for node in walk(nodes) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def loaded_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that are read at or below the nodes."""
+    """Return the names read in the nodes or their descendants."""
     return {node.id for node in walk(nodes) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
@@ -150,5 +150,5 @@ def negate(value: ast.expr) -> ast.expr:
 
 
 def both(first: ast.expr | None, second: ast.expr) -> ast.expr:
-    """Return the expression ``first and second``, or ``second`` alone where there is no first."""
+    """Return the expression ``first and second``, or just ``second`` if ``first`` is None."""
     return second if first is None else ast.BoolOp(ast.And(), [first, second])

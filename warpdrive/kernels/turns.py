@@ -1,4 +1,4 @@
-"""Have the threads of a kernel run in turns where they wait for each other."""
+"""Cooperative scheduling of kernels whose threads wait for each other."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from warpdrive.kernels.syntax import GENERATED, IntrinsicName, assign, at, copy_
 from warpdrive.kernels.waiting import Loop, are_own_locks, waiting_loops
 
 WAIT, MEET = f"{GENERATED}wait", f"{GENERATED}meet"
-"""What a thread calls after a turn of a loop that has changed nothing, ``turns = wait(site, turns)``, and at a barrier,
-``meet(place, vote)``, where ``place`` is ``8 * site + kind``. A site is the number of a place where threads wait."""
+"""Functions called where a thread yields: ``turns = wait(site, turns)`` after each iteration of a waiting loop, and
+``meet(place, vote)`` at a barrier, where ``place`` is ``8 * site + kind``. A site is the index of a wait location.
+"""
 
 KINDS = {path: kind for kind, path in enumerate(BARRIERS)}
-"""The kinds of barriers."""
+"""The index of each kind of barrier."""
 
 
 @dataclass(frozen=True)
 class Turns:
-    """A kernel whose threads wait for each other: its functions with calls where they wait, and these places in words.
+    """A kernel whose threads wait for each other, with calls inserted at the wait locations.
 
-    ``functions`` are the kernel itself, which comes last, and those that it calls.
+    Attributes:
+        functions: The callees and, last, the kernel itself.
+        sites: The description of each wait location: file, line and source text.
     """
 
     functions: list[Function]
@@ -34,7 +37,7 @@ class Turns:
 
 
 def turns_of(kernel: ResolvedKernel) -> Turns | None:
-    """Return how the threads of a kernel run in turns, or None if they need not."""
+    """Return a kernel with calls at its wait locations, or None if its threads need no cooperative scheduling."""
     functions = [*kernel.function.callees(), kernel.function]
     loops = waiting_loops(functions, kernel.table)
     if not loops or are_own_locks(kernel.function, loops):
@@ -44,13 +47,13 @@ def turns_of(kernel: ResolvedKernel) -> Turns | None:
 
 
 class _InTurns(ast.NodeTransformer):
-    """Puts calls into a copy of a function where its threads wait."""
+    """Inserts calls at the wait locations into a copy of a function."""
 
     def __init__(self, loops: Collection[Loop], sites: list[str]) -> None:
         self.loops, self.sites = {id(loop) for loop in loops}, sites
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Return the statements of a block, which are left as they are, with calls."""
+        """Return a copy of the statements with calls inserted."""
         return [new for node in statements for new in self.statement(node)]
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
@@ -71,7 +74,7 @@ class _InTurns(ast.NodeTransformer):
         return [at(node, assign(turns, ast.Constant(0))), copied]
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """See :class:`ast.NodeTransformer`."""
+        """Replace a barrier by a call of ``meet``."""
         self.generic_visit(node)
         if isinstance(node.func, IntrinsicName) and node.func.path in BARRIERS:
             where = ast.Constant(8 * self.site(node) + KINDS[node.func.path])
@@ -85,7 +88,7 @@ class _InTurns(ast.NodeTransformer):
 
 
 def _before_continue(body: list[ast.stmt], wait: ast.stmt) -> list[ast.stmt]:
-    """Put a statement before each ``continue`` of a loop with this body."""
+    """Insert a copy of a statement before each ``continue`` of a loop with this body."""
     done: list[ast.stmt] = []
     for node in body:
         if isinstance(node, ast.Continue):

@@ -1,8 +1,7 @@
-"""Find what is the same in all threads of a block: such variables, loops and conditions need only be done once.
+"""Uniformity analysis: variables, loops and conditions with the same value in all threads of a block.
 
-A variable qualifies if every assignment of it computes from nothing but constants, block indices and other such
-variables, stands beside barriers (not inside a stretch that each thread runs for itself), and is reached by all threads
-that ever read the variable.
+They are evaluated once per block. A variable is uniform if every assignment computes it from constants, block indices
+and other uniform variables only, is at the level of barriers (not inside a region), and dominates every read of it.
 """
 
 from __future__ import annotations
@@ -26,14 +25,18 @@ from warpdrive.kernels.syntax import (
 )
 
 Chain = tuple[int, ...]
-"""The conditions and loops around a place that only some threads of a block may take, outermost first."""
+"""The enclosing divergent conditions and loops of a statement, outermost first."""
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """What all threads of a block agree on: ``variables`` that are computed once per block, and ``constants``.
+    """Uniform values of a kernel.
 
-    ``arrays`` are those whose shapes they agree on, ``tuples`` the constants and variables that are nothing but tuples.
+    Attributes:
+        variables: The variables computed once per block.
+        constants: The names whose values never change.
+        arrays: The names of the parameters that are arrays, whose shapes are uniform.
+        tuples: The constants and variables that only ever hold tuples.
     """
 
     variables: Collection[str]
@@ -42,7 +45,7 @@ class Uniform:
     tuples: Collection[str] = ()
 
     def agrees(self, node: ast.expr) -> bool:
-        """Whether an expression has the same value in all threads of a block."""
+        """Return True if an expression has the same value in all threads of a block."""
         if isinstance(node, ast.Constant):
             return True
         if isinstance(node, IntrinsicName):
@@ -63,7 +66,7 @@ class Uniform:
         return False
 
     def is_once(self, node: ast.stmt) -> bool:
-        """Whether a statement that stands beside barriers need only be run once per block."""
+        """Return True if a statement at the level of barriers only needs to run once per block."""
         name = _assigned_name(node)
         return name in self.variables or (isinstance(node, ast.Assign) and (name or "").startswith(TALLY))
 
@@ -71,9 +74,19 @@ class Uniform:
 def find_uniform(
     body: Sequence[ast.stmt], parameters: Collection[str], arrays: Collection[str], table: Table
 ) -> Uniform:
-    """Return what all threads of a block agree on in a straightened, inlined body."""
+    """Find the uniform values of a straightened, inlined body.
+
+    Args:
+        body: The statements of the body.
+        parameters: The names of the kernel's parameters.
+        arrays: The names of the parameters that are arrays.
+        table: The constants, imports and classes of the kernel.
+
+    Returns:
+        The largest set of variables that satisfies the conditions of uniformity.
+    """
     assigned = stored_names(body)
-    tallies = {name for name in assigned if name.startswith(TALLY)}  # read behind the barrier that ends the counting
+    tallies = {name for name in assigned if name.startswith(TALLY)}  # only read after the barrier that ends the count
     constants = {*(set(parameters) - set(arrays)), *table.constants, *table.imports, *table.classes, *tallies}
     tuples = {name for name, value in table.constants.items() if isinstance(value, tuple)} | _tuple_variables(body)
     candidates = assigned - set(parameters) - tallies
@@ -89,7 +102,7 @@ def find_uniform(
 
 @dataclass
 class _Uses:
-    """Where variables are assigned and read, given what is taken to be uniform."""
+    """Locations of the stores and loads of variables, under an assumption on which variables are uniform."""
 
     uniform: Uniform
     stores: dict[str, set[Chain]] = field(default_factory=dict)
@@ -133,7 +146,7 @@ class _Uses:
 
 
 def _tuple_variables(body: Sequence[ast.stmt]) -> set[str]:
-    """Return the variables that are assigned nothing but tuples, written out."""
+    """Return the variables that are only assigned tuple displays."""
     assignments = [node for node in walk(body) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)]
     names = [node.targets[0].id for node in assignments if isinstance(node.targets[0], ast.Name)]
     stores = [node.id for node in walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
@@ -141,7 +154,7 @@ def _tuple_variables(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def _assigned_name(node: ast.stmt) -> str | None:
-    """Return the name that a statement assigns, if that is all it does."""
+    """Return the target of an assignment to a single name, or None for any other statement."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id
     if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):

@@ -1,4 +1,4 @@
-"""Where the local variables of a kernel live: in one region, computed anew in each, or kept per thread between them."""
+"""Placement of a kernel's local variables: within one region, recomputed in each, or stored per thread between them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from warpdrive.kernels.syntax import TALLY, FunctionName, IntrinsicName, loaded_
 
 @dataclass
 class Variables:
-    """The variables of a kernel that live in more than one region.
+    """Variables that are live in more than one region.
 
-    ``recomputed`` are assigned once, from nothing that ever changes (indices, scalar arguments, constants, arrays in
-    shared memory): each region that reads one computes it anew. ``kept`` are all others that a region reads before it
-    assigns them: each has a slot per thread.
+    Attributes:
+        recomputed: Variables assigned once, from values that never change (indices, scalar arguments, constants, arrays
+            in shared memory). Each region that reads one recomputes it.
+        kept: All other variables that a region reads before it assigns them. Each has a slot per thread.
     """
 
     recomputed: dict[str, ast.Assign]
@@ -26,10 +27,16 @@ class Variables:
 
 
 def place_variables(parts: list[Part], parameters: Collection[str], arrays: Collection[str], table: Table) -> Variables:
-    """Decide where each local variable lives.
+    """Decide the placement of each local variable; assignments of recomputed variables are removed from the regions.
 
-    ``parameters`` are the names of the kernel's parameters, ``arrays`` those among them that are arrays. Assignments
-    of variables that are recomputed are taken out of the regions.
+    Args:
+        parts: The parts of the kernel. Their regions are modified in place.
+        parameters: The names of the kernel's parameters.
+        arrays: The names of the parameters that are arrays.
+        table: The constants and shared arrays of the kernel.
+
+    Returns:
+        The variables that are live in more than one region.
     """
     regions = regions_of(parts)
     constant = _constant_names(regions, parameters, arrays, table)
@@ -46,27 +53,37 @@ def place_variables(parts: list[Part], parameters: Collection[str], arrays: Coll
 def recomputable(
     statements: list[ast.stmt], parameters: Collection[str], arrays: Collection[str], table: Table
 ) -> dict[str, ast.Assign]:
-    """Return the variables that can be computed anew anywhere: assigned once, from nothing that ever changes."""
+    """Return the variables that can be recomputed anywhere: assigned once, from values that never change.
+
+    Args:
+        statements: The statements that assign them.
+        parameters: The names of the kernel's parameters.
+        arrays: The names of the parameters that are arrays.
+        table: The constants and shared arrays of the kernel.
+
+    Returns:
+        The assignment of each variable, by its name.
+    """
     constant = _constant_names([Region(statements)], parameters, arrays, table)
     return _recomputed(_single_assignments(statements), constant)
 
 
 def exposed_names(statements: list[ast.stmt]) -> set[str]:
-    """Return the names that the statements may read before they assign them."""
+    """Return the names that the statements may read before they assign them (live on entry)."""
     flow = _Flow()
     flow.block(statements, frozenset())
     return flow.exposed
 
 
 def unsettled_names(statements: list[ast.stmt]) -> set[str]:
-    """Return the names whose value after the statements may still be the one from before them."""
+    """Return the names that may still have their previous value after the statements, or are read before assignment."""
     flow = _Flow()
     certain = flow.block(statements, frozenset())
     return flow.exposed | (stored_names(statements) - certain)
 
 
 def needed(recomputed: dict[str, ast.Assign], statements: list[ast.stmt]) -> list[ast.Assign]:
-    """Return the assignments of recomputed variables that the statements need, in an order that works."""
+    """Return the assignments of recomputed variables that the statements depend on, in dependency order."""
     wanted = loaded_names(statements)
     found = []
     for name, node in reversed(recomputed.items()):
@@ -77,7 +94,7 @@ def needed(recomputed: dict[str, ast.Assign], statements: list[ast.stmt]) -> lis
 
 
 def _kept(parts: list[Part]) -> set[str]:
-    """Return the names that a region may read after another region, or itself a time before, assigned them."""
+    """Return the names that are live between regions, or between iterations of a region in a loop."""
     regions = regions_of(parts)
     loops = [part for part in all_parts(parts) if isinstance(part, (Loop, UniformLoop))]
     in_loops = {id(region) for loop in loops for region in regions_of([loop])}
@@ -86,11 +103,11 @@ def _kept(parts: list[Part]) -> set[str]:
     for region in regions:
         elsewhere = (names for key, names in assigned.items() if key != id(region) or key in in_loops)
         kept |= exposed_names(region.statements) & set().union(*elsewhere)
-    return {name for name in kept if not name.startswith(TALLY)}  # those are the block's, not a thread's
+    return {name for name in kept if not name.startswith(TALLY)}  # tallies belong to the block, not to a thread
 
 
 def _single_assignments(statements: list[ast.stmt]) -> dict[str, ast.Assign]:
-    """Return the names that one plain assignment among the statements, and nothing else, stores to."""
+    """Return the names with exactly one store among the statements, and the assignment that stores to it."""
     stores: dict[str, int] = {}
     single: dict[str, ast.Assign] = {}
     for node in walk(statements):
@@ -147,7 +164,7 @@ def _without(removed: set[int], statements: list[ast.stmt]) -> list[ast.stmt]:
 
 
 class _Flow:
-    """Follows which names are certainly assigned, and collects those that may be read before."""
+    """Definite assignment analysis; collects the names that may be read before they are assigned."""
 
     def __init__(self) -> None:
         self.exposed: set[str] = set()

@@ -1,14 +1,14 @@
-"""Give each assignment of a variable a name of its own (static single assignment), as numba does to infer types.
+"""Static single assignment form of a kernel's variables, with which numba infers types.
 
-A variable of the author's may be an integer first and a float later, and what is computed from it in between is
-computed with integers. Where two assignments of a variable may reach the same place, a version of its own stands for
-both, and each way there ends with a copy. What changes control flow afterwards (flags, guards) then makes no version
-reachable from where it was not, and what is kept across a barrier has the type of one version.
+A variable in user code may hold an integer first and a float later; values computed from it in between are computed
+with integers. Where several assignments of a variable reach the same place, a merge (phi) version is introduced, and
+each incoming path ends with a copy. The control flow added by later passes (flags, guards) then makes no version
+reachable where it was not before, and a value kept across a barrier has the type of a single version.
 
-The versions are those of Braun et al., "Simple and Efficient Construction of Static Single Assignment Form" (2013),
-section 2, with the merges that nothing reads left out. Python's bytecode has the test of a ``while`` twice, before the
-loop and at its end, and so it has here: the first reads what was there before the loop. A loop that numba will see as
-the author wrote it, with no barrier in it and no jump out of it, is left to numba: within it a variable has one name.
+The construction follows Braun et al., "Simple and Efficient Construction of Static Single Assignment Form" (2013),
+section 2; merges that are never read are omitted. Python's bytecode duplicates the test of a ``while``, before the
+loop and at its end, and so does this pass: the first copy reads the versions before the loop. Loops that numba
+compiles as written, without barriers or jumps out of them, are left to numba: a variable has one name within them.
 """
 
 from __future__ import annotations
@@ -24,22 +24,30 @@ from warpdrive.kernels.syntax import GENERATED, assign, at, contains_barrier, co
 from warpdrive.kernels.variables import exposed_names
 
 Naming = Callable[[Sequence[str]], Sequence[int]]
-"""Of the versions of one variable, by their names: for each the place of the version whose name it takes."""
+"""Function of the names of a variable's versions; returns for each the index of the version whose name it takes."""
 
 
 TESTS_TWICE = [step.argval for step in dis.get_instructions(compile("while x: y", "", "exec"))].count("x") > 1
-"""Whether this Python's bytecode has the test of a ``while`` twice, so that numba gives each types of its own."""
+"""True if Python's bytecode has the test of a ``while`` twice, so that numba infers types for each separately."""
 
 
 def apart(versions: Sequence[str]) -> Sequence[int]:
-    """Let each version have its own name."""
+    """Assign each version a name of its own."""
     return range(len(versions))
 
 
 def name_versions(body: list[ast.stmt], parameters: Collection[str], naming: Naming) -> list[ast.stmt]:
-    """Return a copy of a function's body in which versions of its variables have names of their own.
+    """Return a copy of a function's body in which versions of its variables have different names.
 
-    The first version of a variable (a parameter's: what the caller gave) keeps its name.
+    The first version of a variable (for a parameter: the argument) keeps its name.
+
+    Args:
+        body: The statements of the function.
+        parameters: The names of its parameters.
+        naming: Decides which versions of a variable share a name.
+
+    Returns:
+        The statements of the copy.
     """
     copy = copy_tree(body)
     stores = [node.id for node in walk(copy) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
@@ -49,7 +57,7 @@ def name_versions(body: list[ast.stmt], parameters: Collection[str], naming: Nam
 
 @dataclass(frozen=True)
 class _Place:
-    """Where one way to a merge ends: before or after a statement of a block, or at the block's end."""
+    """The end of an incoming path of a merge: before or after a statement of a block, or at the end of the block."""
 
     block: list[ast.stmt]
     near: ast.stmt
@@ -64,9 +72,9 @@ class _Place:
 
 @dataclass(eq=False)
 class _Version:
-    """A version of a variable: what one assignment gives it or, where there are ``ways``, one of several versions.
+    """A version of a variable: the result of an assignment or, if there are ``ways``, a merge of versions.
 
-    One that ``is_copy`` has one way to it, and is not that version itself.
+    If ``is_copy`` is True, it has one incoming path and remains a version of its own.
     """
 
     variable: str
@@ -76,17 +84,17 @@ class _Version:
     name: str = ""
 
     def itself(self) -> _Version:
-        """Return the version that this one is: a merge of one version with nothing else is that version."""
+        """Return the version that this one resolves to: a merge of one version with itself is that version."""
         return self if self.stands_for is None else self.stands_for.itself()
 
 
 _Values = dict[str, _Version]
-"""The version that each variable has at some place; variables that nothing was assigned to yet are absent."""
+"""The current version of each variable; variables without an assignment so far are absent."""
 
 
 @dataclass
 class _Jumps:
-    """The jumps of a loop: what variables are there, and where."""
+    """The jumps of a loop: the current versions and the place of each."""
 
     breaks: list[tuple[_Values, _Place]] = field(default_factory=list)
     continues: list[tuple[_Values, _Place]] = field(default_factory=list)
@@ -94,7 +102,7 @@ class _Jumps:
 
 @dataclass
 class _Tests:
-    """The two tests of a ``while``, and the places where they are done: before the loop and at its body's end."""
+    """The two copies of the test of a ``while`` and their places: before the loop and at the end of its body."""
 
     node: ast.While
     later: ast.expr
@@ -102,7 +110,7 @@ class _Tests:
     end: _Place
 
     def write(self, outcome: str) -> None:
-        """Have the tests done at these places, and the loop read their ``outcome``."""
+        """Insert assignments of the tests to the variable ``outcome``, which becomes the loop's condition."""
         for place, test in ((self.before, self.node.test), (self.end, self.later)):
             place.insert(assign(outcome, ast.IfExp(test, ast.Constant(True), ast.Constant(False))))
         self.node.test = at(self.node, load(outcome))
@@ -122,7 +130,7 @@ class _Versions:
     def run(self, body: list[ast.stmt], parameters: Collection[str]) -> list[ast.stmt]:
         self.block(body, {name: self.version(name) for name in parameters})
         merges = [version for version in self.versions if version.ways and not version.is_copy]
-        while any([_is_trivial(merge) for merge in merges]):  # each look may make others trivial
+        while any([_is_trivial(merge) for merge in merges]):  # each pass may make others trivial
             pass
         needed = {version.itself() for _, version in (*self.reads, *self.writes)}
         needed |= {read.itself() for read, _ in self.augmented.values() if read is not None}
@@ -169,7 +177,7 @@ class _Versions:
         return self.versions[-1]
 
     def block(self, statements: list[ast.stmt], values: _Values | None) -> _Values | None:
-        """Follow the statements; return the versions after them, or None where their end is never reached."""
+        """Process the statements; return the versions after them, or None if their end is unreachable."""
         for statement in statements:
             if values is None:
                 break
@@ -206,9 +214,9 @@ class _Versions:
         return None if isinstance(node, (ast.Return, ast.Raise)) else values
 
     def left_alone(self, node: ast.For | ast.While, block: list[ast.stmt], values: _Values) -> _Values:
-        """Give each variable that changes in a loop one name within it.
+        """Give each variable that is assigned in a loop one name within it.
 
-        It begins with what was there before where the loop, or what follows, may read that.
+        It is initialized with the previous version if the loop, or the code after it, may read that.
         """
         changing = stored_names([node]) & set(self.names)
         exposed = exposed_names([node])
@@ -249,10 +257,10 @@ class _Versions:
         return self.merged([(after, _Place(node.orelse, node, is_end=True)), *jumps.breaks])
 
     def test(self, node: ast.While, before: _Place, earlier: _Values, end: _Values | None, heads: _Values) -> None:
-        """Follow what the test of a loop reads: first what was there before, then what is there at the body's end.
+        """Process the reads of a loop's test with the versions before it, then with those at the end of the body.
 
-        Without that end or with a ``continue``, which leads to the first test, both read what any round may leave; so
-        does a test with a barrier, which stays one place where threads meet.
+        If that end is unreachable, or there is a ``continue``, both use the merged versions. So does a test with a
+        barrier, which must remain a single barrier.
         """
         jumps = self.loops[-1]
         if end is None or jumps.continues or not TESTS_TWICE or contains_barrier([node.test]):
@@ -264,7 +272,7 @@ class _Versions:
             self.read(later, end)
 
     def merged(self, ways: Sequence[tuple[_Values | None, _Place]]) -> _Values | None:
-        """Return the versions where several ways meet."""
+        """Return the merged versions of several incoming paths."""
         reached = [(values, place) for values, place in ways if values is not None]
         if len(reached) < 2:
             return reached[0][0] if reached else None
@@ -282,7 +290,7 @@ class _Versions:
                 self.reads.append((child, values[child.id]))
 
     def write(self, target: ast.expr, values: _Values) -> None:
-        """Follow what a target reads and writes, from left to right."""
+        """Process the reads and writes of an assignment target, from left to right."""
         if isinstance(target, (ast.Tuple, ast.List)):
             for element in target.elts:
                 self.write(element, values)
@@ -295,7 +303,7 @@ class _Versions:
 
 
 def _is_trivial(merge: _Version) -> bool:
-    """Whether a merge has been found to merge one version with nothing else, and now stands for it."""
+    """Resolve a merge of a single version to that version; return True if that changed anything."""
     others = {version.itself() for version, _ in merge.ways if version is not None} - {merge}
     if merge.stands_for is not None or len(others) > 1:
         return False
@@ -305,7 +313,7 @@ def _is_trivial(merge: _Version) -> bool:
 
 
 def _is_empty(version: _Version) -> bool:
-    """Whether a version is a merge of none: nothing was assigned, whichever way a thread came."""
+    """Return True for a merge without versions: the variable is unassigned on every path."""
     return (
         bool(version.ways)
         and not version.is_copy
@@ -314,7 +322,7 @@ def _is_empty(version: _Version) -> bool:
 
 
 class _Augmentations(ast.NodeTransformer):
-    """Writes ``x += y`` for versions with names of their own: ``z = x; z += y; w = z``."""
+    """Rewrites ``x += y`` for versions with different names as ``z = x; z += y; w = z``."""
 
     def __init__(self, changed: dict[int, tuple[str, _Version]]) -> None:
         self.changed = changed

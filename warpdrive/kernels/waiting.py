@@ -1,10 +1,10 @@
-"""Find the loops in which a thread waits for what another thread writes.
+"""Detection of loops in which a thread waits for another thread.
 
-A loop waits if it has a turn after which it stands where it stood: nothing that its conditions depend on has changed,
-as far as this thread goes, and they depend on memory. ``while flag[0] == 0: pass`` is one, and so is a lock taken by
-``while cuda.atomic.cas(lock, 0, 0, 1) != 0: pass``. A binary search is none (each turn moves a bound), a walk along
-pointers is none (each turn reads another element), a compare-and-swap of what was just read is none (alone, it
-succeeds), nor is a queue whose head each turn advances.
+A loop waits if some iteration makes no progress: its conditions depend on memory, and the thread itself changes
+nothing that they depend on. ``while flag[0] == 0: pass`` waits, and so does acquiring a lock with
+``while cuda.atomic.cas(lock, 0, 0, 1) != 0: pass``. Loops that make progress do not wait: a binary search (each
+iteration moves a bound), pointer chasing (each iteration reads another element), a compare-and-swap of the value just
+read (succeeds without contention), and a queue whose head each iteration advances.
 """
 
 from __future__ import annotations
@@ -27,19 +27,24 @@ from warpdrive.kernels.syntax import (
 )
 
 ACCUMULATING = ("add", "sub", "xor", "inc", "dec")
-"""The atomic operations that change an element each time that they are done again, if not by 0."""
+"""Atomic operations that change the element each time they are repeated, unless the operand is 0."""
 COMPARING = ("cas", "compare_and_swap")
 TAKING = ("exch", *COMPARING, "or_", "max")
-"""The atomic operations by which a lock is taken."""
+"""Atomic operations that can acquire a lock."""
 _SHAPE = ("shape", "size", "ndim", "strides", "dtype")
 
 Loop = ast.While | ast.For
 
 
 def waiting_loops(functions: Iterable[Function], table: Table) -> list[Loop]:
-    """Return the loops of a kernel's functions in which threads may wait for others.
+    """Return the loops of a kernel in which threads may wait for other threads.
 
-    ``functions`` come in the order of :meth:`Function.callees`: callees before callers.
+    Args:
+        functions: The functions of the kernel, in the order of :meth:`Function.callees`: callees before callers.
+        table: The constants of the kernel.
+
+    Returns:
+        The syntax nodes of the loops.
     """
     effects: dict[str, _Effects] = {}
     found = []
@@ -51,9 +56,9 @@ def waiting_loops(functions: Iterable[Function], table: Table) -> list[Loop]:
 
 
 def are_own_locks(function: Function, loops: Collection[Loop]) -> bool:
-    """Whether all loops of a kernel that wait take locks that the thread gives back itself, before any barrier.
+    """Return True if each waiting loop acquires a lock that the same thread releases before any barrier.
 
-    Threads that run one after the other never meet a lock that is taken, so they need not run in turns.
+    Threads executed one after the other never see such a lock taken, so they need no cooperative scheduling.
     """
     ids = {id(loop) for loop in loops}
     bodies = (function.body, *(callee.body for callee in function.callees()))
@@ -61,7 +66,7 @@ def are_own_locks(function: Function, loops: Collection[Loop]) -> bool:
 
 
 def _with_rest(body: list[ast.stmt]) -> Iterator[tuple[Loop, list[ast.stmt]]]:
-    """Go through all loops, each with the statements that follow it in its block."""
+    """Iterate over all loops, each with the statements that follow it in its block."""
     for place, node in enumerate(body):
         if isinstance(node, (ast.For, ast.While)):
             yield node, body[place + 1 :]
@@ -88,7 +93,7 @@ def _takes(test: ast.expr, locks: Collection[str]) -> bool:
 
 
 def _releases(block: list[ast.stmt], locks: Collection[str]) -> bool:
-    """Whether a block certainly gives a lock back, before a barrier and before it is left."""
+    """Return True if a block certainly releases a lock, before any barrier or jump."""
     for node in block:
         if contains_barrier([node]):
             return False
@@ -103,13 +108,13 @@ def _releases(block: list[ast.stmt], locks: Collection[str]) -> bool:
 
 
 def reads_elements(node: ast.AST, names: Collection[str]) -> bool:
-    """Whether an expression reads elements of arrays of these names."""
+    """Return True if an expression reads elements of the named arrays."""
     return any(isinstance(child, ast.Subscript) and _root(child) in names for child in ast.walk(node))
 
 
 @dataclass(frozen=True)
 class _Effects:
-    """What a device function does to memory: whether it reads any, and which arrays it changes anew at each call."""
+    """Memory effects of a device function: True if it reads any, and the arrays that each call changes anew."""
 
     reads: bool
     parameters: Sequence[str]
@@ -118,13 +123,13 @@ class _Effects:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What is known in a function: the names of arrays that no other thread writes, and the functions it calls."""
+    """Context of a function: the arrays that no other thread writes, and the effects of its callees."""
 
     private: Collection[str]
     effects: Mapping[str, _Effects]
 
     def reads_memory(self, node: ast.AST) -> bool:
-        """Whether what another thread writes may show in the value of an expression."""
+        """Return True if the value of an expression may depend on writes of other threads."""
         for child in ast.walk(node):
             if isinstance(child, ast.Subscript) and isinstance(child.ctx, ast.Load) and self.is_shared(child.value):
                 return True
@@ -135,7 +140,7 @@ class _Scope:
         return False
 
     def is_shared(self, owner: ast.expr) -> bool:
-        """Whether other threads may write the elements of an array: not those of a shape, a tuple or a local array."""
+        """Return True if other threads may write the elements; False for shapes, tuples and local arrays."""
         if any(isinstance(child, ast.Attribute) and child.attr in _SHAPE for child in ast.walk(owner)):
             return False
         root = _root(owner)
@@ -144,10 +149,12 @@ class _Scope:
 
 @dataclass(frozen=True)
 class _Value:
-    """What is known of a variable in a turn.
+    """Abstract value of a variable within an iteration.
 
-    ``carried``: the variables of which it depends on what an earlier turn left. ``read``: whether it depends on memory.
-    ``constant``: its value, if that is known.
+    Attributes:
+        carried: The variables whose values from the previous iteration it depends on.
+        read: True if it depends on memory.
+        constant: Its value, if known.
     """
 
     carried: frozenset[str] = frozenset()
@@ -161,7 +168,7 @@ class _Value:
 
 @dataclass(frozen=True)
 class _State:
-    """Where a turn stands: its variables, and whether on each way here something has changed that conditions read."""
+    """Abstract state: the variables, and True if every path here has changed what the conditions depend on."""
 
     variables: Mapping[str, _Value] = field(default_factory=dict)
     advanced: bool = False
@@ -184,7 +191,7 @@ def _join(states: Iterable[_State | None]) -> _State | None:
 
 
 class _Turn:
-    """One turn of a loop, followed along all its ways: what it changes of all that the loop's conditions depend on."""
+    """Abstract interpretation of one loop iteration along all paths; tracks changes that its conditions depend on."""
 
     def __init__(self, loop: Loop | None, scope: _Scope, relevant: Collection[str] = ()) -> None:
         self.scope, self.relevant = scope, set(relevant)
@@ -207,12 +214,12 @@ class _Turn:
             return False
         ends = [state for state in (self.block(loop.body, start), *self.continued[0]) if state is not None]
         ends = [state for state in ends if not (isinstance(loop, ast.While) and _ends(loop.test, state.variables))]
-        if contains_barrier([loop]):  # what the other threads of the block do in their turns counts, too
+        if contains_barrier([loop]):  # changes by the other threads of the block count as well
             return bool(ends) and not self.changed
         return any(not (state.advanced or self.has_rotated(state)) for state in ends)
 
     def has_rotated(self, state: _State) -> bool:
-        """Whether variables have handed on what an earlier turn left, each to the next, as in ``a, b = b, a``."""
+        """Return True if variables pass on their values of the previous iteration in a cycle, as in ``a, b = b, a``."""
         following = {name: value.carried - {name} for name, value in state.variables.items() if name in self.relevant}
         reached = {name: set(names) for name, names in following.items()}
         for _ in reached:
@@ -242,7 +249,7 @@ class _Turn:
         return self.evaluate(node, state)
 
     def inner_loop(self, node: Loop, state: _State) -> _State | None:
-        """Follow a loop within the turn, which may end at once if it is a ``while``."""
+        """Process a nested loop; a ``while`` may have no iterations."""
         head = state
         while True:
             self.continued.append([])
@@ -283,7 +290,7 @@ class _Turn:
         return _State(variables, advanced)
 
     def evaluate(self, node: ast.AST, state: _State) -> _State:
-        """Follow what the calls in an expression or statement do to memory."""
+        """Process the memory effects of the calls in an expression or statement."""
         advanced = state.advanced
         for child in ast.walk(node):
             if isinstance(child, ast.NamedExpr) or not isinstance(child, ast.Call):
@@ -299,7 +306,7 @@ class _Turn:
         return replace(state, advanced=advanced)
 
     def changes_again(self, call: ast.Call, variables: Mapping[str, _Value]) -> bool:
-        """Whether an atomic operation changes the element, done once more after it was done."""
+        """Return True if repeating an atomic operation changes the element again."""
         assert isinstance(call.func, IntrinsicName)
         operation = call.func.path.removeprefix("atomic.")
         values = [self.value(argument, variables) for argument in call.args[1:]]
@@ -308,7 +315,7 @@ class _Turn:
         return operation in COMPARING and (values[-2].read or bool(values[-2].carried))
 
     def change(self, root: str) -> bool:
-        """Note that a variable or elements of an array change, and return whether the conditions depend on them."""
+        """Record a change of a variable or array, and return True if the loop's conditions depend on it."""
         if root in self.relevant or not self.relevant:
             self.changed.add(root)
             return True
@@ -329,7 +336,7 @@ def _effects_of(function: Function, scope: _Scope) -> _Effects:
 
 
 def _conditions(loop: Loop) -> list[ast.expr]:
-    """Return the conditions on which a loop ends: its own, and those around its ``break`` and ``return``."""
+    """Return the exit conditions of a loop: its own, and those around its ``break`` and ``return``."""
     found = [loop.test] if isinstance(loop, ast.While) else []
 
     def look(body: list[ast.stmt], around: list[ast.expr], is_own: bool) -> None:
@@ -349,7 +356,7 @@ def _conditions(loop: Loop) -> list[ast.expr]:
 
 
 def _dependences(loop: Loop, conditions: Sequence[ast.AST]) -> tuple[set[str], list[ast.AST]]:
-    """Return the names that the conditions of a loop depend on, and the expressions by which they do."""
+    """Return the names that the conditions of a loop depend on, and the expressions involved."""
     expressions: list[ast.AST] = [*conditions]
     assignments = list(_assignments(loop.body, []))
     names = loaded_names(expressions)
@@ -368,7 +375,7 @@ def _dependences(loop: Loop, conditions: Sequence[ast.AST]) -> tuple[set[str], l
 
 
 def _assignments(body: list[ast.stmt], around: list[ast.AST]) -> Iterator[tuple[str, list[ast.AST]]]:
-    """Go through the names and arrays that are assigned, each with what the outcome depends on."""
+    """Iterate over assigned names and arrays, each with the expressions that the new value depends on."""
     for node in body:
         for call in _atomics([node]):
             yield _root(call.args[0]), [*call.args[1:], *around]
@@ -388,7 +395,7 @@ def _assignments(body: list[ast.stmt], around: list[ast.AST]) -> Iterator[tuple[
 
 
 def _ends(test: ast.expr, variables: Mapping[str, _Value]) -> bool:
-    """Whether a condition is certainly false, by the constants that variables hold."""
+    """Return True if a condition is certainly false, given the known constants."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(_ends(value, variables) for value in test.values)
     names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
@@ -428,7 +435,7 @@ def _leaves(targets: Iterable[ast.expr]) -> Iterator[ast.expr]:
 
 
 def _root(node: ast.expr) -> str:
-    """Return the name of the array, or variable, that an element or a field belongs to; of no name, nothing."""
+    """Return the name of the array or variable that an element or attribute belongs to, or ``""``."""
     while isinstance(node, (ast.Subscript, ast.Attribute, ast.Starred, ast.Call)):
         if isinstance(node, ast.Call) and not isinstance(node.func, ast.Attribute):
             return ""
