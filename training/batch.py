@@ -1,4 +1,4 @@
-"""One update's experience of the agents that share a policy, as rows."""
+"""Training batches of the agents that share a policy."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ class Batch(Rows):
     """Rows over time x replica x agent, in that order; every tensor's first axis is the row.
 
     Attributes:
-        observations: ``[rows, *observation_shape]``, by key where the observation space is a Dict.
-        actions: ``[rows]`` or ``[rows, parts]`` int32, or ``[rows, *shape]`` float32 as they were drawn.
-        log_probabilities: ``[rows]`` float32, of the actions when they were sampled.
-        values: ``[rows]`` float32, estimates from before the update.
+        observations: ``[rows, *observation_shape]``; a dict of tensors by key for a Dict observation space.
+        actions: ``[rows]`` or ``[rows, parts]`` int32, or ``[rows, *shape]`` float32, as sampled.
+        log_probabilities: ``[rows]`` float32, log-probabilities of the actions when they were sampled.
+        values: ``[rows]`` float32, value estimates from before the update.
         advantages: ``[rows]`` float32.
-        returns: ``[rows]`` float32, the targets of the value.
-        weight: ``[rows]`` float32, 1 where the agent was in the episode and 0 where not.
+        returns: ``[rows]`` float32, the targets of the value function.
+        weight: ``[rows]`` float32, 1 where the agent was in the episode, else 0.
         action_mask: ``[rows, choices]`` bool, or None.
-        states: ``[rows, size]`` float32, what a centralised critic sees instead of the observations, or None.
-        sequences: how the rows, of time x sequence then, belong together; None for models without a state.
-        spread: over which processes the rows are spread.
+        states: ``[rows, size]`` float32, the inputs of a centralised critic in place of the observations, or None.
+        sequences: recurrent state and episode starts of the rows, which are then over time x sequence; None for
+            feed-forward models.
+        spread: distribution of the rows over processes.
     """
 
     observations: Observations
@@ -57,7 +58,7 @@ class Batch(Rows):
     spread: Spread = ALL_HERE
 
     def rows(self, index: Tensor | slice) -> Batch:
-        """The rows of ``index`` (int64), in its order; of a batch with sequences, those of these sequences."""
+        """Return the rows of ``index`` (int64), in its order; with sequences, the rows of the sequences ``index``."""
         sequences = self.sequences
         if sequences is None:
             return self._taken(itemgetter(index))
@@ -66,10 +67,18 @@ class Batch(Rows):
         return replace(part, sequences=sequences.of(index))
 
     def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Batch]:
-        """Split the rows, or the whole sequences, into ``count`` parts at random: each is in one of them.
+        """Split the rows, or the whole sequences, into ``count`` random minibatches; each row is in exactly one.
 
-        They are drawn among those of all processes, from which each takes its own: as many as it happens to be. All are
-        gathered at once, which takes the memory of another batch, and less time than part after part.
+        The permutation is over the rows of all processes; each process takes its own rows of each minibatch, so their
+        number varies. All rows are gathered at once, which needs the memory of a second batch and is faster than
+        gathering one minibatch after the other.
+
+        Args:
+            count: number of minibatches.
+            generator: random number generator of the permutation, on the device of the batch.
+
+        Yields:
+            Minibatches whose ``counting`` is that of the minibatch over all processes.
         """
         units = len(self) if self.sequences is None else len(self.sequences)
         order = torch.randperm(self.spread.total(units), generator=generator, device=self.weight.device)
@@ -83,7 +92,7 @@ class Batch(Rows):
             yield minibatch
 
     def _counting_in(self, sizes: Sequence[int]) -> Sequence[Tensor]:
-        """``Rows.counting`` of parts of so many rows, or sequences: all processes ask the others once for all parts."""
+        """Return ``Rows.counting`` of parts with ``sizes`` rows (or sequences), with one all-reduce for all parts."""
         weight = self.weight
         if self.sequences is not None:
             weight = weight.view(self.sequences.begins.shape).sum(0)
@@ -91,7 +100,7 @@ class Batch(Rows):
         return self.spread.team.sum(sums).clamp(min=1.0).unbind()
 
     def _none_that_count(self) -> Batch:
-        """Some rows without weight: models may not be made for none."""
+        """Return a batch of one row with weight 0, since models may not accept empty batches."""
         part = self.rows(slice(0, 1))
         return replace(part, weight=torch.zeros_like(part.weight))
 
@@ -101,7 +110,7 @@ class Batch(Rows):
 
 
 class Discount(NamedTuple):
-    """What advantages depend on, see ``AdvantageEstimator``."""
+    """Coefficients of advantage estimation, see ``AdvantageEstimator``."""
 
     gamma: float
     gae_lambda: float
@@ -109,20 +118,20 @@ class Discount(NamedTuple):
 
 
 class RolloutRows:
-    """Makes the batch of each new rollout.
+    """Builder of the batch of each new rollout.
 
-    Where a rollout, or a time limit, cuts the return of an agent that is out of its episode, what follows is estimated
-    by one number, the running mean of such returns: the agent sees nothing by which they could be told apart.
+    If a rollout or a time limit truncates the return of an agent that has left its episode, the return is bootstrapped
+    with one scalar, the running mean of such returns: the agent has no observations that could tell them apart.
 
     Args:
-        tag: the policy tag.
-        model: estimates the values.
-        backend: where advantages are computed.
+        tag: policy tag.
+        model: value function.
+        backend: backend that computes the advantages.
         agent_ids: ``[agents of the tag]`` int32.
-        config: returns what the coefficients of the algorithm are now.
-        spread: over which processes the rows are spread.
-        critic_input: makes of a rollout what ``model`` sees, where these are not the observations.
-        estimates: whether what follows a cut is estimated at all; else it is nothing.
+        config: callable that returns the current coefficients of the algorithm.
+        spread: distribution of the rows over processes.
+        critic_input: computes the inputs of ``model`` from a rollout; None if these are the observations.
+        estimates: If True, truncated returns are bootstrapped; else the remainder counts as zero.
     """
 
     def __init__(
@@ -143,7 +152,7 @@ class RolloutRows:
         self._absent_value = AbsentValue(agent_ids.device, spread)
 
     def of(self, rollout: Rollout) -> Batch:
-        """The rows of a full rollout."""
+        """Return the rows of a full rollout."""
         estimator, config = self._estimator_of(rollout), self.config()
         estimator.set_coefficients(config.gamma, config.gae_lambda)
         estimator.absent_value.copy_(self._absent_value.value)
@@ -153,15 +162,15 @@ class RolloutRows:
         return batch
 
     def state_dict(self) -> dict[str, Any]:
-        """What is paid to agents out of the episode."""
+        """Return the running mean of rewards paid to agents out of the episode."""
         return self._absent_value.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Become as another was when its state was taken."""
+        """Restore the state returned by ``state_dict()``."""
         self._absent_value.load_state_dict(state_dict)
 
     def _estimator_of(self, rollout: Rollout) -> AdvantageEstimator:
-        """Return what estimates the advantages in a rollout: made once, as policies that only play need none."""
+        """Return the advantage estimator of a rollout, built on first use: policies that are not trained need none."""
         if self._estimator is None or self._estimator[0] is not rollout:
             config = self.config()
             with host_transfers_allowed():
@@ -175,17 +184,17 @@ def _discount(config: OnPolicyConfig | Discount) -> Discount:
 
 
 class WholeEpisodes:
-    """Makes the batch of each new rollout where nothing estimates values: advantages and returns are sums of rewards.
+    """Builder of the batch of each new rollout without a value function: advantages and returns are sums of rewards.
 
-    Steps whose episode does not end within the rollout have weight 0, as nobody knows what follows. Nothing follows a
-    time limit either.
+    Steps whose episode does not end within the rollout have weight 0, as their returns are unknown. Nothing is
+    bootstrapped after a time limit.
 
     Args:
-        tag: the policy tag.
-        backend: where returns are computed.
+        tag: policy tag.
+        backend: backend that computes the returns.
         agent_ids: ``[agents of the tag]`` int32.
-        config: returns what the coefficients of the algorithm are now.
-        spread: over which processes the rows are spread.
+        config: callable that returns the current coefficients of the algorithm.
+        spread: distribution of the rows over processes.
     """
 
     def __init__(
@@ -205,43 +214,43 @@ class WholeEpisodes:
 
     @torch.no_grad()
     def of(self, rollout: Rollout) -> Batch:
-        """The rows of a full rollout."""
+        """Return the rows of a full rollout."""
         rows = self._rows.of(rollout)
         ends_later = ended(rollout, self.tag, self.config().returns_after_leaving).flip(0).cumsum(0).flip(0) > 0
         return replace(rows, weight=rows.weight * ends_later.flatten())
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: every update has rows of its own."""
+        """Return an empty dictionary: no state is kept between updates."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing is to be put back."""
+        """Do nothing: there is no state to restore."""
 
 
 class _NoValues:
-    """Estimates that everything is worth nothing."""
+    """Value function that is zero everywhere."""
 
     state_size = 0
 
     def values(self, observations: Observations) -> Tensor:
-        """One 0 for all."""
+        """Return a scalar 0, which broadcasts over all rows."""
         return next(tensors(observations)).new_zeros((), dtype=torch.float32)
 
     def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Zeros for all."""
+        """Return zeros ``[T, n]`` for logits and values, and the unchanged state."""
         values = torch.zeros_like(begins, dtype=torch.float32)
         return values, values, state.expand(*begins.shape, -1)
 
 
 class AbsentValue:
-    """The running mean of what agents are still paid after they have left the episode.
+    """Running mean of the returns of agents after they have left the episode.
 
     Args:
-        device: where it is kept.
-        spread: over which processes the rows that it is a mean of are spread.
+        device: device of the value.
+        spread: distribution over processes of the rows that are averaged.
 
     Attributes:
-        value: a scalar, float32; 0 until such an agent was seen.
+        value: float32 scalar; 0 until the first such agent is observed.
     """
 
     def __init__(self, device: torch.device, spread: Spread) -> None:
@@ -249,7 +258,12 @@ class AbsentValue:
 
     @torch.no_grad()
     def observe(self, differences: Tensor, weight: Tensor) -> None:
-        """Take in by how much returns differ from the present value: ``[rows]``, where ``weight [rows]`` is 1."""
+        """Update the running mean with differences between returns and the current value.
+
+        Args:
+            differences: ``[rows]`` float32.
+            weight: ``[rows]`` float32, 1 for the rows to average, else 0.
+        """
         total, count = self.spread.team.sum(torch.stack([differences @ weight, weight.sum()])).unbind()
         self.value += _PART_OF_NEW * total / count.clamp(min=1.0)
 
@@ -270,15 +284,18 @@ def batch_of(
     estimator: AdvantageEstimator,
     critic_input: CriticInput | None = None,
 ) -> Batch:
-    """Turn a full rollout into the rows that train the policy of ``tag``.
+    """Turn a full rollout into the batch that trains the policy of ``tag``.
 
     Args:
         rollout: ``num_steps`` recorded steps.
-        tag: the policy tag.
-        model: estimates the values.
-        estimator: of the advantages in this rollout of the tag's agents, in the order of ``rollout.of(..., tag)``. The
-            rows are partly its memory: its next launch overwrites them.
+        tag: policy tag.
+        model: value function.
+        estimator: advantage estimator of this rollout and tag, with agents in the order of ``rollout.of(..., tag)``.
+            Some tensors of the batch share its memory, which its next launch overwrites.
         critic_input: see ``RolloutRows``.
+
+    Returns:
+        The rows over time x replica x agent, or over time x sequence for models with recurrent state.
     """
     observations, final = (
         mapped(lambda tensor: tensor.flatten(0, 2), rollout.of(name, tag))
@@ -315,7 +332,7 @@ def batch_of(
 
 
 def _estimate(model: Judge, observations: Observations, values: Tensor) -> None:
-    """Write the values of all observations, some steps at a time, by a model without a state."""
+    """Write the value estimates of all observations by a feed-forward model, in chunks of steps."""
     steps_at_once = max(1, _ROWS_AT_ONCE // values[0].numel())
     for number, part in enumerate(values.split(steps_at_once)):
         first = number * steps_at_once * values[0].numel()

@@ -1,4 +1,4 @@
-"""What the agents of one policy tag share: a model, and what trains it."""
+"""Policy of one policy tag: the model and the algorithm that trains it."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from warpdrive.training.sequences import Replayed
 
 
 class Policy:
-    """A model that acts for the agents of a tag, the algorithm that trains it, and what that learns from.
+    """Model that acts for the agents of a tag, its training algorithm and the source of its experience.
 
     Args:
-        tag: the policy tag.
-        policy_tags: the agents of each tag.
-        config: the policy's section of the run configuration, of a learning algorithm.
-        observation_spaces: of one agent, by policy tag.
-        action_space: of one agent.
-        num_envs: the replicas that it is trained in.
-        backend: on whose device the model lives.
-        seed: of the initial parameters and of the order in which experience is used.
-        spread: over which processes what is learned from is spread.
-        global_state: how many numbers each array of the environment's global state has in a replica, by name.
+        tag: policy tag.
+        policy_tags: agent ids by policy tag.
+        config: section of the policy in the run configuration, of a learning algorithm.
+        observation_spaces: observation space of one agent, by policy tag.
+        action_space: action space of one agent.
+        num_envs: number of training replicas.
+        backend: backend on whose device the model lives.
+        seed: seed of the initial parameters and of the order of minibatches.
+        spread: distribution of the experience over processes.
+        global_state: number of elements of each global state array of the environment in a replica, by name.
     """
 
     def __init__(
@@ -82,23 +82,23 @@ class Policy:
 
     @property
     def model(self) -> Actor:
-        """What acts when the policy is evaluated."""
+        """Model that acts in evaluations."""
         return self.algorithm.model
 
     @property
     def actor(self) -> Actor:
-        """What acts in rollouts: the model, and what makes it explore while it is trained."""
+        """Actor of the rollouts: the model, with exploration while it is trained."""
         return self._actor
 
     @property
     def learns_from_global_state(self) -> bool:
-        """Whether rollouts are to have the environment's global state."""
+        """True if rollouts must record the environment's global state."""
         sees = isinstance(self.algorithm, MAPPO) and isinstance(self.algorithm.critic_input, GlobalState)
         return self.config.to_train and (sees or isinstance(self.algorithm, Custom))
 
     @property
     def learns_from_all(self) -> bool:
-        """Whether each process keeps what all collect, of which it then learns from a part."""
+        """True if each process keeps the experience of all processes and learns from a part of it."""
         assert isinstance(self.config, LearningConfig)
         return self.config.learns_from_the_past
 
@@ -108,7 +108,7 @@ class Policy:
         self.env_steps = env_steps
 
     def coefficients(self) -> dict[str, float]:
-        """The learning rate and what else follows a schedule, as they are in the present rollout and update."""
+        """Return the current learning rate and scheduled coefficients, by name."""
         noise = {name: value for name, value in getattr(self.config, "noise", ()) if isinstance(value, list | dict)}
         of_noise = {f"noise_{name}": value for name, value in noise.items()}
         present = {"learning_rate": self.config.lr, **self.config.schedules, **of_noise}
@@ -117,16 +117,16 @@ class Policy:
 
     @property
     def lr(self) -> float:
-        """The learning rate in the present update."""
+        """Learning rate of the current update."""
         return value_at(self.config.lr, self.env_steps)
 
     @property
     def gamma(self) -> float:
-        """The discount per step in the present update."""
+        """Discount per step in the current update."""
         return value_at(self.config.gamma, self.env_steps)
 
     def update(self, rollout: Rollout) -> dict[str, Tensor]:
-        """Train on a full rollout, unless the configuration says otherwise. Returns scalars on the device."""
+        """Train on a full rollout if ``to_train`` is set. Returns metrics as scalars on the device."""
         if not self.config.to_train:
             return {}
         losses = self.algorithm.update(self.experience.of(rollout), self.generator)
@@ -134,14 +134,14 @@ class Policy:
         return losses
 
     def replay(self, rollout: Rollout) -> Replayed:
-        """Recompute, with gradient, what the model made of a full rollout when it was collected.
+        """Recompute the model's outputs for a full rollout, with gradient.
 
-        With unchanged weights the log-probabilities are those of ``rollout.log_probabilities``, to float32's rounding.
-        A recurrent model begins with the states that it had, and anew with each episode.
+        With unchanged weights the log-probabilities equal ``rollout.log_probabilities`` up to float32 rounding. A
+        recurrent model starts from its recorded state, which is reset where an episode begins.
 
         Raises:
-            TrainingError: the algorithm learns from a replay buffer: what acts does so without log-probabilities, or
-                it is not what is trained.
+            TrainingError: the algorithm learns from a replay buffer: its actor has no log-probabilities, or is not the
+                trained model.
         """
         if not isinstance(self.algorithm, OnPolicy | Custom):
             raise TrainingError(
@@ -152,18 +152,21 @@ class Policy:
 
     @torch.no_grad()
     def batch(self, rollout: Rollout, gae_lambda: float = 0.95, returns_after_leaving: bool = True) -> Batch:
-        """Return the experience of a full rollout as rows, with values, advantages and returns.
+        """Return a full rollout as rows with value estimates, advantages and returns.
 
-        ``batch.minibatches(count, policy.generator)`` splits it at random, ``batch.mean(x)`` is the mean over the rows
-        of agents that were in the episode. The discount is :attr:`gamma`.
+        ``batch.minibatches(count, policy.generator)`` splits it into random minibatches; ``batch.mean(x)`` is the
+        masked mean over the rows of agents in the episode. The discount is :attr:`gamma`.
 
         Args:
-            rollout: what was collected.
-            gae_lambda: weight of longer returns, 0 (one step) to 1 (whole episode).
-            returns_after_leaving: whether returns go on to the end of the episode where the agent has left it.
+            rollout: the collected rollout.
+            gae_lambda: GAE coefficient from 0 (one-step TD errors) to 1 (Monte Carlo returns).
+            returns_after_leaving: If True, returns of an agent that has left extend to the end of the episode.
+
+        Returns:
+            The rows of this policy's agents.
 
         Raises:
-            TrainingError: the algorithm has no value estimates of its own.
+            TrainingError: the algorithm has no value function.
         """
         if not isinstance(self.model, ActorCritic):
             raise TrainingError(f"policy '{self.tag}': its model estimates no values, expected a wd.ActorCritic")
@@ -173,7 +176,7 @@ class Policy:
         return rows.of(rollout)
 
     def state_dict(self) -> dict[str, Any]:
-        """What else than the model's parameters it takes to go on training: tensors, numbers, and dictionaries."""
+        """Return the training state besides the model's parameters: tensors, numbers and dictionaries."""
         parts = {name: part.state_dict() for name, part in self.algorithm.parts().items()}
         return {
             "algorithm": parts,
@@ -183,7 +186,7 @@ class Policy:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on as another policy would, whose state this was."""
+        """Restore the state returned by ``state_dict()``."""
         for name, part in self.algorithm.parts().items():
             part.load_state_dict(state["algorithm"][name])
         self.experience.load_state_dict(state["experience"])
@@ -192,7 +195,7 @@ class Policy:
 
 
 def _seen(rollout: Rollout, tag: str) -> tuple[Observations, Tensor]:
-    """Return what the agents of a tag saw before each step, and which rows count: of those who were in the episode."""
+    """Return the observations before each step, and the weights of the rows: 1 where the agent was in the episode."""
     observations = mapped(lambda seen: seen[:-1].flatten(0, 2), rollout.of("observations", tag))
     weight = torch.ones_like(rollout.rewards) if rollout.active is None else rollout.active.float()
     return observations, of_agents(weight, rollout.agents[tag], dim=2).flatten()

@@ -1,4 +1,4 @@
-"""The sections of a run configuration: their keys, types, bounds and defaults."""
+"""Sections of a run configuration: keys, types, bounds and defaults."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ Class = TypeVar("Class")
 
 
 class Section(BaseModel):
-    """A part of a configuration: unknown keys, wrong types and NaN are errors; values cannot change afterwards."""
+    """Base class of configuration sections: immutable; unknown keys, wrong types and NaN are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class EnvironmentConfig(Section):
-    """Which environment, and the parameters of its constructor."""
+    """Environment name and the parameters of its constructor."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -54,27 +54,27 @@ class EnvironmentConfig(Section):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments of the environment's constructor."""
+        """Keyword arguments of the environment's constructor."""
         return dict(self.model_extra or {})
 
 
 class EvaluationConfig(Section):
-    """How trained policies are evaluated: when the run has ended and, with ``every``, while it trains."""
+    """Evaluation of trained policies: at the end of the run and, with ``every``, during training."""
 
     num_episodes: Annotated[Count, Field(lt=2**31)] | None = None
-    """None: as many as take a quarter of the steps of training, but at least 50 and at most 1000."""
+    """Number of episodes. None: as many as fit a quarter of the training steps, at least 50 and at most 1000."""
     deterministic: bool = False
-    """Whether agents take the most probable action instead of sampling."""
+    """If True, agents take the most probable action instead of sampling."""
     every: Count | None = None
-    """How many updates, or environment steps, come between two evaluations; None: there are none in training."""
+    """Number of updates, or environment steps, between two evaluations; None: no evaluation during training."""
     unit: Literal["updates", "env_steps"] = "updates"
-    """What ``every`` counts. Of environment steps, the first update after each multiple is evaluated."""
+    """Unit of ``every``. With ``env_steps``, the first update after each multiple is evaluated."""
     beside: bool = False
-    """Whether training goes on meanwhile, in another thread: it waits before the next evaluation or checkpoint."""
+    """If True, training continues in another thread meanwhile; it waits before the next evaluation or checkpoint."""
 
 
 class TrainerConfig(Section):
-    """How much is simulated and trained. All sizes count environment steps (one step of one replica)."""
+    """Amount of simulation and training. All sizes count environment steps (one step of one replica)."""
 
     num_envs: Annotated[Count, Field(lt=2**31)]
     train_batch_size: Count
@@ -84,56 +84,59 @@ class TrainerConfig(Section):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     env_backend: Literal["auto", "cpu", "numba", "pycuda"] = "auto"
     rollout_device: Device | None = None
-    """Where the environment is stepped and policies act in it; None: where ``env_backend`` is."""
+    """Device of environment steps and acting policies; None: that of ``env_backend``."""
     learner_device: Device | None = None
-    """Where policies are trained; None: where the rollouts are. Elsewhere, rollouts and weights go through host memory,
-    once per update each."""
+    """Device of the updates; None: that of the rollouts. On another device, rollouts and weights are copied through
+    host memory, once per update each.
+    """
     eval_device: Device | None = None
-    """Where policies are evaluated; None: where the rollouts are."""
+    """Device of evaluations; None: that of the rollouts."""
     copy_model: bool = False
-    """Whether rollouts have a copy of the weights, and policies learn from a copy of the rollout, on one device too."""
+    """If True, rollouts use a copy of the weights, and updates a copy of the rollout, even on the same device."""
     use_cuda_graph: Annotated[UseCudaGraph, BeforeValidator(switch)] = "auto"
-    """Whether one step of a rollout, policies and environment, is captured as a CUDA graph and replayed.
+    """Capture of one rollout step, policies and environment, as a CUDA graph to replay.
 
-    ``auto``: on a GPU where that works (else a warning names the cause); ``on``: or an error; ``off``: no.
+    ``auto``: on a GPU where capture works (else a warning names the cause); ``on``: an error if it does not; ``off``:
+    no capture.
     """
     reset_pool_size: Count | None = None
-    """How many start states are drawn at construction for replicas to restart from.
+    """Number of start states drawn at construction for replicas to restart from.
 
-    None: one where ``initial_state`` returns the same twice, else 500, or as many as 64 MiB hold.
+    None: one if ``initial_state`` is deterministic, else 500, or as many as fit 64 MiB.
     """
     stagger_episodes: bool = False
-    """Whether replicas begin at random times of their first episodes, which the time limit then ends earlier.
+    """If True, replicas begin at random times of their first episodes, which the time limit therefore truncates
+    earlier.
 
-    Otherwise replicas whose episodes all last to the time limit stay in step, and each rollout has but one part of
-    them. The first episodes, which are not whole, count in no mean return or length.
+    Otherwise replicas whose episodes all last to the time limit stay in lockstep, and each rollout covers only one
+    part of them. The incomplete first episodes do not count in mean returns and lengths.
     """
     torch_threads: Annotated[Count, Field(le=1024)] | None = None
-    """Threads that PyTorch uses on the CPU in training and evaluation.
+    """Number of PyTorch's CPU threads in training and evaluation.
 
-    None: one on a machine with up to four cores, else what PyTorch chooses. PyTorch's threads spin while they wait for
-    each other, so two of them on two cores take several times the processor time as soon as another program runs.
-    PyTorch's sums round differently with another number of threads: a training run is the same bit for bit on machines
-    with different numbers of cores only where this is set. (The simulation is the same whatever the cores.)
+    None: one on a machine with up to four cores, else PyTorch's default. PyTorch's threads spin while they wait for
+    each other, so two of them on two cores take several times the CPU time as soon as another program runs. The
+    rounding of PyTorch's sums depends on the number of threads: a training run is bitwise reproducible on machines with
+    different numbers of cores only if this is set. (The simulation does not depend on the number of cores.)
     """
     evaluation: EvaluationConfig = EvaluationConfig()
     sync: Literal["gradients", "rollouts"] = "gradients"
-    """How several processes learn together, where there are several.
+    """Synchronisation of several processes.
 
-    ``gradients``: each computes the gradients of its own experience, and their sums are what every optimizer gets;
-    ``rollouts``: process 0 gathers the experience, updates alone, and sends everybody the models.
+    ``gradients``: each process computes the gradients of its own experience, which are summed before every optimizer
+    step; ``rollouts``: rank 0 gathers the experience, updates alone, and broadcasts the models.
     """
     dedicated_learner: bool = False
-    """Whether process 0 of several only learns, from the last rollout, while the others collect the next one.
+    """If True, rank 0 of several only trains, on the previous rollout, while the other ranks collect the next one.
 
-    For ``sync: rollouts``. What acts is then one update older. A process alone does both in turns, as always.
+    Requires ``sync: rollouts``. The acting policy is then one update older. A single process alternates as usual.
     """
     process_timeout: Positive = 1800.0
-    """Seconds that processes wait for one that is alive but does not come; one that is dead is noticed in a minute."""
+    """Timeout in seconds for a process that is alive but does not respond; a dead one is noticed within a minute."""
     check_weights: bool = False
-    """Whether weights are compared over all processes after each update: a debugging aid."""
+    """If True, weights are compared across all processes after each update: a debugging aid."""
     gpu_memory_fraction: Annotated[Positive, Field(le=1.0)] | None = None
-    """The part of a GPU's memory that a process may use; with it, several processes may share a GPU."""
+    """Fraction of a GPU's memory that a process may allocate; with it, several processes may share a GPU."""
 
     @field_validator("train_batch_size")
     @classmethod
@@ -153,92 +156,92 @@ class TrainerConfig(Section):
 
     @property
     def rollout_length(self) -> int:
-        """Steps that every replica takes between two updates."""
+        """Steps of each replica per update."""
         return self.train_batch_size // self.num_envs
 
 
 class PerceptronConfig(Section):
-    """A multi-layer perceptron."""
+    """Multi-layer perceptron."""
 
     type: Literal["fully_connected"] = "fully_connected"
     hidden: list[Width] = [64, 64]
     activation: Literal["tanh", "relu"] = "tanh"
     scale_observations: bool = False
-    """Whether what the observation space bounds is scaled to [-1, 1] first."""
+    """If True, elements that the observation space bounds are scaled to [-1, 1] first."""
     normalize_observations: bool = False
-    """Whether observations are standardised by their mean and variance in all rollouts so far."""
+    """If True, observations are standardised by their running mean and variance over all rollouts so far."""
     initialization: Literal["orthogonal", "xavier", "uniform"] = "orthogonal"
-    """How weights begin."""
+    """Initialization of the weights."""
 
 
 class ActionsConfig(Section):
-    """What becomes of a model's outputs where actions are in a Box."""
+    """Interpretation of a model's outputs for actions in a Box."""
 
     normalize_actions: bool = True
-    """Whether means and standard deviations are in units of half the range of a Box, from its centre on."""
+    """If True, means and standard deviations are in units of half the range of the Box, relative to its centre."""
     squash_actions: bool = False
-    """Whether what is drawn is squashed to the Box by the hyperbolic tangent, instead of clipped."""
+    """If True, samples are squashed to the Box by the hyperbolic tangent, instead of clipped."""
 
 
 class GaussianConfig(ActionsConfig):
     """Standard deviations of actions in a Box."""
 
     initial_log_std: Annotated[float, Field(ge=-20.0, le=2.0)] = 0.0
-    """What the logarithms of the standard deviations begin at."""
+    """Initial logarithm of the standard deviations."""
     state_dependent_std: bool = False
-    """Whether they depend on the observation, or are parameters of their own."""
+    """If True, standard deviations are outputs of the network; else they are separate parameters."""
 
 
 class FullyConnectedConfig(PerceptronConfig, GaussianConfig):
-    """A multi-layer perceptron for the policy and another for the value."""
+    """Multi-layer perceptrons for the policy and the value function."""
 
     trunk: Literal["separate", "shared"] = "separate"
-    """Whether policy and value have hidden layers of their own, or the last layer only."""
+    """``separate``: policy and value function have separate hidden layers; ``shared``: only separate last layers."""
 
 
 class ConvolutionsConfig(Section):
-    """A stack of convolutions and a multi-layer perceptron."""
+    """Stack of convolutions followed by a multi-layer perceptron."""
 
     type: Literal["convolutional"]
     filters: list[Width] = [16, 32]
-    """How many channels each convolution makes."""
+    """Number of output channels of each convolution."""
     kernel_size: Width = 3
     stride: Width = 2
     hidden: list[Width] = [64]
-    """The perceptron's hidden layers, after the convolutions."""
+    """Widths of the perceptron's hidden layers, after the convolutions."""
     activation: Literal["tanh", "relu"] = "relu"
     scale_observations: bool = False
-    """Whether what the observation space bounds is scaled to [-1, 1] first."""
+    """If True, elements that the observation space bounds are scaled to [-1, 1] first."""
     normalize_observations: bool = False
-    """Whether observations are standardised by their mean and variance in all rollouts so far."""
+    """If True, observations are standardised by their running mean and variance over all rollouts so far."""
     initialization: Literal["orthogonal", "xavier", "uniform"] = "orthogonal"
-    """How weights begin."""
+    """Initialization of the weights."""
 
 
 class ConvolutionalConfig(ConvolutionsConfig, GaussianConfig):
-    """The same for the policy, and others for the value."""
+    """Convolutional networks for the policy and the value function."""
 
     trunk: Literal["separate", "shared"] = "separate"
-    """Whether policy and value have convolutions and hidden layers of their own, or the last layer only."""
+    """``separate``: policy and value function have layers of their own; ``shared``: only separate last layers."""
 
 
 class RecurrentConfig(GaussianConfig):
-    """A multi-layer perceptron, then units that remember what was seen in the episode."""
+    """Multi-layer perceptron followed by recurrent units."""
 
     hidden: list[Width] = [64]
-    """The perceptron's layers."""
+    """Widths of the perceptron's layers."""
     units: Width = 64
-    """How many remember."""
+    """Number of recurrent units."""
     activation: Literal["tanh", "relu"] = "tanh"
-    """Of the perceptron."""
+    """Activation of the perceptron."""
     scale_observations: bool = False
-    """Whether what the observation space bounds is scaled to [-1, 1] first."""
+    """If True, elements that the observation space bounds are scaled to [-1, 1] first."""
     normalize_observations: bool = False
-    """Whether observations are standardised by their mean and variance in all rollouts so far."""
+    """If True, observations are standardised by their running mean and variance over all rollouts so far."""
     initialization: Literal["orthogonal", "xavier", "uniform"] = "orthogonal"
-    """How weights begin."""
+    """Initialization of the weights."""
     trunk: Literal["separate", "shared"] = "shared"
-    """Whether policy and value have a perceptron and units of their own, or the last layer only."""
+    """``separate``: policy and value function have perceptrons and units of their own; ``shared``: only last layers."""
 
 
 class GRUConfig(RecurrentConfig):
@@ -254,18 +257,18 @@ class LSTMConfig(RecurrentConfig):
 
 
 class CustomModelConfig(ActionsConfig):
-    """A model of the user's, with keys of its own: the parameters of its constructor."""
+    """User-defined model; additional keys are parameters of its constructor."""
 
     model_config = ConfigDict(extra="allow")
 
     type: str
-    """A name given to ``wd.register_model``, ``package.module:Class`` or ``path/to/file.py:Class``."""
+    """Name registered with ``wd.register_model``, ``package.module:Class`` or ``path/to/file.py:Class``."""
     check_device: bool = False
-    """Whether devices, dtypes and shapes are checked in every call, see ``wd.CheckDevice``."""
+    """If True, devices, dtypes and shapes are checked in every call, see ``wd.CheckDevice``."""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the constructor takes besides the observation space and the number of logits."""
+        """Arguments of the constructor besides the observation space and the number of logits."""
         return dict(self.model_extra or {})
 
 
@@ -278,7 +281,7 @@ MODEL_CONFIGS: dict[str, type[Section]] = {
 
 
 def _model_type(value: Any) -> str:
-    """Return the type of a model's section, which may leave it out: ``custom`` for those that are not ours."""
+    """Return the discriminator of a model section: ``fully_connected`` by default, ``custom`` for unknown types."""
     given = value.get("type", "fully_connected") if isinstance(value, dict) else getattr(value, "type", value)
     return given if isinstance(given, str) and given in MODEL_CONFIGS else "custom"
 
@@ -305,21 +308,21 @@ OffPolicyModelConfig = Annotated[
 
 
 class LearningConfig(Section):
-    """What all learning algorithms share. Every coefficient may follow a schedule."""
+    """Keys that all learning algorithms share. Every coefficient may follow a schedule."""
 
     actions: ClassVar[Literal["any", "Discrete", "bounded Box"]] = "any"
-    """Which action spaces the algorithm is for."""
+    """Action spaces that the algorithm supports."""
 
     @property
     def learns_from_the_past(self) -> bool:
-        """Whether an update learns from more than the last rollout."""
+        """True if an update uses more than the last rollout."""
         return False
 
     to_train: bool = True
     load: str | None = None
-    """A run or checkpoint whose policy this one begins as: what acts, without critics and the state of optimizers."""
+    """Run or checkpoint that the policy is initialised from: the actor, without critics and optimizer state."""
     load_tag: str | None = None
-    """Its policy tag there; None: the same one."""
+    """Policy tag in ``load``; None: the policy's own tag."""
     lr: PositiveSchedule = 3e-4
     gamma: FractionSchedule = 0.99
 
@@ -332,23 +335,23 @@ class LearningConfig(Section):
 
     @property
     def schedules(self) -> dict[str, Any]:
-        """The coefficients that change while a run trains, by name."""
+        """Coefficients that change during training, by name."""
         ours = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: value for name, value in ours.items() if isinstance(value, list | dict)}
 
 
 class ReturnsConfig(LearningConfig):
-    """What the algorithms share that learn from returns."""
+    """Keys of the algorithms that learn from returns."""
 
     returns_after_leaving: bool = True
-    """Whether the returns of an agent that leaves the episode go on to its end, with what the agent is paid until then.
+    """If True, returns of an agent that leaves the episode include its rewards until the end of the episode.
 
-    Otherwise they end where it leaves.
+    Otherwise they end when the agent leaves.
     """
 
 
 class OnPolicyConfig(ReturnsConfig):
-    """What the algorithms share that learn from each rollout once."""
+    """Keys of the on-policy algorithms."""
 
     model: ModelConfig = FullyConnectedConfig()
     gae_lambda: FractionSchedule = 0.95
@@ -357,13 +360,13 @@ class OnPolicyConfig(ReturnsConfig):
     max_grad_norm: PositiveSchedule = 0.5
     normalize_advantage: bool = True
     normalize_returns: bool = False
-    """Whether values are estimated in units of the returns' running mean and standard deviation."""
+    """If True, values are estimated in units of the running mean and standard deviation of returns."""
     value_loss: Literal["mse", "huber"] = "mse"
-    """What errors of value estimates count: half their square, or linearly beyond ``huber_delta``."""
+    """Loss of value errors: half the squared error, or linear beyond ``huber_delta``."""
     huber_delta: PositiveSchedule = 10.0
-    """In units of the value network."""
+    """Threshold of the Huber loss, in units of the value network."""
     function: OptionalUserFunction = None
-    """A class derived from that of the algorithm (``wd.PPO``, ``wd.A2C``) that takes its place; None: there is none."""
+    """Class that replaces the algorithm's and derives from it (``wd.PPO``, ``wd.A2C``); None: the algorithm's own."""
 
     def derived_from(self, base: type[Class]) -> type[Class]:
         """Return the class of the algorithm: ``base``, or the user's.
@@ -380,19 +383,20 @@ class OnPolicyConfig(ReturnsConfig):
 
 
 class OffPolicyConfig(ReturnsConfig):
-    """What the algorithms share that learn from old experience, kept in a replay buffer."""
+    """Keys of the off-policy algorithms, which learn from a replay buffer."""
 
     model: OffPolicyModelConfig = PerceptronConfig()
     buffer_size: Count = 100_000
-    """How many steps of single agents are kept."""
+    """Capacity of the replay buffer, in steps of single agents."""
     learning_starts: Annotated[int, BeforeValidator(whole_number), Field(ge=0, lt=2**63)] = 1000
-    """Environment steps before the first gradient step. Until then actions are uniformly random (of DQN: as ``epsilon``
-    says)."""
+    """Environment steps before the first gradient step. Until then actions are uniformly random (DQN: by
+    ``epsilon``).
+    """
     batch_size: Count = 128
     gradient_steps: Count = 1
-    """Gradient steps per update, that is per rollout of ``trainer.train_batch_size`` environment steps."""
+    """Gradient steps per update, that is, per rollout of ``trainer.train_batch_size`` environment steps."""
     n_step: Annotated[Count, Field(le=10_000)] = 1
-    """Rewards that are added up before an estimate stands for what follows."""
+    """Number of rewards summed before bootstrapping."""
     max_grad_norm: PositiveSchedule = 10.0
 
     @property
@@ -402,34 +406,34 @@ class OffPolicyConfig(ReturnsConfig):
 
 
 class DQNConfig(OffPolicyConfig):
-    """Deep Q-learning, for one choice among a few."""
+    """Deep Q-learning, for a single Discrete action."""
 
     actions = "Discrete"
     algorithm: Literal["dqn"]
     epsilon: FractionSchedule = [[0, 1.0], [10_000, 0.05]]  # type: ignore[assignment]
-    """Probability of a random choice, by environment steps."""
+    """Probability of a random action, by environment steps."""
     repeat: FractionSchedule = 0.0
-    """Probability that a random choice is the one before again, so that exploration keeps its direction for a while."""
+    """Probability that a random action repeats the previous one, so that exploration is correlated in time."""
     double: bool = True
-    """Whether the model chooses what the target network then judges."""
+    """If True, the model selects the action that the target network evaluates (double Q-learning)."""
     tau: FractionSchedule = 1.0
-    """How far the target moves towards the model each time: 1 is all the way."""
+    """Interpolation factor of a target network update: 1 copies the model."""
     target_update_every: Count = 500
-    """Gradient steps between two moves of the target."""
+    """Gradient steps between two target network updates."""
 
 
 class OrnsteinUhlenbeckConfig(Section):
-    """Noise that goes on in one direction for a while; in units of half the range of an action."""
+    """Ornstein-Uhlenbeck noise, correlated in time; in units of half the range of an action."""
 
     type: Literal["ornstein_uhlenbeck"]
     std: NonNegativeSchedule = 0.2
-    """Of what is added in each step."""
+    """Standard deviation of the increment of each step."""
     decay: FractionSchedule = 0.15
-    """The part of the noise that is gone after a step."""
+    """Fraction of the noise that decays in a step."""
 
 
 class GaussianNoiseConfig(Section):
-    """Independent noise in each step; in units of half the range of an action."""
+    """Gaussian noise, independent in each step; in units of half the range of an action."""
 
     type: Literal["gaussian"] = "gaussian"
     std: NonNegativeSchedule = 0.1
@@ -439,11 +443,11 @@ NoiseConfig = Annotated[GaussianNoiseConfig | OrnsteinUhlenbeckConfig, Field(dis
 
 
 class ContinuousConfig(OffPolicyConfig):
-    """What the algorithms share that learn the value of actions in a Box."""
+    """Keys of the off-policy algorithms for actions in a Box."""
 
     actions = "bounded Box"
     tau: FractionSchedule = 0.005
-    """How far the targets move towards what they follow in each gradient step."""
+    """Interpolation factor of the target network updates, in each gradient step."""
 
 
 class DDPGConfig(ContinuousConfig):
@@ -459,19 +463,19 @@ class TD3Config(ContinuousConfig):
     algorithm: Literal["td3"]
     noise: NoiseConfig = GaussianNoiseConfig()
     policy_delay: Count = 2
-    """Gradient steps of the critics for one of the policy and the targets."""
+    """Critic gradient steps per update of the policy and the target networks."""
     target_noise: NonNegativeSchedule = 0.2
-    """Standard deviation of what is added to the target policy's actions, in units of half their range."""
+    """Standard deviation of the noise added to the target policy's actions, in units of half their range."""
     target_noise_clip: NonNegativeSchedule = 0.5
 
 
 class SACConfig(ContinuousConfig):
-    """Soft actor-critic, with a temperature that is learned."""
+    """Soft actor-critic with a learned temperature."""
 
     algorithm: Literal["sac"]
     initial_temperature: Positive = 1.0
     target_entropy: OptionalSchedule = None
-    """In nats, of actions as numbers from -1 to 1; None: minus the number of an action's components."""
+    """Target entropy in nats of actions from -1 to 1; None: minus the number of components of an action."""
 
 
 class ReinforceConfig(ReturnsConfig):
@@ -481,7 +485,7 @@ class ReinforceConfig(ReturnsConfig):
     entropy_coef: NonNegativeSchedule = 0.0
     max_grad_norm: PositiveSchedule = 0.5
     normalize_returns: bool = True
-    """Whether the returns of each rollout are standardised."""
+    """If True, the returns of each rollout are standardised."""
     model: ModelConfig = FullyConnectedConfig()
 
 
@@ -490,15 +494,15 @@ class A2CConfig(OnPolicyConfig):
 
     algorithm: Literal["a2c"]
     steps_per_update: Count | None = None
-    """Steps of each of its replicas that an update learns from, a multiple of those of a rollout; None: these.
+    """Steps of each replica per update, a multiple of the rollout length; None: the rollout length.
 
-    If there are more, replicas form groups, updates learn from one group each in turn, and V-trace corrects that older
-    policies acted.
+    If it is larger, replicas form groups, updates use one group each in turn, and V-trace corrects for the older
+    behaviour policies.
     """
     rho_clip: PositiveSchedule = 1.0
-    """Most that the ratio of probabilities, now and then, counts in what is learned of a step."""
+    """Clipping threshold of the importance ratio in the temporal differences of V-trace (rho-bar)."""
     c_clip: PositiveSchedule = 1.0
-    """Most that it counts in what the steps before learn of it."""
+    """Clipping threshold of the importance ratio in the trace coefficients of V-trace (c-bar)."""
 
     @property
     def learns_from_the_past(self) -> bool:
@@ -512,33 +516,37 @@ class PPOConfig(OnPolicyConfig):
     algorithm: Literal["ppo"]
     clip: PositiveSchedule = 0.2
     value_clip: OptionalPositiveSchedule = None
-    """How far an update may move a value estimate before moving it further gains nothing; None: as far as it likes."""
+    """Clipping range of the change of a value estimate per update; None: no clipping."""
     target_kl: OptionalPositiveSchedule = None
-    """The update ends when the policy is 1.5 times as far from the one that acted, in nats; None: it does not."""
+    """Target KL divergence in nats: the update ends once it exceeds 1.5 times this; None: no early stopping."""
     centralized_critic: bool = False
-    """Whether values are estimated from more than the policy sees (MAPPO)."""
+    """If True, values are estimated from more than the policy's observations (MAPPO)."""
     critic_input: Literal["auto", "global_state", "observations"] = "auto"
-    """What the centralised critic sees: the environment's ``global_state``, or the observations of all agents.
+    """Input of the centralised critic: the environment's ``global_state``, or the observations of all agents.
 
-    ``auto``: the former, where the environment has one.
+    ``auto``: the global state if the environment has one.
     """
     recurrent_critic: bool = False
-    """Whether the centralised critic is recurrent: with units as the model's or, where it has none, 64 GRUs."""
+    """If True, the centralised critic is recurrent: with the model's recurrent units, or 64 GRU units if it has
+    none.
+    """
     critic_lr: OptionalPositiveSchedule = None
     """Learning rate of the centralised critic; None: ``lr``."""
     critic_max_grad_norm: OptionalPositiveSchedule = None
-    """To which its gradient is clipped; None: with the policy's or, where there is a ``critic_lr``, to its limit."""
+    """Gradient norm limit of the centralised critic; None: clipped with the policy's gradient or, with ``critic_lr``,
+    to the same limit.
+    """
     epochs: Count = 4
     minibatches: Count = 4
 
     @property
     def critic_learns_apart(self) -> bool:
-        """Whether a centralised critic has an optimizer of its own."""
+        """True if the centralised critic has an optimizer of its own."""
         return self.critic_lr is not None or self.critic_max_grad_norm is not None
 
 
 class CustomConfig(LearningConfig):
-    """What the user's own update function does, with keys of its own: its parameters. See docs/algorithms.md."""
+    """User-defined update function; additional keys are its parameters. See docs/algorithms.md."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -546,15 +554,21 @@ class CustomConfig(LearningConfig):
     function: UserFunction
     model: ModelConfig = FullyConnectedConfig()
     population: Annotated[Count, Field(le=65536)] | None = None
-    """How many members the model has, each with parameters and an equal slice of the replicas of its own; None: one."""
+    """Number of members of the population, each with its own parameters and an equal slice of the replicas; None:
+    one.
+    """
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the function takes besides the policy and the rollout."""
+        """Arguments of the function besides the policy and the rollout."""
         return dict(self.model_extra or {})
 
     def loaded(self) -> Callable[..., Any]:
-        """The function, or the class of an object that is called; raises ``DefinitionError``: there is none."""
+        """Return the function, or the class of a callable object.
+
+        Raises:
+            DefinitionError: it cannot be found.
+        """
         return load_function(self.function)
 
 
@@ -565,44 +579,48 @@ class RandomConfig(Section):
 
     @property
     def told(self) -> str:
-        """How the agents act, in words."""
+        """Description of the agents' behaviour."""
         return "at random"
 
 
 class SelfPlayConfig(Section):
-    """Agents that act as a policy did earlier in its training."""
+    """Agents that act as past versions of a policy."""
 
     algorithm: Literal["self_play"]
     of: str
-    """The policy tag whose past versions act. It learns, and its agents see and do the same."""
+    """Policy tag whose past versions act. It is trained, and its agents have the same observation and action spaces."""
     snapshot_every: Count = 10
-    """Updates from one version that is kept to the next; the first is how the policy begins."""
+    """Updates between two snapshots; the first snapshot is the initial policy."""
     pool_size: Count = 10
-    """How many versions are kept; a new one takes the place of the oldest."""
+    """Number of snapshots kept; a new one replaces the oldest."""
     recency: Annotated[Positive, Field(le=1.0)] = 1.0
-    """How likely a version acts, relative to the next newer one: 1 is all alike, less prefers recent ones."""
+    """Probability of a snapshot relative to the next newer one: 1 is uniform, less prefers recent ones."""
     at_once: Count = 4
-    """How many versions act at the same time, each in a part of the replicas; drawn anew for each rollout."""
+    """Number of snapshots that act at the same time, each in a part of the replicas; drawn anew for each rollout."""
 
     @property
     def told(self) -> str:
-        """How the agents act, in words."""
+        """Description of the agents' behaviour."""
         return f"as past versions of '{self.of}'"
 
 
 class FunctionConfig(Section):
-    """Agents that act as a function of the user's says, see docs/self_play.md."""
+    """Agents controlled by a user-defined function, see docs/self_play.md."""
 
     algorithm: Literal["function"]
     function: UserFunction
 
     @property
     def told(self) -> str:
-        """How the agents act, in words."""
+        """Description of the agents' behaviour."""
         return f"as {name_of_function(self.function)} says"
 
     def loaded(self) -> Callable[..., Any]:
-        """The function; raises ``DefinitionError``: there is none."""
+        """Return the function.
+
+        Raises:
+            DefinitionError: it cannot be found.
+        """
         return load_function(self.function)
 
 
@@ -637,48 +655,48 @@ POLICY_CONFIGS: dict[str, type[Section]] = {
 
 
 def evaluation_metrics(policies: Mapping[str, Section]) -> list[str]:
-    """Return the names of what an evaluation measures, of which one may say what is best."""
+    """Return the names of the evaluation metrics, any of which may be ``best_metric``."""
     of_tags = [f"eval/{name}/{tag}" for name in ("episodic_return", "episodic_return_std") for tag in policies]
     elo = [f"eval/elo/{section.of}" for section in policies.values() if isinstance(section, SelfPlayConfig)]
     return [*of_tags, *dict.fromkeys(elo), "eval/episodic_length", "eval/terminated_fraction"]
 
 
 class WandbConfig(Section):
-    """A project of Weights & Biases that metrics go to, too."""
+    """Project of Weights & Biases that metrics are also logged to."""
 
     project: str
     entity: str | None = None
-    """The team or user; None: the one that is logged in."""
+    """Team or user; None: the logged-in one."""
     group: str | None = None
     tags: list[str] = []
     mode: Literal["online", "offline", "disabled"] = "online"
 
 
 class SavingConfig(Section):
-    """What a run leaves behind, and how often. Intervals count updates."""
+    """Outputs of a run and their intervals, in updates."""
 
     folder: str = "runs"
     log_every: Count = 1
     checkpoint_every: Count = 100
     keep_last: Count = 3
     keep_every: Count | None = None
-    """Environment steps: the first checkpoint after each multiple stays for good, to compare with; None: none does."""
+    """Environment steps between checkpoints that are never deleted (the first after each multiple); None: none."""
     keep_best: bool = True
-    """Whether the checkpoint with the best evaluation stays, too; ``checkpoints/best`` names it."""
+    """If True, the checkpoint with the best evaluation is also kept; ``checkpoints/best`` names it."""
     best_metric: str | None = None
-    """Which of the metrics of an evaluation says what is best.
+    """Evaluation metric of the best checkpoint.
 
-    None: the return of the first policy that is trained, or its Elo rating if it plays against its past versions.
+    None: the return of the first trained policy, or its Elo rating if it plays against its past versions.
     """
     best_mode: Literal["max", "min"] = "max"
-    """Whether more or less of it is better."""
+    """Direction of the best metric: maximum or minimum."""
     tensorboard: bool = True
     wandb: WandbConfig | None = None
-    """Weights & Biases; None: not there."""
+    """Weights & Biases logging; None: off."""
 
 
 class RunConfig(Section):
-    """A whole run. ``env`` is None only where a Trainer was handed an environment that has no registered name."""
+    """Configuration of a whole run. ``env`` is None only for a Trainer of an environment without registered name."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
     env: EnvironmentConfig | None
@@ -688,7 +706,7 @@ class RunConfig(Section):
 
     @property
     def best_metric(self) -> str:
-        """Which of the metrics of an evaluation says what the best checkpoint is."""
+        """Evaluation metric of the best checkpoint."""
         if self.saving.best_metric:
             return self.saving.best_metric
         trained = [tag for tag, policy in self.policy.items() if getattr(policy, "to_train", False)]
@@ -697,16 +715,16 @@ class RunConfig(Section):
         return f"eval/elo/{tag}" if tag in of_pools else f"eval/episodic_return/{tag}"
 
     def policy_over_the_run(self, tag: str) -> PolicyConfig:
-        """Return a policy's section in which each schedule that does not say how long it lasts lasts the whole run.
+        """Return a policy's section with ``steps`` of open-ended schedules set to the whole run.
 
-        ``policy`` leaves their ``steps`` out: they follow ``trainer.total_steps`` in a run that goes on for longer.
+        ``policy`` leaves ``steps`` out: such schedules follow ``trainer.total_steps`` when a run is extended.
         """
         section = self.policy[tag]
         return type(section).model_validate(_with_steps(section.model_dump(), self.trainer.total_steps))
 
 
 def _with_steps(section: Any, steps: Any) -> Any:
-    """Give ``steps`` to the schedules of a policy's section, and of the sections in it."""
+    """Set ``steps`` in the schedules of a policy's section and its nested sections."""
     if not isinstance(section, dict):
         return section
     if "schedule" in section:

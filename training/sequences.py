@@ -1,4 +1,4 @@
-"""Rows of experience that belong together in time, for models that remember."""
+"""Sequences of experience for models with recurrent state."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden la
 
 @dataclass(frozen=True)
 class Sequences:
-    """What a model with a state needs besides the observations of ``[steps, sequences]``.
+    """Recurrent state and episode starts of ``[steps, sequences]`` observations.
 
-    A sequence is what one agent of one replica did in a rollout, which may hold several episodes.
+    A sequence is one agent's part of a rollout in one replica; it may span several episodes.
 
     Attributes:
-        start: ``[sequences, state_size]`` float32, the states before the first step.
-        begins: ``[steps, sequences]`` bool: the state is zero before this step, as an episode begins with it, or as the
-            agent was out of the episode in the step before.
+        start: ``[sequences, state_size]`` float32, recurrent states before the first step.
+        begins: ``[steps, sequences]`` bool, True where the state is reset to zero before the step: an episode begins
+            with it, or the agent was out of the episode in the step before.
     """
 
     start: Tensor
     begins: Tensor
 
     def of(self, index: Tensor | slice) -> Sequences:
-        """Some of the sequences, ``index`` (int64), in its order."""
+        """Return the sequences of ``index`` (int64), in its order."""
         return Sequences(self.start[index], self.begins[:, index])
 
     def first(self, steps: int) -> Sequences:
-        """The first so many steps."""
+        """Return the first ``steps`` steps."""
         return Sequences(self.start, self.begins[:steps])
 
     def __len__(self) -> int:
@@ -45,9 +45,9 @@ class Sequences:
 
 
 def sequences_of(rollout: Rollout, tag: str) -> Sequences | None:
-    """The sequences of the agents of ``tag`` in a full rollout; None if their model keeps no state.
+    """Return the sequences of the agents of ``tag`` in a full rollout; None for feed-forward models.
 
-    There is one step more than in the rollout: for the observations after the last one.
+    They have one step more than the rollout, for the observations after the last step.
     """
     if tag not in rollout.memory:
         return None
@@ -60,7 +60,16 @@ def sequences_of(rollout: Rollout, tag: str) -> Sequences | None:
 
 
 def outputs(model: ActorCritic, observations: Observations, sequences: Sequences | None) -> tuple[Tensor, Tensor]:
-    """Logits ``[rows, n]`` and values ``[rows]`` of rows, time x sequence in that order where there are sequences."""
+    """Return logits ``[rows, n]`` and value estimates ``[rows]``.
+
+    Args:
+        model: the model.
+        observations: ``[rows, *observation_shape]``; with ``sequences``, rows are over time x sequence in that order.
+        sequences: recurrent state and episode starts; None for feed-forward models.
+
+    Returns:
+        Logits and value estimates, both float32.
+    """
     if sequences is None:
         logits, values = model(observations)
         return logits, values
@@ -72,26 +81,26 @@ def outputs(model: ActorCritic, observations: Observations, sequences: Sequences
 
 
 class Judge(Protocol):
-    """What estimates values."""
+    """Value function."""
 
     @property
     def state_size(self) -> int:
-        """How many numbers it keeps for an agent: the first of those in ``Sequences.start``."""
+        """Number of elements of the recurrent state per agent: the first of those in ``Sequences.start``."""
 
     def values(self, observations: Observations) -> Tensor:
-        """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32."""
+        """Return the value estimates ``[rows]`` float32 of observations ``[rows, *observation_shape]`` of any dtype."""
 
     def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of a model with a state: its outputs, values and states, see ``ActorCritic.through``."""
+        """Return outputs, values and states of sequences by a recurrent model, see ``ActorCritic.through``."""
 
 
 class Replayed(NamedTuple):
-    """What a model makes of recorded actions, with gradient.
+    """Outputs of a model for recorded actions, with gradient.
 
     Attributes:
-        log_probabilities: ``[num_steps, num_envs, agents of the tag]``, of the actions.
-        entropies: likewise, of the distributions they were drawn from.
-        values: likewise, estimates.
+        log_probabilities: ``[num_steps, num_envs, agents of the tag]``, log-probabilities of the actions.
+        entropies: of the same shape, entropies of the action distributions.
+        values: of the same shape, value estimates.
     """
 
     log_probabilities: Tensor
@@ -100,7 +109,17 @@ class Replayed(NamedTuple):
 
 
 def replay_of(rollout: Rollout, tag: str, model: ActorCritic, distribution: Distribution) -> Replayed:
-    """What ``model`` makes of a full rollout of the agents of ``tag``."""
+    """Recompute the outputs of ``model`` for a full rollout of the agents of ``tag``.
+
+    Args:
+        rollout: ``num_steps`` recorded steps.
+        tag: policy tag.
+        model: the model.
+        distribution: action distribution for the model's logits.
+
+    Returns:
+        Log-probabilities, entropies and values ``[num_steps, num_envs, agents of the tag]``, with gradient.
+    """
     sequences = sequences_of(rollout, tag)
     recorded: dict[str, Any] = {
         name: mapped(lambda tensor: tensor[: rollout.num_steps].flatten(0, 2), rollout.of(name, tag))
@@ -115,7 +134,7 @@ def replay_of(rollout: Rollout, tag: str, model: ActorCritic, distribution: Dist
 
 
 def logits_of(model: ActorCritic, observations: Observations, sequences: Sequences | None) -> Tensor:
-    """The first of :func:`outputs`, without the values where these are apart."""
+    """Return the logits of :func:`outputs`, without computing the values where they are separate."""
     if sequences is None or not model.state_size:
         return model.logits(observations)
     return outputs(model, observations, sequences)[0]
@@ -130,17 +149,17 @@ def estimate_values(
     values: Tensor,
     final_values: Tensor,
 ) -> None:
-    """Write what a model with a state makes of all observations of a rollout, some sequences at a time.
+    """Write the value estimates of a recurrent model for all observations of a rollout, in chunks of sequences.
 
     Args:
-        judge: has a state.
-        sequences: of the rollout.
+        judge: value function with recurrent state.
+        sequences: sequences of the rollout.
         observations: ``[rows, *observation_shape]`` over time x sequence.
         final_observations: ``[rows, *observation_shape]`` over slot x sequence, of truncated episodes.
         final_slot: ``[steps, num_envs]``, see ``Rollout``.
-        values: ``[steps + 1, num_envs, agents]``, written.
-        final_values: ``[slots, num_envs, agents]``, written: with the state that the agent had after the last step of
-            that episode. Of slots without an episode they mean nothing.
+        values: ``[steps + 1, num_envs, agents]``, written in place.
+        final_values: ``[slots, num_envs, agents]``, written in place, computed with the agent's state after the last
+            step of the truncated episode. Undefined for slots without an episode.
     """
     observations, final_observations = (
         mapped(lambda rows: rows.unflatten(0, (-1, len(sequences))), seen)

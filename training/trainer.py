@@ -1,4 +1,4 @@
-"""The trainer: rolls policies out in an environment, updates them, evaluates, saves and loads them."""
+"""Trainer: rolls out policies in an environment, updates, evaluates, saves and loads them."""
 
 from __future__ import annotations
 
@@ -64,38 +64,38 @@ _EVALUATION_SEED = 1_000_003  # added to the run's seed: evaluation replicas do 
 
 
 class Trainer:
-    """Trains one policy per policy tag of an environment.
+    """Trainer of one policy per policy tag of an environment.
 
     Args:
-        env: the replicas to train in.
+        env: the training replicas.
         config: a run configuration. A dictionary may leave out ``name``, ``env`` and ``trainer.num_envs``, which are
             then taken from ``env``; without ``env`` the run cannot be loaded from its folder alone.
-        policy_tag_to_agent_id_map: None, or what the environment itself says in ``policy_tags``.
-        device_id: the GPU, where the environment is on one; None: whichever it is on.
-        num_devices: how many processes train together, each on its device; None: as many as this one was started with,
-            see ``distributed.meeting.join``. Each has its replicas, and the sizes in ``config`` are those of all.
+        policy_tag_to_agent_id_map: None, or equal to the environment's ``policy_tags``.
+        device_id: index of the GPU, if the environment is on one; None: whichever it is on.
+        num_devices: number of processes that train together, each on its device; None: as many as were launched,
+            see ``distributed.meeting.join``. Each has its own replicas; the sizes in ``config`` are totals.
 
     Attributes:
         env: as given.
-        team: the processes that train together.
-        config: the checked configuration.
-        rollout: what was collected last.
-        graphs: how steps of rollouts are repeated.
-        policies: per policy tag, what acts and learns.
-        opponents: per policy tag, what acts and learns nothing; tags whose agents act at random are in neither.
-        learner: the backend on the device where policies are trained.
-        evaluation_backend: where they are evaluated.
-        updates: updates done so far.
-        env_steps: environment steps done so far.
-        returns: per policy tag, the mean return that was logged last, if there is one.
-        best: the best evaluation of the run so far, see ``BestCheckpoint.state``.
-        evaluation_under_way: whether the present weights are evaluated beside training.
-        ahead: whether the processes that do not learn have begun the next rollout.
-        episodes: sums over this process's episodes, as ``episode_statistics`` will tell, noted before the others went
-            ahead.
+        team: process group of the training.
+        config: the validated configuration.
+        rollout: the last collected rollout.
+        graphs: repetition of rollout steps (CUDA graphs).
+        policies: learning policies, by policy tag.
+        opponents: actors that are not trained, by policy tag; tags whose agents act at random are in neither.
+        learner: backend on the device of the updates.
+        evaluation_backend: backend on the device of evaluations.
+        updates: number of updates so far.
+        env_steps: number of environment steps so far.
+        returns: last logged mean return by policy tag, if there is one.
+        best: best evaluation of the run so far, see ``BestCheckpoint.state``.
+        evaluation_under_way: True while the current weights are evaluated beside training.
+        ahead: True if the processes that do not learn have begun the next rollout.
+        episodes: sums over this process's episodes, as reported by ``episode_statistics``, recorded before the next
+            rollout was begun.
 
     Raises:
-        ConfigError: the configuration is wrong in itself, or does not fit the environment.
+        ConfigError: the configuration is invalid, or does not fit the environment.
     """
 
     def __init__(
@@ -176,19 +176,22 @@ class Trainer:
     ) -> TrainingSummary:
         """Train until ``trainer.total_steps``, in a new run folder or, after :meth:`resume`, in that of the run.
 
-        Ctrl-C ends the run after the present update; the checkpoint and the summary are then written as at the end of
-        a whole run.
+        Ctrl-C ends the run after the current update; checkpoint and summary are then written as at the end of a
+        completed run.
 
         Args:
-            on_update: called after each logged update: short for a callback that has no other method.
-            callbacks: called at rollouts, updates, evaluations, checkpoints and the end, see ``wd.Callback``. What one
-                raises is raised here, once everything is saved.
-            progress: show how the run goes: a bar on a terminal and in a notebook, elsewhere a line on stderr now and
-                then if it lasts more than two seconds. A ``TrainingProgress`` among ``callbacks`` takes its place.
+            on_update: called after each logged update: shorthand for a callback with only this method.
+            callbacks: called at rollouts, updates, evaluations, checkpoints and the end, see ``wd.Callback``. Their
+                exceptions are raised here, after everything is saved.
+            progress: If True, show progress: a bar on a terminal and in a notebook, elsewhere an occasional line on
+                stderr if training takes more than two seconds. A ``TrainingProgress`` among ``callbacks`` replaces it.
+
+        Returns:
+            The summary of the run.
 
         Raises:
             TrainingError: a loss is no longer finite. The last good checkpoint is kept.
-            CheckpointError: another process has gone on with the run.
+            CheckpointError: another process has continued the run.
         """
         going_on, self._resumed = self._resumed, None
         if going_on is None:  # the best evaluation of another run, and one that it waits for, are not this one's
@@ -196,7 +199,7 @@ class Trainer:
         return self.team.led(lambda: run_training(self, on_update, callbacks, going_on, progress), self._follow)
 
     def collect(self) -> None:
-        """Fill the rollout: ``rollout_length`` steps of every replica.
+        """Collect a rollout: ``rollout_length`` steps of every replica.
 
         Raises:
             GraphError: ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
@@ -216,13 +219,14 @@ class Trainer:
 
     @property
     def can_go_ahead(self) -> bool:
-        """Whether there are processes that do not learn and have nothing else to do than to collect rollouts."""
+        """True if there are processes that do not learn and only collect rollouts."""
         return self.config.trainer.dedicated_learner and self.team.size > 1
 
     def update_ahead(self) -> dict[str, Tensor]:
-        """:meth:`update` while the processes that do not learn collect the next rollout, if there are such.
+        """Run :meth:`update` while the processes that do not learn collect the next rollout, if there are any.
 
-        :meth:`collect` then need not do that. In a checkpoint before that nobody would have learned from it.
+        :meth:`collect` then skips that rollout. A checkpoint before that would hold experience that nothing has learned
+        from.
         """
         if not self.can_go_ahead:
             return self.update()
@@ -264,7 +268,7 @@ class Trainer:
             self._loop.pass_over(self.actors)
 
     def episode_statistics(self) -> dict[str, Tensor]:
-        """``EnvWrapper.episode_statistics`` of all processes together, but for a rollout that is collected ahead."""
+        """Return ``EnvWrapper.episode_statistics`` over all processes, without a rollout that is collected ahead."""
         with self.team.together("episode_statistics"):
             if not self.ahead:
                 self._note_episodes()
@@ -284,14 +288,18 @@ class Trainer:
         seed: int | None = None,
         progress: bool = True,
     ) -> EvaluationResult:
-        """Play whole episodes on replicas of their own; training is not disturbed.
+        """Evaluate the policies on whole episodes in separate replicas; training is not affected.
 
         Args:
-            num_episodes: how many; None: ``trainer.evaluation.num_episodes``, or as many as fit the length of training.
+            num_episodes: number of episodes; None: ``trainer.evaluation.num_episodes``, or by the length of training.
             random: policy tags whose agents act uniformly at random instead.
-            deterministic: take the most probable action instead of sampling; None: as ``trainer.evaluation`` says.
-            seed: of the start states and the sampling; None: one that follows from the run's seed.
-            progress: show how far it has come, if it lasts more than two seconds.
+            deterministic: If True, take the most probable action instead of sampling; None: as ``trainer.evaluation``
+                says.
+            seed: seed of start states and sampling; None: derived from the run's seed.
+            progress: If True, show progress if the evaluation takes more than two seconds.
+
+        Returns:
+            The returns and lengths of the episodes.
         """
         settings = self.config.trainer.evaluation
         num_episodes = self.evaluation_episodes if num_episodes is None else num_episodes
@@ -307,7 +315,7 @@ class Trainer:
         return replace(result, elo=self.elo_ratings(evaluator, self.ratings_of_past_versions(), random))
 
     def ratings_of_past_versions(self) -> dict[str, list[float]]:
-        """Return, by the policy tag that they act for, the Elo ratings of the versions that are evaluated against."""
+        """Return the Elo ratings of the past versions in evaluations, by the policy tag that they act for."""
         return {
             tag: ratings
             for tag, opponent in self.opponents.items()
@@ -317,12 +325,15 @@ class Trainer:
     def elo_ratings(
         self, evaluator: Evaluator, past: Mapping[str, Sequence[float]], random: Collection[str] = ()
     ) -> dict[str, float]:
-        """Return the Elo rating of each policy with past versions as opponents, by an evaluation that has ended.
+        """Return the Elo rating of each policy with past versions as opponents, from a finished evaluation.
 
         Args:
-            evaluator: what was played with.
-            past: what :meth:`ratings_of_past_versions` was when it began.
+            evaluator: evaluator of the episodes.
+            past: result of :meth:`ratings_of_past_versions` when the evaluation began.
             random: policy tags whose agents acted at random.
+
+        Returns:
+            Elo ratings by policy tag.
         """
         returns, elo = evaluator.episode_returns(), {}
         for tag, ratings in past.items():
@@ -334,14 +345,14 @@ class Trainer:
         return elo
 
     def take_ratings(self, elo: Mapping[str, float]) -> None:
-        """Let versions that are taken from now on have the Elo ratings that an evaluation gave their policies."""
+        """Set the Elo ratings that an evaluation gave the policies, for snapshots taken from now on."""
         for opponent in self.opponents.values():
             if isinstance(opponent, SelfPlay) and opponent.config.of in elo:
                 opponent.rating = elo[opponent.config.of]
 
     @property
     def evaluation_episodes(self) -> int:
-        """The default number of episodes of an evaluation: see ``trainer.evaluation.num_episodes``."""
+        """Default number of episodes of an evaluation, see ``trainer.evaluation.num_episodes``."""
         asked = self.config.trainer
         return asked.evaluation.num_episodes or fitting_episodes(asked.total_steps, self.env.env.episode_length)
 
@@ -354,11 +365,20 @@ class Trainer:
         graphs: StepGraphs | None = None,
         models: Mapping[str, Actor] | None = None,
     ) -> tuple[ActorCopies, Evaluator]:
-        """New replicas to evaluate in, and the copies of the models that act in them; arguments as of :meth:`evaluate`.
+        """Create evaluation replicas and copies of the models that act in them.
 
-        The copies have the present weights until they are refreshed. ``graphs``: how steps are repeated; None: as those
-        of rollouts. ``models``: what acts, by policy tag; None: the policies and opponents of this run, of self-play
-        the versions in its pool.
+        The copies have the current weights until they are refreshed.
+
+        Args:
+            num_episodes: see :meth:`evaluate`.
+            random: see :meth:`evaluate`.
+            deterministic: see :meth:`evaluate`.
+            seed: see :meth:`evaluate`.
+            graphs: repetition of steps; None: as for rollouts.
+            models: actors by policy tag; None: policies and opponents of this run, the pool's versions for self-play.
+
+        Returns:
+            The copies and the evaluator.
         """
         backend = self.evaluation_backend
         copies = ActorCopies(self.evaluated_models(random) if models is None else models, backend.device)
@@ -385,23 +405,23 @@ class Trainer:
         logits: bool = False,
         max_steps: int | None = None,
     ) -> Recording:
-        """Let the policies play an episode in replicas of its own and return it as arrays; training is not disturbed.
+        """Record episodes of the current policies in separate replicas as arrays; training is not affected.
 
         Args:
-            replicas: how many, or the numbers of those to record.
-            seed: of the start states and the sampling; None: the run's seed.
+            replicas: number of replicas, or the indices of those to record.
+            seed: seed of start states and sampling; None: the run's seed.
             random: policy tags whose agents act uniformly at random instead.
-            deterministic: take the most probable action instead of sampling.
-            observations: whether observations are recorded, too.
-            logits: whether the outputs of the policies are recorded, too.
-            max_steps: the recording ends after so many steps in any case.
+            deterministic: If True, take the most probable action instead of sampling.
+            observations: If True, observations are recorded, too.
+            logits: If True, the outputs of the policies are recorded, too.
+            max_steps: maximum number of recorded steps.
 
         Returns:
-            states, actions, rewards and probabilities of every step: :class:`warpdrive.Recording` has the shapes.
+            States, actions, rewards and probabilities of every step; see :class:`warpdrive.Recording` for the shapes.
 
         Raises:
             ConfigError: ``random`` names a tag that the environment does not have.
-            DefinitionError: ``replicas`` are none.
+            DefinitionError: ``replicas`` is empty.
         """
         models = ActorCopies(self.acting_models(random), self.env.device).actors
         if isinstance(replicas, Sequence) and not isinstance(replicas, str):
@@ -430,16 +450,16 @@ class Trainer:
 
     @property
     def actors(self) -> dict[str, Actor]:
-        """What acts in rollouts, by policy tag."""
+        """Actors of the rollouts, by policy tag."""
         if self._acting is not None:
             return self._acting.actors
         return {tag: player.actor for tag, player in self._players().items()}
 
     def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
-        """Return what acts for each policy tag in episodes that are shown, but for those of ``random``.
+        """Return the actors of displayed episodes by policy tag, without the tags of ``random``.
 
-        It is a policy's model, or an opponent's: in self-play the present version of what it has past ones of. Tags
-        whose agents always act at random have none.
+        These are the models of policies and opponents; for self-play, the current version of the policy. Tags whose
+        agents always act at random have none.
 
         Raises:
             ConfigError: ``random`` names a tag that the environment does not have.
@@ -448,7 +468,7 @@ class Trainer:
         return {tag: player.model for tag, player in self._players().items() if tag not in random}
 
     def evaluated_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
-        """Return the same for evaluations: in self-play the versions in the pool, each in a part of the replicas.
+        """Return the actors of evaluations; for self-play, the pool's versions, each in a part of the replicas.
 
         Raises:
             ConfigError: ``random`` names a tag that the environment does not have.
@@ -472,13 +492,13 @@ class Trainer:
 
     @property
     def models(self) -> dict[str, Actor]:
-        """What was trained, by policy tag."""
+        """Trained models, by policy tag."""
         return {tag: policy.model for tag, policy in self.policies.items()}
 
     def checkpoint(self) -> Checkpoint:
-        """All that is needed to go on from here as if nothing had happened, on process 0.
+        """Return the complete training state, on rank 0.
 
-        It does not depend on how many processes there are.
+        It does not depend on the number of processes.
         """
         return checkpoint_of(self)
 
@@ -486,7 +506,7 @@ class Trainer:
         """Write a checkpoint folder.
 
         Raises:
-            CheckpointError: ``path`` is something else already, or cannot be written.
+            CheckpointError: ``path`` exists and is something else, or cannot be written.
         """
         checkpoint = self.checkpoint()
         self.team.from_leader(lambda: write_checkpoint(Path(path), checkpoint))
@@ -495,13 +515,16 @@ class Trainer:
     def load(
         cls, path: str | Path, env: EnvWrapper | None = None, which: Which = "latest", *, trust: bool = False
     ) -> Trainer:
-        """A trainer as it was when the checkpoint was written; ``train`` continues from there in a new run folder.
+        """Load a trainer from a checkpoint; ``train`` continues from there in a new run folder.
 
         Args:
             path: a checkpoint folder, or a run: its folder or name.
-            env: the environment; None: made from the configuration in the checkpoint.
-            which: of a run's checkpoints: ``"latest"``, or ``"best"`` by the evaluations while it trained.
-            trust: whether code that the run names may be run if it is not known here, see docs/security.md.
+            env: the environment; None: created from the configuration in the checkpoint.
+            which: checkpoint of a run: ``"latest"``, or ``"best"`` by the evaluations during training.
+            trust: If True, code named by the run may be executed even if it is not known here, see docs/security.md.
+
+        Returns:
+            A trainer in the state of the checkpoint.
 
         Raises:
             CheckpointError: there is no checkpoint, it is damaged, or it does not fit the environment.
@@ -522,23 +545,26 @@ class Trainer:
     def resume(
         cls, run: str | Path, overrides: Sequence[str] = (), env: EnvWrapper | None = None, *, trust: bool = False
     ) -> Trainer:
-        """A trainer whose ``train`` goes on with a run, in its folder, as if it had never stopped.
+        """Load a trainer whose ``train`` resumes a run, in its folder.
 
-        It begins where the last whole checkpoint was written: what was logged later is logged again. On the CPU backend
-        the metrics are those of a run that was never interrupted, bit for bit (with the same number of threads, see
-        ``trainer.torch_threads``). A run that was stopped before its first checkpoint begins anew.
+        It starts from the last complete checkpoint: later log entries are written again. On the CPU backend the metrics
+        are bitwise those of an uninterrupted run (with the same number of threads, see ``trainer.torch_threads``). A
+        run that was stopped before its first checkpoint starts over.
 
         Args:
             run: its folder, or its name; or its last checkpoint.
             overrides: ``"trainer.total_steps=2e6"``: changes of the configuration, as in ``load_config``, from here on.
-                What decides about what has happened so far cannot change: the environment, the seed, models.
-            env: the environment; None: made from the run's configuration.
-            trust: whether code that the run names may be run if it is not known here, see docs/security.md.
+                Keys that past training depends on cannot change: the environment, the seed, models.
+            env: the environment; None: created from the run's configuration.
+            trust: If True, code named by the run may be executed even if it is not known here, see docs/security.md.
+
+        Returns:
+            A trainer in the state of the last checkpoint.
 
         Raises:
             CheckpointError: there is no such run, its checkpoints are damaged or do not fit the environment, or it has
-                gone on from the checkpoint given.
-            ConfigError: an override is wrong, or changes what cannot change.
+                continued past the checkpoint given.
+            ConfigError: an override is invalid, or changes a fixed key.
             TrustError: the run names code that is not known here.
         """
         environment = env.env if env else None
@@ -562,12 +588,12 @@ class Trainer:
         return trainer
 
     def _follow(self, what: str) -> None:
-        """Do what process 0 does."""
+        """Call the method ``what`` as rank 0 does."""
         with torch_threads(self.config.trainer.torch_threads):
             getattr(self, what)()
 
     def _forget_the_past(self) -> None:
-        """Start anew in an environment that somebody may have played in."""
+        """Reset actors and replicas of an environment that may have been used before."""
         for tag in self.env.policy_tags:
             self.env.act_at_random(tag)
         self.env.greedy = False
@@ -580,23 +606,23 @@ class Trainer:
         self.episodes = {name: torch.zeros_like(total) for name, total in self.env.episode_statistics().items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from where the trainer was whose checkpoint this is."""
+        """Restore the state of a checkpoint."""
         restore(self, checkpoint)
 
 
 def _seed_of_policy(seed: int, index: int) -> int:
-    """Return the seed of policy number ``index``, which no policy of another run or number has; the first has ``seed``.
+    """Return the seed of policy number ``index``, distinct for all runs and indices; the first has ``seed``.
 
-    Neighbouring seeds would give policy 1 of one run the parameters of policy 0 of the next.
+    With consecutive seeds, policy 1 of one run would get the parameters of policy 0 of the next.
     """
     return int(np.random.SeedSequence((seed, index)).generate_state(1, np.uint64)[0] >> 1) if index else seed
 
 
 def make_env(config: RunConfig) -> EnvWrapper:
-    """The replicas that a run configuration describes.
+    """Create the replicas that a run configuration describes.
 
     Raises:
-        ConfigError: the configuration does not say which environment.
+        ConfigError: the configuration names no environment.
     """
     if config.env is None:
         raise ConfigError(f"run '{config.name}': its environment has no registered name; give it as env=...")
