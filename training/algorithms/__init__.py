@@ -1,4 +1,4 @@
-"""Algorithms by the name that a run configuration gives them, and what they learn from."""
+"""Training algorithms by their names in run configurations, and their sources of experience."""
 
 from __future__ import annotations
 
@@ -52,28 +52,28 @@ from warpdrive.training.vtrace import StaggeredGroups
 
 
 class Source(Stateful, Protocol):
-    """Turns rollouts into what an algorithm learns from."""
+    """Converts rollouts to an algorithm's experience."""
 
     def of(self, rollout: Rollout) -> Any:
-        """What there is to learn from, once ``rollout`` is there, too."""
+        """Return the experience to train on, after adding ``rollout``."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Whom an algorithm trains a policy for.
+    """Properties of the agents and replicas that an algorithm trains a policy for.
 
     Attributes:
-        tag: the policy tag.
+        tag: policy tag.
         agent_ids: ``[agents of the tag]`` int32, on the device.
-        observation_space: of one agent.
-        action_space: of one agent.
-        num_envs: the replicas that are trained in.
-        backend: on whose device models live.
-        seed: of their initial parameters.
-        spread: over which processes what is learned from is spread.
-        all_observation_spaces: of one agent, by policy tag: of all tags.
-        num_agents: by policy tag, of all tags.
-        global_state: how many numbers each array of the environment's global state has in a replica, by name.
+        observation_space: observation space of one agent.
+        action_space: action space of one agent.
+        num_envs: number of training replicas.
+        backend: backend on whose device models live.
+        seed: seed of the initial parameters.
+        spread: distribution of the experience over processes.
+        all_observation_spaces: observation space of one agent, for every policy tag.
+        num_agents: number of agents, for every policy tag.
+        global_state: number of elements of each global state array of the environment in a replica, by name.
     """
 
     tag: str
@@ -90,7 +90,7 @@ class Task:
 
 
 def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
-    """The algorithm that ``config`` describes, with a new model, and what it learns from."""
+    """Build the algorithm that ``config`` describes, with a new model, and its source of experience."""
     algorithm, source = _build(config, task)
     if task.spread.team.size > 1:
         algorithm.descend = partial(descend, team=task.spread.team)
@@ -102,7 +102,7 @@ def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any],
 
 
 def _share_moments(module: nn.Module, team: Team) -> None:
-    """Let running moments take in the rows of all processes of a team."""
+    """Let running moments include the rows of all processes of a team."""
     for part in module.modules():
         if isinstance(part, RunningMoments):
             part.team = team
@@ -167,7 +167,7 @@ def _critic_input(config: PPOConfig, task: Task) -> CriticInput:
 
 
 def algorithm_class(config: OnPolicyConfig) -> type[PPO] | type[A2C]:
-    """Return the class of an algorithm with value estimates; what takes its place must be derived from it."""
+    """Return the class of an actor-critic algorithm; a replacement must be derived from it."""
     if isinstance(config, PPOConfig):
         return MAPPO if config.centralized_critic else PPO
     return A2C

@@ -1,6 +1,6 @@
 """Advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783, without the asynchrony): one step per rollout.
 
-With ``steps_per_update`` its experience is that of one of several groups of replicas, see ``StaggeredGroups``.
+With ``steps_per_update`` the experience is that of one of several groups of replicas, see ``StaggeredGroups``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from warpdrive.training.sections import A2CConfig
 
 
 class A2C(ActorCriticAlgorithm[A2CConfig]):
-    """Trains one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
+    """Advantage actor-critic for one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Train on the whole batch at once. Returns scalars on the device; ``generator`` is not used."""
+        """Take one optimizer step on the whole batch. Returns metrics as scalars on the device; ``generator`` is not
+        used.
+        """
         self.observe_returns(batch)
         advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
         loss, terms = self.loss(batch, advantages)
@@ -26,7 +28,7 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         return {**metrics, "explained_variance": explained_variance(batch)}
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss to minimise, and its terms without gradient."""
+        """Return the loss to minimise, and its terms without gradient."""
         log_prob, entropy, values = self.replayed(batch)
         policy_loss = -batch.part_of_mean(log_prob * advantages)
         value_loss = batch.part_of_mean(value_error(values - self.in_model_units(batch.returns), self.config))

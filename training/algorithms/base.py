@@ -1,4 +1,4 @@
-"""What the trainer asks of an algorithm."""
+"""Interface of training algorithms."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ Experience = TypeVar("Experience")
 
 
 class Stateful(Protocol):
-    """What can be stored in a checkpoint and be put back."""
+    """Object whose state can be stored in a checkpoint and restored."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors, numbers and strings, and lists and dictionaries of these."""
+        """Return the state: tensors, numbers and strings, and lists and dictionaries of these."""
 
     def load_state_dict(self, state_dict: dict[str, Any], /) -> object:
-        """Become as another was when its state was taken."""
+        """Restore the state returned by ``state_dict()``."""
 
 
 BeforeStep = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 
 
 class Descent(Protocol):
-    """Takes one step of an optimizer, down the gradient of a loss.
+    """Function that takes one optimizer step on a loss.
 
-    Of several processes each has its part of the loss and of its terms (``Rows.part_of_mean``); what is descended, and
-    returned, is their sum.
+    With several processes, each has its part of the loss and its terms (``Rows.part_of_mean``); the gradients and the
+    returned terms are summed over processes.
     """
 
     def __call__(
@@ -45,25 +45,25 @@ class Descent(Protocol):
         max_grad_norm: float = math.inf,
         before: BeforeStep | None = None,
     ) -> dict[str, Tensor]:
-        """Change the parameters of ``module``, which ``optimizer`` holds ``as_vector``.
+        """Update the parameters of ``module``, which ``optimizer`` holds ``as_vector``.
 
         Args:
-            loss: a scalar.
-            terms: scalars without gradient that are to be known of it.
-            optimizer: takes the step.
-            module: what is trained.
-            max_grad_norm: to which the gradient is shortened where it is longer.
-            before: called with the terms before the step is taken; returns more of them.
+            loss: scalar.
+            terms: scalars without gradient to report with the loss.
+            optimizer: optimizer of the parameters.
+            module: module to train.
+            max_grad_norm: norm to which the gradient is clipped.
+            before: called with the terms before the optimizer step; returns additional terms.
 
         Returns:
-            the terms, and ``"grad_norm"``, the norm of the gradient before it was shortened: scalars on the device.
+            The terms, and ``"grad_norm"``, the norm of the gradient before clipping: scalars on the device.
         """
 
 
 def as_vector(module: nn.Module) -> nn.Parameter:
-    """All parameters of a module that are trained, as one vector, whose memory they are parts of from now on.
+    """Return all trainable parameters of a module as one vector, and make the parameters views of its memory.
 
-    An optimizer of one vector does a step with a tenth of the operations. The module must be on its device already.
+    An optimizer of a single vector needs a tenth of the operations per step. The module must be on its device already.
     """
     parameters = _trained(module)
     vector = nn.Parameter(torch.cat([parameter.detach().flatten() for parameter in parameters]))
@@ -74,13 +74,22 @@ def as_vector(module: nn.Module) -> nn.Parameter:
 
 
 def gradient_of(loss: Tensor, module: nn.Module) -> Tensor:
-    """The gradient of a scalar as one vector, of all parameters of a module that are trained."""
+    """Return the gradient of a scalar with respect to all trainable parameters of a module, as one vector."""
     gradients = torch.autograd.grad(loss, _trained(module), materialize_grads=True)
     return torch.cat([gradient.flatten() for gradient in gradients])
 
 
 def take_step(optimizer: torch.optim.Optimizer, gradient: Tensor, max_grad_norm: float = math.inf) -> Tensor:
-    """Change the vector that ``optimizer`` holds. Returns the norm of its gradient, which is shortened in place."""
+    """Clip the gradient in place and take an optimizer step on its vector. Returns the norm before clipping.
+
+    Args:
+        optimizer: optimizer of one vector, see :func:`as_vector`.
+        gradient: ``[parameters]``, clipped in place.
+        max_grad_norm: norm to which the gradient is clipped.
+
+    Returns:
+        The norm of the gradient before clipping, a scalar on the device.
+    """
     norm: Tensor = gradient.norm()
     gradient.mul_((max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
     (vector,) = optimizer.param_groups[0]["params"]
@@ -98,7 +107,7 @@ def descend(
     before: BeforeStep | None = None,
     team: Team = ALONE,
 ) -> dict[str, Tensor]:
-    """Take the step in all processes of a team. See ``Descent``."""
+    """Take an optimizer step on the loss summed over all processes of a team. See ``Descent`` for the arguments."""
     gradient, summed = team.sum_gradient(gradient_of(loss, module), terms)
     more = before(summed) if before else {}
     return {**summed, **more, "grad_norm": take_step(optimizer, gradient, max_grad_norm)}
@@ -109,12 +118,12 @@ def _trained(module: nn.Module) -> list[nn.Parameter]:
 
 
 class Algorithm(ABC, Generic[Experience]):
-    """Trains the model of one policy tag: owns its loss and its update.
+    """Algorithm that trains the model of one policy tag: defines its loss and its update.
 
     Attributes:
-        model: the policy, which acts when it is evaluated.
-        actor: acts in the rollouts that are learned from: the model, or the model and what makes it explore.
-        descend: takes the gradient steps; may be replaced by one that does so for several processes.
+        model: the policy, which acts in evaluations.
+        actor: the actor of training rollouts: the model, possibly with exploration.
+        descend: takes optimizer steps; may be replaced by one for several processes.
     """
 
     model: Actor
@@ -123,28 +132,28 @@ class Algorithm(ABC, Generic[Experience]):
 
     @abstractmethod
     def update(self, experience: Experience, generator: torch.Generator) -> dict[str, Tensor]:
-        """Train on experience with random numbers of ``generator``. Returns scalars on the device."""
+        """Train on experience with random numbers of ``generator``. Returns metrics as scalars on the device."""
 
     @abstractmethod
     def parts(self) -> Mapping[str, Stateful]:
-        """What else than the model's parameters belongs into a checkpoint."""
+        """Return the state besides the model's parameters that belongs in a checkpoint, by name."""
 
     def begin(self, env_steps: int) -> None:
         """Prepare for the rollout and the update that begin at ``env_steps``."""
 
     def advice(self, tag: str) -> str:
-        """What to try where a loss of the policy of ``tag`` is no longer finite."""
+        """Return advice for a non-finite loss of the policy of ``tag``."""
         return f"Try a smaller policy.{tag}.lr, and look for rewards or observations that are not finite"
 
 
 class Every:
-    """Says of every n-th call that it is one."""
+    """Counter that is True at every n-th call."""
 
     def __init__(self, n: int) -> None:
         self.n, self.calls = n, 0
 
     def __call__(self) -> bool:
-        """Count a call and return whether it is one."""
+        """Count a call and return True if it is an n-th one."""
         self.calls += 1
         return self.calls % self.n == 0
 

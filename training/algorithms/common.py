@@ -1,4 +1,4 @@
-"""What several algorithms share."""
+"""Functions shared by several algorithms."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Config = TypeVar("Config", bound=LearningConfig)
 
 
 def normalised(advantages: Tensor, batch: Batch) -> Tensor:
-    """Advantages with mean 0 and standard deviation 1 over the rows that count."""
+    """Return advantages with mean 0 and standard deviation 1 over the rows with weight 1."""
     centred = advantages - batch.mean(advantages)
     return centred / (batch.mean(centred.square()).sqrt() + 1e-8)
 
 
 def explained_variance(batch: Batch) -> Tensor:
-    """1 - Var[returns - values] / Var[returns]: 1 is a perfect value estimate, 0 no better than a constant.
+    """Return 1 - Var[returns - values] / Var[returns]: 1 for perfect value estimates, 0 for no better than a constant.
 
-    NaN where returns do not vary beyond rounding, as Stable-Baselines3 and CleanRL have it: nothing is to be explained.
+    It is NaN if returns do not vary beyond rounding, as in Stable-Baselines3 and CleanRL.
     """
     both = torch.stack([batch.returns - batch.values, batch.returns])
     centre = batch.mean(both)
@@ -41,7 +41,7 @@ def explained_variance(batch: Batch) -> Tensor:
 
 
 def value_error(difference: Tensor, config: OnPolicyConfig) -> Tensor:
-    """Half the square of differences or, with ``value_loss: huber``, linear beyond ``huber_delta`` (Huber 1964)."""
+    """Return half the squared differences or, with ``value_loss: huber``, the Huber loss (Huber 1964)."""
     if config.value_loss == "mse":
         return 0.5 * difference.square()
     return functional.huber_loss(
@@ -50,38 +50,38 @@ def value_error(difference: Tensor, config: OnPolicyConfig) -> Tensor:
 
 
 def at(config: Config, env_steps: int) -> Config:
-    """A policy's section with the present value in place of each schedule."""
+    """Return a policy's section with each schedule replaced by its value at ``env_steps``."""
     return config.model_copy(update={name: value_at(given, env_steps) for name, given in config.schedules.items()})
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
-    """From the next step on."""
+    """Set the learning rate of all parameter groups, from the next step on."""
     for group in optimizer.param_groups:
         group["lr"] = lr
 
 
 def means(history: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Means of metrics over gradient steps, by name: each over the steps that have it."""
+    """Return means of metrics over gradient steps, by name, each over the steps that report it."""
     names = dict.fromkeys(name for metrics in history for name in metrics)
     return {name: torch.stack([metrics[name] for metrics in history if name in metrics]).mean() for name in names}
 
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Within the block, gradients go through ``module`` but not into its parameters."""
+    """Let gradients flow through ``module`` but not into its parameters, within the block."""
     module.requires_grad_(False)
     yield
     module.requires_grad_(True)
 
 
 def target_of(module: Module) -> Module:
-    """A copy whose parameters no gradient moves. Running statistics are not copied: both have the same."""
+    """Return a copy that takes no gradients. Running statistics are shared with the original."""
     statistics = {id(part): part for part in module.modules() if isinstance(part, RunningMoments)}
     return copy.deepcopy(module, dict(statistics)).requires_grad_(False)
 
 
 @torch.no_grad()
 def follow(target: nn.Module, source: nn.Module, tau: float) -> None:
-    """Move the parameters of ``target`` towards those of ``source``: all the way with ``tau`` = 1."""
+    """Interpolate the parameters of ``target`` towards those of ``source``; ``tau`` = 1 copies them."""
     for parameter, wanted in zip(target.parameters(), source.parameters(), strict=True):
         parameter.lerp_(wanted, tau)

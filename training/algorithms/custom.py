@@ -1,4 +1,4 @@
-"""A policy that learns as its user's own update function says: down a gradient, or in any other way."""
+"""Policy trained by a user-defined update function, by gradients or in any other way."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 
 class Custom(Algorithm[Rollout]):
-    """Hands each rollout on to a function, or to an object of a class, of the user's: see docs/algorithms.md.
+    """Algorithm that passes each rollout to a user-defined function, or to an instance of a class: see
+    docs/algorithms.md.
 
     Args:
-        config: the policy's section of the run configuration.
-        model: what is trained; its parameters are tensors of their own.
-        distribution: of the actions, given what the model makes of an observation.
-        num_envs: the replicas that are trained in.
-        num_agents: how many agents in each the policy acts for.
+        config: section of the policy in the run configuration.
+        model: model to train; its parameters are separate tensors.
+        distribution: action distribution for the model's logits.
+        num_envs: number of training replicas.
+        num_agents: number of agents per replica that the policy acts for.
     """
 
     model: ActorCritic
@@ -47,7 +48,7 @@ class Custom(Algorithm[Rollout]):
         self._learn: Callable[[Rollout], Any]
 
     def learn_for(self, policy: Policy) -> None:
-        """Get to know the policy that this algorithm is a part of: from here on there can be updates."""
+        """Bind the policy that this algorithm is a part of; updates are possible from then on."""
         self._tag, self._learner = policy.tag, self.config.loaded()
         if isinstance(self._learner, type):
             self._learner = self._learn = self._learner(policy, **self.config.parameters)
@@ -55,17 +56,17 @@ class Custom(Algorithm[Rollout]):
             self._learn = partial(self._learner, policy, **self.config.parameters)
 
     def update(self, experience: Rollout, generator: torch.Generator) -> dict[str, Tensor]:
-        """Let the function change the model. Returns what it does, and ``parameter_norm``: scalars on the device.
+        """Let the function update the model. Returns its metrics and ``parameter_norm``: scalars on the device.
 
         Raises:
-            TrainingError: it returned something else than scalars by name.
+            TrainingError: the function returned something other than scalars by name.
         """
         metrics = self._as_metrics(self._learn(experience))
         parameters = [parameter.detach().flatten() for parameter in self.model.parameters()]
         return {"parameter_norm": torch.cat(parameters).norm(), **metrics}  # tells of numbers that are not finite
 
     def parts(self) -> dict[str, Stateful]:
-        """See ``Algorithm``: the user's object, if it can be stored."""
+        """See ``Algorithm``: the user's object, if it has state."""
         return {"function": self._learner} if hasattr(self._learner, "load_state_dict") else {}
 
     def advice(self, tag: str) -> str:
@@ -73,7 +74,7 @@ class Custom(Algorithm[Rollout]):
         return f"Look at {self._place}, and for rewards or observations that are not finite"
 
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
-        """What the model, as it is now, makes of a full rollout of the agents of ``tag``."""
+        """Recompute the current model's outputs for a full rollout of the agents of ``tag``."""
         return replay_of(rollout, tag, self.actor, self.distribution)
 
     @property
@@ -100,18 +101,18 @@ class Custom(Algorithm[Rollout]):
 
 
 class RolloutItself:
-    """What a user's function learns from: each rollout as it is."""
+    """Source of a user-defined function's experience: each rollout, unchanged."""
 
     def of(self, rollout: Rollout) -> Rollout:
-        """The rollout."""
+        """Return the rollout."""
         return rollout
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return an empty dictionary."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing is to be put back."""
+        """Do nothing: there is no state to restore."""
 
 
 def _told(value: Any) -> str:

@@ -1,5 +1,5 @@
-"""Deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971): a critic that estimates the value of
-actions, and a policy that climbs it.
+"""Deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971): a critic estimates action values,
+and the policy ascends them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from warpdrive.training.transitions import Transitions
 
 
 class DDPG(DeterministicPolicyGradient[DDPGConfig]):
-    """Trains a policy and its critic. See ``DeterministicPolicyGradient``."""
+    """DDPG for a policy and its critic. See ``DeterministicPolicyGradient``."""
 
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
@@ -23,7 +23,7 @@ class DDPG(DeterministicPolicyGradient[DDPGConfig]):
         return metrics
 
     def critic_loss(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
-        """Mean squared temporal difference (equation 5 of the paper), and terms without gradient."""
+        """Return the mean squared temporal difference (equation 5 of the paper), and terms without gradient."""
         with torch.no_grad():
             next_actions = self.target_model(batch.next_observations)
             later = self.target_critic(batch.next_observations, next_actions)[0]

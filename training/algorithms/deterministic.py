@@ -1,4 +1,4 @@
-"""What DDPG and TD3 share: a policy that does one thing in each situation, and the targets of it and of its critic."""
+"""Base class of DDPG and TD3: deterministic policies with target networks for the policy and the critic."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Config = TypeVar("Config", bound=DDPGConfig | TD3Config)
 
 
 class DeterministicPolicyGradient(OffPolicy[Config]):
-    """Trains a policy and its critic.
+    """Deterministic policy gradient for a policy and its critic.
 
     Args:
-        config: the policy's section of the run configuration.
+        config: section of the policy in the run configuration.
         model: the policy.
-        critic: estimates of the value of an action: one, or two.
-        actor: the policy with noise.
-        policy_optimizer, critic_optimizer: hold the parameters of the policy and of the critic.
+        critic: action-value function with one or two estimates.
+        actor: the policy with exploration noise.
+        policy_optimizer, critic_optimizer: optimizers of the policy and of the critic.
     """
 
     model: DeterministicActor
@@ -64,7 +64,9 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
         self.actor.at_random.fill_(env_steps < self.config.learning_starts)
 
     def improve_policy(self, batch: Transitions) -> Tensor:
-        """Take a step of the policy, and move the targets. Returns the policy's loss without gradient."""
+        """Take an optimizer step of the policy, and update the target networks. Returns the policy loss without
+        gradient.
+        """
         with frozen(self.critic):
             loss = self.policy_loss(batch)
             terms = {"policy_loss": loss.detach()}
@@ -74,7 +76,7 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
         return metrics["policy_loss"]
 
     def policy_loss(self, batch: Transitions) -> Tensor:
-        """Minus the value, by the first estimate, of what the policy would do.
+        """Return the negative value, by the first estimate, of the policy's actions.
 
         Its gradient is equation 6 of Lillicrap et al. 2016, arXiv:1509.02971, negated.
         """

@@ -1,5 +1,5 @@
 """Deep Q-learning (Mnih et al. 2015, doi:10.1038/nature14236), with double estimates (van Hasselt et al. 2016,
-arXiv:1509.06461): one model that estimates the value of every choice, trained on old experience.
+arXiv:1509.06461): one action-value network trained from a replay buffer.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from warpdrive.training.transitions import Transitions
 
 
 class DQN(OffPolicy[DQNConfig]):
-    """Trains one model.
+    """DQN for one model.
 
     Args:
-        config: the policy's section of the run configuration.
-        model: what is trained; estimates the value of each choice.
-        optimizer: holds the model's parameters.
+        config: section of the policy in the run configuration.
+        model: action-value network to train.
+        optimizer: optimizer of the model.
     """
 
     actor: EpsilonGreedy
@@ -56,16 +56,17 @@ class DQN(OffPolicy[DQNConfig]):
         return metrics
 
     def loss(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss to minimise, Huber's of the temporal differences, and its terms without gradient."""
+        """Return the loss to minimise, the Huber loss of the temporal differences, and its terms without gradient."""
         value = self.model(batch.observations).gather(-1, batch.actions.long().unsqueeze(-1)).squeeze(-1)
         loss = batch.part_of_mean(functional.smooth_l1_loss(value, self.targets(batch), reduction="none"))
         return loss, {"td_loss": loss.detach(), "q_values": batch.part_of_mean(value.detach())}
 
     @torch.no_grad()
     def targets(self, batch: Transitions) -> Tensor:
-        """``[rows]``: the reward and, unless the episode terminated, what the best choice is worth afterwards.
+        """Return the targets ``[rows]``: the reward, bootstrapped with the best action's value unless terminated.
 
-        The model says which choice that is if ``double``, else the target; the target says what it is worth.
+        With ``double`` the model selects the best action, else the target network does; the target network evaluates
+        it.
         """
         later = self.target(batch.next_observations)
         judged = self.model(batch.next_observations) if self.config.double else later

@@ -1,4 +1,4 @@
-"""Ends an update that has moved a policy far enough, without anybody waiting for the device to say so."""
+"""Early stopping by KL divergence, without synchronising with the device."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ _TOLERANCE = 1.5  # as in the authors' code of PPO (Spinning Up, Stable-Baseline
 
 
 class KlStop:
-    """From the gradient step on that finds the policy too far from the one that acted, no step changes anything.
+    """Early stopping: skips all optimizer steps once the policy is too far from the behaviour policy.
 
-    What is left of the update is computed all the same, as the host does not know. Whether steps count is a number on
-    the device, which the optimizer looks at: fused optimizers take none where it says so (``found_inf``, with which
-    they serve ``torch.amp.GradScaler``).
+    The rest of the update is still computed, since the host does not know. A scalar on the device tells the optimizer
+    to skip steps: fused optimizers read it as ``found_inf``, as they do for ``torch.amp.GradScaler``.
 
     Args:
-        optimizer: a fused one.
-        target_kl: the distance in nats, which may be exceeded by half; None: the update is never ended.
+        optimizer: a fused optimizer.
+        target_kl: KL divergence in nats, which may be exceeded by half; None: no early stopping.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, target_kl: float | None) -> None:
@@ -28,7 +27,7 @@ class KlStop:
         optimizer.found_inf = None  # type: ignore[attr-defined]
 
     def after(self, metrics: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Take notice of ``approx_kl``, before a step. Returns a metric: 1 if that is skipped, and 0 if not."""
+        """Check ``approx_kl`` before an optimizer step. Returns a metric: 1 if the step is skipped, else 0."""
         if self.target_kl is None:
             return {}
         is_too_far = (metrics["approx_kl"] > _TOLERANCE * self.target_kl).float()

@@ -1,7 +1,7 @@
 """PPO with a centralised critic (MAPPO: Yu et al. 2022, arXiv:2103.01955).
 
-Values are estimated from the global state of a replica, or from what all of its agents see, while each agent acts by
-what it sees itself.
+Values are estimated from the global state of a replica, or from the observations of all its agents, while each agent
+acts on its own observation.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from warpdrive.training.sequences import Replayed, Sequences, logits_of, sequenc
 
 
 class MAPPO(PPO):
-    """Trains a model, whose own value estimate is not used, and a critic. See ``PPO``.
+    """PPO for a model, whose own value head is not used, and a centralised critic. See ``PPO``.
 
     Args:
-        config: the policy's section of the run configuration.
+        config: section of the policy in the run configuration.
         model: the policy.
-        critic: estimates values from ``critic_input``.
-        critic_input: what the critic sees.
-        distribution: of the actions, given what the model makes of an observation.
-        optimizer: holds the parameters of the model and, if there is no other, of the critic.
-        critic_optimizer: holds those of the critic; None: it learns together with the model.
+        critic: value function of ``critic_input``.
+        critic_input: computes the critic's inputs.
+        distribution: action distribution for the model's logits.
+        optimizer: optimizer of the model and, without ``critic_optimizer``, of the critic.
+        critic_optimizer: optimizer of the critic; None: it is trained together with the model.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class MAPPO(PPO):
         return parts if self.critic_optimizer is None else {**parts, "critic_optimizer": self.critic_optimizer}
 
     def step(self, batch: Batch, before: BeforeStep) -> dict[str, Tensor]:
-        """See ``PPO``. A critic with an optimizer of its own goes on learning where ``target_kl`` stops the policy."""
+        """See ``PPO``. A critic with its own optimizer continues to train after ``target_kl`` stops the policy."""
         if self.critic_optimizer is None:
             return super().step(batch, before)
         loss, terms = self.loss(batch, batch.advantages)
@@ -78,15 +78,15 @@ class MAPPO(PPO):
         return {**of_policy, "critic_grad_norm": of_critic["grad_norm"]}
 
     def values(self, observations: Observations) -> Tensor:
-        """``[rows, size]`` of what ``critic_input`` makes -> ``[rows]`` float32: estimates of returns.
+        """Return the estimated returns ``[rows]`` float32 of critic inputs ``[rows, size]``.
 
-        Of a recurrent critic they are those of the first steps of episodes.
+        A recurrent critic takes the rows for first steps of episodes.
         """
         assert isinstance(observations, Tensor)
         return self.in_units_of_returns(self.critic.values(observations))
 
     def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``ActorCriticAlgorithm``: the critic's values ``[T, n]``, in the place of logits, too, and its states."""
+        """See ``ActorCriticAlgorithm``: the critic's values ``[T, n]``, also in place of the logits, and its states."""
         assert isinstance(observations, Tensor)
         own, of_critic = state.split([state.shape[-1] - self.critic.state_size, self.critic.state_size], dim=-1)
         values, after = self.critic.through(observations, of_critic, begins)
@@ -94,7 +94,7 @@ class MAPPO(PPO):
         return values, self.in_units_of_returns(values), states
 
     def replayed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``OnPolicy``: the values are the critic's."""
+        """See ``OnPolicy``: the values are those of the critic."""
         logits = logits_of(self.model, batch.observations, batch.sequences)
         probabilities = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
         return *probabilities, self._critic_values(_states_of(batch), batch.sequences)
@@ -113,7 +113,7 @@ class MAPPO(PPO):
         return found._replace(values=self.in_units_of_returns(values).view(found.values.shape))
 
     def _critic_values(self, states: Tensor, sequences: Sequences | None) -> Tensor:
-        """Return the outputs of the critic ``[rows]``, of time x sequence where it keeps a state."""
+        """Return the outputs of the critic ``[rows]``; rows are over time x sequence if it is recurrent."""
         if sequences is None or not self.critic.state_size:
             return self.critic.values(states)
         by_step = states.unflatten(0, sequences.begins.shape)

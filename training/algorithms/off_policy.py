@@ -1,4 +1,4 @@
-"""What the algorithms share that learn from old experience."""
+"""Base class of off-policy algorithms."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Config = TypeVar("Config", bound=OffPolicyConfig)
 
 
 class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
-    """Takes gradient steps on transitions drawn from a replay buffer.
+    """Algorithm that takes gradient steps on minibatches of a replay buffer.
 
     Args:
-        config: the policy's section of the run configuration.
+        config: section of the policy in the run configuration.
 
     Attributes:
-        config: the section with the present value in place of each schedule.
+        config: the section with the current value in place of each schedule.
     """
 
     config: Config
@@ -34,14 +34,14 @@ class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
         self.config = at(config, env_steps=0)
 
     def begin(self, env_steps: int) -> None:
-        """See ``Algorithm``. The update is never captured as a graph, so its coefficients can be the host's numbers."""
+        """See ``Algorithm``. The update is never captured as a CUDA graph: coefficients can be Python numbers."""
         self.config = at(self.schedules, env_steps)
         for part in self.parts().values():
             if isinstance(part, torch.optim.Optimizer):
                 set_learning_rate(part, self.config.lr)
 
     def update(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
-        """Take gradient steps on transitions drawn with ``generator``, once there are enough.
+        """Take gradient steps on transitions sampled with ``generator``, after ``learning_starts``.
 
         Returns scalars on the device: means over the gradient steps.
         """
@@ -54,4 +54,6 @@ class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
 
     @abstractmethod
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
-        """Take one gradient step on ``batch`` with random numbers of ``generator``. Returns scalars on the device."""
+        """Take one gradient step on ``batch`` with random numbers of ``generator``. Returns metrics as scalars on
+        the device.
+        """

@@ -1,4 +1,4 @@
-"""What the algorithms share that learn from each rollout once."""
+"""Base classes of on-policy algorithms."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Config = TypeVar("Config", bound=OnPolicyConfig | ReinforceConfig)
 
 
 class OnPolicy(Algorithm[Batch], Generic[Config]):
-    """Trains one model with one optimizer.
+    """Algorithm that trains one model with one optimizer on each rollout once.
 
     Args:
-        config: the policy's section of the run configuration.
-        model: what is trained.
-        distribution: of the actions, given what the model makes of an observation.
-        optimizer: holds the model's parameters.
+        config: section of the policy in the run configuration.
+        model: model to train.
+        distribution: action distribution for the model's logits.
+        optimizer: optimizer of the model.
 
     Attributes:
-        config: the section with the present value in place of each schedule.
-        trained: what the optimizer holds the parameters of.
+        config: the section with the current value in place of each schedule.
+        trained: module whose parameters the optimizer holds.
     """
 
     model: ActorCritic
@@ -48,7 +48,7 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
         self.begin(env_steps=0)
 
     def begin(self, env_steps: int) -> None:
-        """See ``Algorithm``. The update is never captured as a graph, so its coefficients can be the host's numbers."""
+        """See ``Algorithm``. The update is never captured as a CUDA graph: coefficients can be Python numbers."""
         self.config = at(self.schedules, env_steps)
         set_learning_rate(self.optimizer, self.config.lr)
 
@@ -57,17 +57,26 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
         return {"optimizer": self.optimizer}
 
     def replayed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-probabilities of the actions, entropies and the model's own values, ``[rows]`` with gradient."""
+        """Return log-probabilities of the actions, entropies and the model's own values, ``[rows]`` with gradient."""
         logits, values = outputs(self.model, batch.observations, batch.sequences)
         return *self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask), values
 
     def log_probabilities(self, observations: Observations, actions: Tensor, action_mask: Tensor | None) -> Tensor:
-        """``[rows]``: of actions, by a model without a state as it is now."""
+        """Return the log-probabilities ``[rows]`` of actions by the current weights of a feed-forward model.
+
+        Args:
+            observations: ``[rows, *observation_shape]``.
+            actions: recorded actions, see ``Batch``.
+            action_mask: ``[rows, choices]`` bool, or None.
+
+        Returns:
+            Log-probabilities ``[rows]`` float32, with gradient.
+        """
         logits = self.model.logits(observations)
         return self.distribution.log_prob_and_entropy(logits, actions, action_mask)[0]
 
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
-        """What the model, as it is now, makes of a full rollout of the agents of ``tag``."""
+        """Recompute the current model's outputs for a full rollout of the agents of ``tag``."""
         return replay_of(rollout, tag, self.model, self.distribution)
 
 
@@ -75,10 +84,10 @@ Estimating = TypeVar("Estimating", bound=OnPolicyConfig)
 
 
 class ActorCriticAlgorithm(OnPolicy[Estimating]):
-    """Estimates values, too: in units of the returns' running mean and standard deviation, if ``normalize_returns``.
+    """On-policy algorithm with a value function, in normalised units with ``normalize_returns``.
 
     Attributes:
-        returns: that mean and deviation.
+        returns: running mean and standard deviation of the returns.
     """
 
     def __init__(
@@ -93,15 +102,15 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 
     @property
     def state_size(self) -> int:
-        """How many numbers are kept for an agent from one step of an episode to the next."""
+        """Number of elements of the recurrent state per agent."""
         return self.actor.state_size
 
     def values(self, observations: Observations) -> Tensor:
-        """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32: estimates of returns."""
+        """Return the estimated returns ``[rows]`` float32 of ``[rows, *observation_shape]`` of any dtype."""
         return self.in_units_of_returns(self.model.values(observations))
 
     def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The same of sequences, see ``ActorCritic.through``."""
+        """Return outputs, estimated returns and states of sequences, see ``ActorCritic.through``."""
         logits, values, states = self.model.through(observations, state, begins)
         return logits, self.in_units_of_returns(values), states
 
@@ -111,14 +120,14 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         return found._replace(values=self.in_units_of_returns(found.values))
 
     def observe_returns(self, batch: Batch) -> None:
-        """Let the running mean and standard deviation take in a batch that is about to be learned from."""
+        """Update the running mean and standard deviation of returns with a batch before training on it."""
         if self.config.normalize_returns:
             self.returns.observe(batch.returns, batch.weight)
 
     def in_units_of_returns(self, values: Tensor) -> Tensor:
-        """What the model estimates as returns."""
+        """Convert the model's value estimates to returns."""
         return self.returns.restored(values) if self.config.normalize_returns else values
 
     def in_model_units(self, returns: Tensor) -> Tensor:
-        """Returns as the model is to estimate them."""
+        """Convert returns to the units of the model's value estimates."""
         return self.returns(returns) if self.config.normalize_returns else returns

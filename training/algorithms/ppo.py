@@ -16,11 +16,11 @@ from warpdrive.training.sections import PPOConfig
 
 
 class PPO(ActorCriticAlgorithm[PPOConfig]):
-    """Trains one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
+    """PPO for one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Train for several epochs of minibatches drawn with ``generator``; each row is used once per epoch (of a
-        model with a state, each sequence).
+        """Train for several epochs of minibatches sampled with ``generator``; each row is used once per epoch (for
+        recurrent models, each sequence).
 
         Returns scalars on the device: means over all minibatches.
         """
@@ -43,7 +43,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         return self.descend(loss, terms, self.optimizer, self.trained, self.config.max_grad_norm, before)
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""
+        """Return the loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""
         log_prob, entropy, values = self.replayed(batch)
         log_ratio = log_prob - batch.log_probabilities  # to the policy that acted, not to the present one
         ratio = log_ratio.exp()
@@ -65,13 +65,13 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         return loss, {name: term.detach() for name, term in terms.items()}
 
     def value_loss(self, values: Tensor, batch: Batch) -> Tensor:
-        """The mean ``value_error`` of estimates; with ``value_clip`` that of the clipped ones, where it is larger.
+        """Return the mean ``value_error`` of the estimates; with ``value_clip`` the larger of clipped and unclipped
+        errors.
 
-        Clipped estimates are those from before the update, moved by at most ``value_clip`` (in the authors' code, not
-        in the paper).
+        Clipped estimates are the old ones, moved by at most ``value_clip`` (in the authors' code, not in the paper).
 
         Args:
-            values: ``[rows]``, the model's present outputs.
+            values: ``[rows]``, the model's current outputs.
             batch: ``values`` are the model's outputs from before the update, ``returns`` are in units of rewards.
         """
         returns = self.in_model_units(batch.returns)

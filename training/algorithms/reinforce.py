@@ -1,4 +1,4 @@
-"""REINFORCE (Williams 1992, doi:10.1007/BF00992696): the returns of whole episodes say how good what was done was."""
+"""REINFORCE (Williams 1992, doi:10.1007/BF00992696): policy gradient with the returns of whole episodes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from warpdrive.training.sequences import logits_of
 
 
 class Reinforce(OnPolicy[ReinforceConfig]):
-    """Trains one model, whose value estimate is not used. See ``OnPolicy``."""
+    """REINFORCE for one model, whose value head is not used. See ``OnPolicy``."""
 
     def update(self, experience: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Take one gradient step on the whole batch. Returns scalars on the device; ``generator`` is not used."""
+        """Take one optimizer step on the whole batch. Returns metrics as scalars on the device; ``generator`` is not
+        used.
+        """
         returns = normalised(experience.returns, experience) if self.config.normalize_returns else experience.returns
         loss, terms = self.loss(experience, returns)
         return self.descend(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
 
     def loss(self, batch: Batch, returns: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss to minimise, and its terms without gradient."""
+        """Return the loss to minimise, and its terms without gradient."""
         logits = logits_of(self.model, batch.observations, batch.sequences)
         log_prob, entropy = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
         policy_loss = -batch.part_of_mean(log_prob * returns)

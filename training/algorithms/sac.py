@@ -1,5 +1,5 @@
-"""Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905): a policy that is as random as it can afford to be, judged
-by two critics, of which the lower counts. How much randomness is worth, the temperature, is learned.
+"""Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905): maximises entropy along with the return, using the
+minimum of two critics. The temperature, which weighs the entropy, is learned.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from warpdrive.training.transitions import Transitions
 
 
 class Temperature(nn.Module):
-    """What a nat of entropy is worth, as the logarithm of a positive number.
+    """Temperature of the entropy bonus per nat, stored as its logarithm.
 
     Args:
-        initial: the temperature at first.
+        initial: initial temperature.
     """
 
     def __init__(self, initial: float) -> None:
@@ -33,19 +33,19 @@ class Temperature(nn.Module):
 
     @property
     def value(self) -> Tensor:
-        """The temperature, a positive scalar."""
+        """Temperature, a positive scalar."""
         return self.logarithm.exp()
 
 
 class SAC(OffPolicy[SACConfig]):
-    """Trains a policy, its critics and the temperature.
+    """SAC for a policy, its critics and the temperature.
 
     Args:
-        config: the policy's section of the run configuration.
+        config: section of the policy in the run configuration.
         model: the policy.
-        critics: two estimates of the value of an action.
-        temperature: of the policy.
-        policy_optimizer, critic_optimizer, temperature_optimizer: hold the parameters of these.
+        critics: action-value function with two estimates.
+        temperature: temperature of the policy.
+        policy_optimizer, critic_optimizer, temperature_optimizer: optimizers of these.
     """
 
     model: SquashedActor
@@ -100,11 +100,12 @@ class SAC(OffPolicy[SACConfig]):
         return {**of_critics, **of_policy, "grad_norm": of_critics["grad_norm"], "temperature": temperature}
 
     def critic_loss(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Sum over both critics of half the mean squared soft temporal difference (equations 5 and 6), and terms of it.
+        """Return half the mean squared soft temporal difference (equations 5 and 6), summed over both critics, and its
+        terms.
 
         Args:
             batch: transitions.
-            noise: ``[rows, components]``, standard normal: of the next actions.
+            noise: ``[rows, components]``, standard normal: noise of the next actions.
         """
         with torch.no_grad():
             next_actions, log_prob = self._drawn(batch.next_observations, noise)
@@ -117,11 +118,11 @@ class SAC(OffPolicy[SACConfig]):
         return loss, {"value_loss": loss.detach(), "q_values": batch.part_of_mean(values.detach().mean(0))}
 
     def policy_loss(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Mean of temperature * log-probability - value over actions that the policy draws (equation 9), and its terms.
+        """Return the mean of temperature * log-probability - value over sampled actions (equation 9), and its terms.
 
         Args:
             batch: transitions.
-            noise: ``[rows, components]``, standard normal.
+            noise: ``[rows, components]``, standard normal: noise of the actions.
         """
         actions, log_prob = self._drawn(batch.observations, noise)
         value = self.critics(batch.observations, actions).amin(0)
@@ -129,12 +130,14 @@ class SAC(OffPolicy[SACConfig]):
         return loss, {"policy_loss": loss.detach(), "entropy": -batch.part_of_mean(log_prob.detach())}
 
     def temperature_loss(self, entropy: Tensor) -> Tensor:
-        """Falls with the temperature where the entropy is above its target, and rises below (equation 18)."""
+        """Return a loss whose descent lowers the temperature if the entropy is above its target, else raises it (eq.
+        18).
+        """
         wanted = self.config.target_entropy
         return self.temperature.value * (entropy - (-self.model.components if wanted is None else wanted))
 
     def _drawn(self, observations: Observations, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions from -1 to 1, ``[rows, components]``, and their log-probabilities ``[rows]``, both with gradient."""
+        """Sample actions from -1 to 1, ``[rows, components]``, and log-probabilities ``[rows]``, with gradient."""
         mean, log_std = self.model.logits(observations).chunk(2, dim=-1)
         drawn = mean + log_std.exp() * noise
         return drawn.tanh(), log_prob_of_tanh(drawn, mean, log_std)

@@ -1,5 +1,5 @@
-"""Twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, arXiv:1802.09477): DDPG with two critics, of
-which the lower counts, targets that are smoothed by noise, and a policy that moves less often than they do.
+"""Twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, arXiv:1802.09477): DDPG with the minimum of
+two critics, smoothed target actions, and delayed policy updates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from warpdrive.training.transitions import Transitions
 
 
 class TD3(DeterministicPolicyGradient[TD3Config]):
-    """Trains a policy and its critics. See ``DeterministicPolicyGradient``."""
+    """TD3 for a policy and its critics. See ``DeterministicPolicyGradient``."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
         return metrics
 
     def critic_loss(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Sum over both critics of the mean squared temporal difference (algorithm 1 of the paper), and terms of it.
+        """Return the mean squared temporal difference summed over both critics (algorithm 1 of the paper), and its
+        terms.
 
         Args:
             batch: transitions.
