@@ -1,4 +1,4 @@
-"""Models by the ``type`` that a run configuration gives them, and by what an algorithm asks of them."""
+"""Models by their ``type`` in run configurations, and by the kind of actor an algorithm needs."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ _ACTORS: dict[type[LearningConfig], Callable[[Any, Space[Any], Space[Any]], Acto
 
 
 def acting_distribution(config: LearningConfig, action_space: Space[Any]) -> Distribution:
-    """The distribution of the actions of what ``build_model`` makes."""
+    """Return the action distribution of the models that ``build_model`` creates."""
     if isinstance(config, OffPolicyConfig):
         return distribution_of(action_space, squash=isinstance(config, SACConfig))
     model = config.model  # type: ignore[attr-defined]
@@ -193,9 +193,18 @@ def acting_distribution(config: LearningConfig, action_space: Space[Any]) -> Dis
 
 
 def build_model(config: LearningConfig, observation_space: Space[Any], action_space: Space[Any], seed: int) -> Any:
-    """What an algorithm trains to act, on the CPU.
+    """Build the actor that an algorithm trains, on the CPU.
 
     It is initialised from ``seed`` without touching PyTorch's global random state.
+
+    Args:
+        config: section of the policy in the run configuration.
+        observation_space: observation space of one agent.
+        action_space: action space of one agent.
+        seed: seed of the initial parameters.
+
+    Returns:
+        The model.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -203,9 +212,17 @@ def build_model(config: LearningConfig, observation_space: Space[Any], action_sp
 
 
 def build_central_critic(config: PPOConfig, size: int, seed: int) -> CentralCritic:
-    """Return a critic that sees ``size`` numbers, initialised likewise.
+    """Build a centralised critic of ``size`` inputs, initialised from ``seed`` likewise.
 
-    Its layers are as wide as the model's; beside a model of the user's own, as wide as they are by default.
+    Its layers are as wide as the model's, or have default widths beside a user-defined model.
+
+    Args:
+        config: section of the policy in the run configuration.
+        size: number of inputs.
+        seed: seed of the initial parameters.
+
+    Returns:
+        The critic, on the CPU.
     """
     model = FullyConnectedConfig() if isinstance(config.model, CustomModelConfig) else config.model
     sizes = (size, model.hidden, model.activation, model.normalize_observations, model.initialization)
@@ -220,7 +237,17 @@ def build_central_critic(config: PPOConfig, size: int, seed: int) -> CentralCrit
 def build_critic(
     config: OffPolicyConfig, policy: DeterministicActor | SquashedActor, space: Space[Any], seed: int
 ) -> Critic:
-    """What judges the actions of a continuous policy, initialised likewise: two estimates, of DDPG one."""
+    """Build the critic of a continuous policy, initialised from ``seed`` likewise.
+
+    Args:
+        config: section of the policy in the run configuration.
+        policy: the policy, whose observation statistics are shared.
+        space: observation space of one agent.
+        seed: seed of the initial parameters.
+
+    Returns:
+        A critic with two estimates, or one for DDPG, on the CPU.
+    """
     model, count = config.model, 1 if isinstance(config, DDPGConfig) else 2
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed + _CRITIC_SEED)

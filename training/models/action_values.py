@@ -1,4 +1,4 @@
-"""A model of how much each of a few choices is worth."""
+"""Action-value networks."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _GREED = 1e6
 
 
 class ActionValues(Actor):
-    """A perceptron that estimates the value of every choice. As an actor it takes the best one.
+    """Perceptron that estimates the value of every action. As an actor it is greedy.
 
     Args:
-        observation_space: of one agent; observations are flattened.
-        choices: how many there are.
+        observation_space: observation space of one agent; observations are flattened.
+        choices: number of actions.
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
-        scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
-        normalize_observations: whether numbers are then standardised by their running mean and variance.
-        initialization: of the weights, see ``perceptron.initialise``.
-        convolutions: come before the perceptron, for images.
+        scale_observations: If True, elements that the observation space bounds are first scaled to [-1, 1].
+        normalize_observations: If True, elements are then standardised by their running mean and variance.
+        initialization: initialization of the weights, see ``perceptron.initialise``.
+        convolutions: convolutions before the perceptron, for images.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class ActionValues(Actor):
         self.value = perceptron([size, *hidden, choices], activation, 1.0, initialization)
 
     def forward(self, observations: Observations) -> Tensor:
-        """``[..., *observation_shape]`` of any dtype -> ``[..., choices]`` float32, the value of each choice."""
+        """Return the action values ``[..., choices]`` float32 of ``[..., *observation_shape]`` of any dtype."""
         outputs: Tensor = self.value(self.features(self.flatten(observations)))
         return outputs
 
     def logits(self, observations: Observations) -> Tensor:
-        """See ``Actor``: values so much larger than life that sampling takes the best choice of those allowed."""
+        """See ``Actor``: action values scaled so far that sampling takes the best allowed action."""
         return self.forward(observations) * _GREED

@@ -1,4 +1,4 @@
-"""What the trainer asks of a model."""
+"""Interface of models."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:  # a policy that was loaded acts without kernels
 
 
 Units = Literal["box", "half_range", "squashed"]
-"""What means and standard deviations of actions in a Box are: numbers of the Box; in units of half its range, from its
-centre on; or of what the hyperbolic tangent squashes to it."""
+"""Units of means and standard deviations of actions in a Box: those of the Box; half its range, relative to its
+centre; or values that the hyperbolic tangent squashes to it.
+"""
 
 
 def observations_of(env: EnvWrapper, tag: str) -> Observations:
-    """Return what the agents of a tag see now, with zeros for those who are out of the episode, as rollouts have them.
+    """Return the current observations of the agents of a tag, zero for those out of the episode, as in rollouts.
 
-    ``[num_envs, agents of the tag, *observation_shape]``, by key where the observation space is a Dict.
+    ``[num_envs, agents of the tag, *observation_shape]``, by key for a Dict observation space.
     """
     active = env.active(tag)
     seen: Observations = env.observations(tag)
@@ -32,11 +33,11 @@ def observations_of(env: EnvWrapper, tag: str) -> Observations:
 
 
 class Actor(nn.Module, ABC):
-    """What acts for the agents of a policy tag.
+    """Module that acts for the agents of a policy tag.
 
     Attributes:
-        state_size: how many numbers it keeps for an agent from one step of an episode to the next.
-        action_units: of what it makes for actions in a Box.
+        state_size: number of elements of the recurrent state per agent.
+        action_units: units of the outputs for actions in a Box.
     """
 
     state_size: int = 0
@@ -44,45 +45,54 @@ class Actor(nn.Module, ABC):
 
     @abstractmethod
     def logits(self, observations: Observations) -> Tensor:
-        """``[..., *observation_shape]`` of any dtype -> ``[..., num_logits]`` float32, for a ``Distribution``.
+        """Return the logits ``[..., num_logits]`` float32, for a ``Distribution``, of ``[..., *observation_shape]``.
 
-        Observations of a Dict space are a dict of such tensors by key. A model with a state takes them for the first of
-        an episode.
+        Observations are of any dtype; those of a Dict space are a dict of tensors by key. A recurrent model takes them
+        for the first observations of an episode.
         """
 
     def step(self, observations: Observations, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of observations, and what is to be kept until the next ones.
+        """Return the logits of observations and the next recurrent state.
 
         Args:
             observations: see :meth:`logits`.
-            state: ``[..., state_size]`` float32, what was kept: zeros where an episode begins.
+            state: ``[..., state_size]`` float32, the recurrent state: zero where an episode begins.
         """
         return self.logits(observations), state
 
     def step_in(self, env: EnvWrapper, tag: str, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits of what the agents of ``tag`` see now, and what is to be kept; see :meth:`step`."""
+        """Return logits of the current observations of the agents of ``tag`` and the next state; see :meth:`step`.
+
+        Args:
+            env: environment to observe.
+            tag: policy tag.
+            state: ``[num_envs, agents of the tag, state_size]`` float32.
+
+        Returns:
+            Logits and next recurrent state.
+        """
         return self.step(observations_of(env, tag), state)
 
     def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
-        """What acts in so many replicas with so many agents of the tag: itself, unless it needs room there."""
+        """Return the actor for a number of replicas and agents: itself, unless it needs state there."""
         return self
 
     def memory(self) -> Tensor | None:
-        """``[num_envs, agents of the tag, state_size]``, where it keeps its state in replicas; None if it has none."""
+        """Return the recurrent state ``[num_envs, agents of the tag, state_size]`` in replicas; None if it has none."""
         return None
 
     def act(self, env: EnvWrapper, tag: str) -> None:
-        """Put what it makes of what the agents of ``tag`` see now where the next step samples from.
+        """Write the logits of the current observations of the agents of ``tag`` to where the next step samples from.
 
-        It is called before each step, and works at fixed addresses of the device; what it keeps between steps is in
-        its buffers.
+        It is called before each step, and reads and writes fixed device addresses; its state between steps is in
+        buffers.
         """
         env.logits(tag).copy_(self.logits(observations_of(env, tag)))
 
     def kept_between_steps(self) -> dict[str, Tensor]:
-        """What it keeps from one step to the next, ``[num_envs, ...]`` by name: buffers that its modules call ``kept``.
+        """Return the state kept between steps, ``[num_envs, ...]`` by name: buffers that its modules list in ``kept``.
 
-        They are not persistent: what is learned, as parameters and running statistics, is the same for all replicas.
+        These buffers are not persistent, as they belong to the replicas and not to what is learned.
         """
         return {
             f"{module}.{name}" if module else name: part.get_buffer(name)
@@ -91,11 +101,11 @@ class Actor(nn.Module, ABC):
         }
 
     def observe(self, observations: Observations, weight: Tensor) -> None:
-        """Let running statistics take in a rollout that has been learned from: ``[rows, *observation_shape]``.
+        """Update running statistics with a rollout after training on it.
 
         Args:
-            observations: what agents saw before each step.
-            weight: ``[rows]`` float32, 1 where the agent was in the episode and 0 where not.
+            observations: ``[rows, *observation_shape]``, observations before each step.
+            weight: ``[rows]`` float32, 1 where the agent was in the episode, else 0.
         """
         for part in self.modules():
             if isinstance(part, Flatten):
@@ -103,25 +113,26 @@ class Actor(nn.Module, ABC):
 
 
 class ActorCritic(Actor):
-    """A policy and a value estimate over the same observations."""
+    """Policy and value function of the same observations."""
 
     @abstractmethod
     def values(self, observations: Observations) -> Tensor:
-        """``[..., *observation_shape]`` of any dtype -> ``[...]`` float32."""
+        """Return the value estimates ``[...]`` float32 of ``[..., *observation_shape]`` of any dtype."""
 
     def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
-        """Logits ``[..., num_logits]`` and values ``[...]``."""
+        """Return logits ``[..., num_logits]`` and values ``[...]``."""
         return self.logits(observations), self.values(observations)
 
     def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What it makes of sequences.
+        """Return logits, values and recurrent states of sequences.
 
         Args:
-            observations: ``[T, n, *observation_shape]``, step after step.
-            state: ``[n, state_size]``, before the first step.
-            begins: ``[T, n]`` bool: an episode begins with this observation, so the state is zero before it.
+            observations: ``[T, n, *observation_shape]``, in time order.
+            state: ``[n, state_size]``, recurrent state before the first step.
+            begins: ``[T, n]`` bool, True where the state is reset to zero because an episode begins with this
+                observation.
 
         Returns:
-            logits ``[T, n, num_logits]``, values ``[T, n]``, and the states ``[T, n, state_size]`` after each step.
+            Logits ``[T, n, num_logits]``, values ``[T, n]``, and states ``[T, n, state_size]`` after each step.
         """
         return *self.forward(observations), state.expand(*begins.shape, -1)

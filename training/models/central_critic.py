@@ -1,4 +1,4 @@
-"""Value estimates from more than the policy sees."""
+"""Centralised critics: value functions of more than the policy's observations."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _MOST = 10.0  # standard deviations that a normalised number is from the mean
 
 
 class CentralCritic(nn.Module):
-    """A perceptron over what a ``CriticInput`` makes.
+    """Perceptron of the outputs of a ``CriticInput``.
 
     Args:
-        size: the numbers in a row.
+        size: number of elements of a row.
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
-        normalize: whether the numbers are standardised by their running mean and variance, and clipped.
-        initialization: of the weights, see ``perceptron.initialise``.
+        normalize: If True, elements are standardised by their running mean and variance, and clipped.
+        initialization: initialization of the weights, see ``perceptron.initialise``.
 
     Attributes:
-        state_size: how many numbers it keeps for an agent from one step of an episode to the next.
+        state_size: number of elements of the recurrent state per agent.
     """
 
     state_size = 0
@@ -50,25 +50,25 @@ class CentralCritic(nn.Module):
         self.value = perceptron([size, *hidden, 1], activation, 1.0, initialization)
 
     def values(self, rows: Tensor) -> Tensor:
-        """``[..., size]`` float32 -> ``[...]`` float32."""
+        """Return the value estimates ``[...]`` float32 of rows ``[..., size]`` float32."""
         outputs: Tensor = self.value(self._normalised(rows))
         return outputs.squeeze(-1)
 
     def through(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values of sequences, and the states after each step.
+        """Return the values of sequences, and the recurrent states after each step.
 
         Args:
-            rows: ``[T, n, size]``, step after step.
-            state: ``[n, state_size]``, before the first step.
-            begins: ``[T, n]`` bool: an episode begins with this step, so the state is zero before it.
+            rows: ``[T, n, size]``, in time order.
+            state: ``[n, state_size]``, recurrent state before the first step.
+            begins: ``[T, n]`` bool, True where the state is reset to zero because an episode begins with this step.
 
         Returns:
-            values ``[T, n]`` and states ``[T, n, state_size]``.
+            Values ``[T, n]`` and states ``[T, n, state_size]``.
         """
         return self.values(rows), state.expand(*begins.shape, -1)
 
     def observe(self, rows: Tensor, weight: Tensor) -> None:
-        """Let running statistics take in ``[rows, size]`` that have been learned from; see ``Actor.observe``."""
+        """Update running statistics with rows ``[rows, size]`` after training on them; see ``Actor.observe``."""
         if self.moments is not None:
             self.moments.observe(rows, weight)
 
@@ -77,16 +77,16 @@ class CentralCritic(nn.Module):
 
 
 class RecurrentCritic(CentralCritic):
-    """A perceptron, then recurrent units, then one linear layer.
+    """Perceptron, recurrent units and one linear layer.
 
     Args:
-        size: the numbers in a row.
+        size: number of elements of a row.
         hidden: width of each layer of the perceptron.
-        activation: of the perceptron, ``"tanh"`` or ``"relu"``.
+        activation: activation of the perceptron, ``"tanh"`` or ``"relu"``.
         normalize: see ``CentralCritic``.
         initialization: see ``CentralCritic``.
-        kind: of the units.
-        units: how many there are.
+        kind: kind of the recurrent units.
+        units: number of recurrent units.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class RecurrentCritic(CentralCritic):
         self.units, self.state_size = units, CELLS[kind].numbers * units
 
     def values(self, rows: Tensor) -> Tensor:
-        """See ``CentralCritic``: of the first steps of episodes."""
+        """See ``CentralCritic``: rows are taken for first steps of episodes."""
         return self._value_of(self.step(rows, rows.new_zeros(*rows.shape[:-1], self.state_size)))
 
     def through(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,7 +116,7 @@ class RecurrentCritic(CentralCritic):
         return self._value_of(after), after
 
     def step(self, rows: Tensor, state: Tensor) -> Tensor:
-        """``[..., size]``, ``[..., state_size]`` -> ``[..., state_size]``: the state after a step."""
+        """Return the next state ``[..., state_size]`` from rows ``[..., size]`` and the state ``[..., state_size]``."""
         features = self.encoder(self._normalised(rows))
         after: Tensor = self.cell(features.flatten(0, -2), state.flatten(0, -2))
         return after.view(state.shape)
@@ -127,14 +127,14 @@ class RecurrentCritic(CentralCritic):
 
 
 class WithRecurrentCritic(Actor):
-    """What acts in rollouts, with a recurrent critic beside it whose state advances with every step.
+    """Actor of rollouts with a recurrent critic whose state advances with every step.
 
-    The state of an agent is that of the model, then that of the critic.
+    The state of an agent is that of the model, followed by that of the critic.
 
     Args:
-        model: what acts.
-        critic: estimates the values of what is collected.
-        critic_input: what the critic sees.
+        model: the acting model.
+        critic: value function of the collected steps.
+        critic_input: computes the critic's inputs.
     """
 
     def __init__(self, model: ActorCritic, critic: RecurrentCritic, critic_input: CriticInput) -> None:

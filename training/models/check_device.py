@@ -1,4 +1,4 @@
-"""Looks at what goes into a model and what comes out of it, for authors of models."""
+"""Checks of the inputs and outputs of models, for their authors."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class CheckDevice(ActorCritic):
-    """Does what a model does, and checks the device, the dtype and the shape of what goes in and comes out.
+    """Wrapper of a model that checks device, dtype and shape of its inputs and outputs.
 
-    Nothing else changes: its parameters, buffers and modules are the model's, by the same names. What is looked at is
-    known without asking the device, so that nothing waits for it.
+    Nothing else changes: parameters, buffers and modules are the model's, under the same names. The checks do not
+    synchronise with the device.
 
     Args:
-        model: of policy and value, of the user's own or any other.
-        observation_space: of one agent; None: shapes of observations are not checked.
-        action_space: of one agent; None: how many logits there are is not checked.
+        model: actor-critic model, user-defined or any other.
+        observation_space: observation space of one agent; None: shapes of observations are not checked.
+        action_space: action space of one agent; None: the number of logits is not checked.
 
     Raises:
-        ModelError: by each call in which something is wrong: what, what was expected, and in which method.
+        ModelError: in a call with an unexpected tensor: names the method, the tensor and the expectation.
     """
 
     _model: ActorCritic
@@ -96,7 +96,7 @@ class CheckDevice(ActorCritic):
         return Remembering(self, num_envs, num_agents) if self.state_size else self
 
     def act(self, env: EnvWrapper, tag: str) -> None:
-        """See ``Actor``. Where the model has a way of its own, what it asks of itself is not looked at."""
+        """See ``Actor``. If the model overrides it, the calls within are not checked."""
         if type(self._model).act is Actor.act:
             super().act(env, tag)
         else:
@@ -113,7 +113,7 @@ class CheckDevice(ActorCritic):
         return self
 
     def _device(self, method: str) -> torch.device:
-        """Return where the model is; raise where it is in several places."""
+        """Return the device of the model; raise if it is on several devices."""
         own = dict([*self.named_parameters(), *self.named_buffers()])
         if not own:
             raise ModelError(f"{self._name}: found no parameters, expected some: a model has something to learn")
@@ -134,7 +134,7 @@ class CheckDevice(ActorCritic):
         return device
 
     def _check_observations(self, method: str, observations: Observations) -> tuple[int, ...] | None:
-        """Return the axes in front of those of one observation; None if there is no saying."""
+        """Return the leading axes, in front of those of one observation; None if they cannot be determined."""
         space = self.observation_space
         if not isinstance(space, spaces.Dict):
             if isinstance(observations, dict):
@@ -182,7 +182,7 @@ class CheckDevice(ActorCritic):
         tail: Sequence[int | None],
         dtype: torch.dtype | None,
     ) -> None:
-        """Raise for a tensor that is none, or not where, of the dtype or of the shape that is expected."""
+        """Raise if ``found`` is not a tensor of the expected device, dtype and shape."""
         told = f"{self._name}.{method}: found {what}"
         if not isinstance(found, Tensor):
             raise ModelError(f"{told} = {type(found).__name__}, expected a tensor")

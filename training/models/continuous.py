@@ -1,4 +1,4 @@
-"""Models for actions in a bounded Box: a policy apart from what judges it. Actions are numbers from -1 to 1 to them."""
+"""Models for actions in a bounded Box: policies and separate critics. Actions are scaled to [-1, 1]."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _NO_NOISE = -20.0  # a logarithm of a standard deviation that moves nothing
 
 
 class DeterministicActor(Actor):
-    """One action for each observation.
+    """Deterministic policy: one action for each observation.
 
     Args:
-        observation_space: of one agent; observations are flattened.
-        action_space: bounded.
+        observation_space: observation space of one agent; observations are flattened.
+        action_space: bounded action space of one agent.
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
-        scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
-        normalize_observations: whether numbers are then standardised by their running mean and variance.
-        initialization: of the weights, see ``perceptron.initialise``.
-        convolutions: come before the perceptron, for images.
+        scale_observations: If True, elements that the observation space bounds are first scaled to [-1, 1].
+        normalize_observations: If True, elements are then standardised by their running mean and variance.
+        initialization: initialization of the weights, see ``perceptron.initialise``.
+        convolutions: convolutions before the perceptron, for images.
 
     Attributes:
-        components: the numbers in an action.
+        components: number of components of an action.
         centre, reach: ``[components]``: an action in the Box is ``centre + reach * action``.
     """
 
@@ -65,7 +65,7 @@ class DeterministicActor(Actor):
         self.policy = perceptron([size, *hidden, self.components], activation, 0.01, initialization)
 
     def forward(self, observations: Observations) -> Tensor:
-        """``[..., *observation_shape]`` of any dtype -> ``[..., components]`` float32, from -1 to 1."""
+        """Return actions ``[..., components]`` float32 from -1 to 1 for ``[..., *observation_shape]`` of any dtype."""
         outputs: Tensor = self.policy(self.features(self.flatten(observations)))
         return outputs.tanh()
 
@@ -75,14 +75,14 @@ class DeterministicActor(Actor):
         return torch.cat([means, torch.full_like(means, _NO_NOISE)], dim=-1)
 
     def done(self, drawn: Tensor) -> Tensor:
-        """Actions from -1 to 1, ``[rows, components]``, as they reached the environment: drawn ones were clipped."""
+        """Return actions ``[rows, components]`` from -1 to 1 as the environment received them: samples are clipped."""
         return ((drawn.flatten(1) - self.centre) / self.reach).clamp(-1.0, 1.0)
 
 
 class SquashedActor(Actor):
-    """Normal components whose hyperbolic tangents are the action, see ``distributions.SquashedGaussian``.
+    """Policy of normal components whose hyperbolic tangents are the action, see ``distributions.SquashedGaussian``.
 
-    Args: as of ``DeterministicActor``.
+    Args: see ``DeterministicActor``.
     """
 
     action_units: Units = "squashed"
@@ -112,21 +112,21 @@ class SquashedActor(Actor):
         return torch.cat([mean, log_std.clamp(LEAST_LOG_STD, MOST_LOG_STD)], dim=-1)
 
     def done(self, drawn: Tensor) -> Tensor:
-        """Actions from -1 to 1, ``[rows, components]``, as they reached the environment: drawn ones were squashed."""
+        """Return actions ``[rows, components]`` from -1 to 1 as the environment received them: samples are squashed."""
         return drawn.flatten(1).tanh()
 
 
 class Critic(nn.Module):
-    """A perceptron that estimates the value of an action, or several of them side by side.
+    """Action-value function: one perceptron, or several side by side.
 
     Args:
-        flatten: of the policy, so that both have the same running statistics of observations.
-        components: the numbers in an action.
+        flatten: that of the policy, so that both share the running statistics of observations.
+        components: number of components of an action.
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
-        count: how many estimates there are, each of a perceptron of its own.
-        space: of one agent's observations.
-        convolutions: come before the perceptrons, for images; all estimates share them.
+        count: number of estimates, each by a separate perceptron.
+        space: observation space of one agent.
+        convolutions: convolutions before the perceptrons, for images; shared by all estimates.
     """
 
     def __init__(
@@ -147,6 +147,11 @@ class Critic(nn.Module):
         self.values = nn.ModuleList(perceptron(sizes, activation, 1.0, initialization) for _ in range(count))
 
     def forward(self, observations: Observations, actions: Tensor) -> Tensor:
-        """``[rows, *observation_shape]``, actions from -1 to 1 ``[rows, components]`` -> ``[count, rows]`` float32."""
+        """Return the values ``[count, rows]`` float32 of actions.
+
+        Args:
+            observations: ``[rows, *observation_shape]``.
+            actions: ``[rows, components]`` from -1 to 1.
+        """
         inputs = torch.cat([self.features(self.flatten(observations)), actions], dim=-1)
         return torch.stack([value(inputs).squeeze(-1) for value in self.values])

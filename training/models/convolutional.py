@@ -1,4 +1,4 @@
-"""The model for images: convolutions before the perceptrons of the standard model."""
+"""Actor-critic model for images: convolutions before perceptrons."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from warpdrive.training.models.two_headed import NO_LOG_STD, LogStd, Trunk, TwoH
 
 
 class Convolutional(TwoHeaded):
-    """Policy and value as stacks of convolutions with a perceptron after them, separate or with all but the last layer
-    in common.
+    """Policy and value function of convolutions followed by a perceptron, separate or with a shared trunk.
 
     See ``Convolutions``. Initialised like the standard model.
 
     Args:
-        observation_space: of one agent, a Box of images ``[channels, height, width]``.
-        num_outputs: what the policy makes of an observation.
-        filters: how many channels each convolution makes.
+        observation_space: observation space of one agent, a Box of images ``[channels, height, width]``.
+        num_outputs: number of outputs of the policy.
+        filters: number of output channels of each convolution.
         kernel_size: height and width of the convolutions' kernels.
-        stride: of the convolutions.
+        stride: stride of the convolutions.
         hidden: width of each hidden layer of the perceptrons.
         activation: ``"tanh"`` or ``"relu"``.
-        log_std: how standard deviations of actions in a Box come about.
-        scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
-        normalize_observations: whether numbers are then standardised by their running mean and variance.
-        initialization: of the weights, see ``perceptron.initialise``.
-        trunk: whether policy and value have convolutions and hidden layers of their own.
+        log_std: parametrisation of the standard deviations of actions in a Box.
+        scale_observations: If True, elements that the observation space bounds are first scaled to [-1, 1].
+        normalize_observations: If True, elements are then standardised by their running mean and variance.
+        initialization: initialization of the weights, see ``perceptron.initialise``.
+        trunk: ``"separate"`` or ``"shared"``: convolutions and hidden layers of policy and value function.
 
     Raises:
-        DefinitionError: observations are no images.
+        DefinitionError: observations are not images.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Stacks of convolutions, for vectors that hold images."""
+"""Stacks of convolutions for flattened images."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from warpdrive.training.models.perceptron import ACTIVATIONS, Initialization, in
 class Convolutions:
     """Convolutions, each followed by an activation.
 
-    Images are padded with zeros by half of a kernel, so that one with an odd size and a stride s makes an image of
-    height h one of height ceil(h / s).
+    Images are zero-padded by half the kernel size, so that a convolution with an odd kernel and stride s maps height h
+    to ceil(h / s).
 
     Attributes:
-        filters: how many channels each makes.
+        filters: number of output channels of each convolution.
         kernel_size: height and width of the kernels.
-        stride: of all.
+        stride: stride of all convolutions.
     """
 
     filters: Sequence[int]
@@ -32,7 +32,7 @@ class Convolutions:
     stride: int
 
     def size(self, space: Space[Any]) -> int:
-        """How many numbers they make of an image of ``space``; raises as :func:`image_shape`."""
+        """Return the number of outputs for an image of ``space``; raises as :func:`image_shape`."""
         channels, height, width = image_shape(space)
         padding = 2 * (self.kernel_size // 2)
         for _ in self.filters:
@@ -40,7 +40,7 @@ class Convolutions:
         return (self.filters[-1] if self.filters else channels) * height * width
 
     def layers(self, space: Space[Any], activation: str, initialization: Initialization) -> list[nn.Module]:
-        """What makes these numbers of images of ``space``."""
+        """Return the layers for images of ``space``."""
         layers: list[nn.Module] = []
         for inputs, outputs in pairwise([image_shape(space)[0], *self.filters]):
             convolution = nn.Conv2d(inputs, outputs, self.kernel_size, self.stride, padding=self.kernel_size // 2)
@@ -51,23 +51,23 @@ class Convolutions:
 
 
 class OfImages(nn.Sequential):
-    """Layers that take images, for vectors that hold them."""
+    """Layers for images that take them as flat vectors."""
 
     def __init__(self, image_shape: tuple[int, int, int], *layers: nn.Module) -> None:
         super().__init__(*layers)
         self.image_shape = image_shape
 
     def forward(self, flat: Tensor) -> Tensor:
-        """``[..., channels * height * width]`` -> ``[..., outputs]``."""
+        """Return outputs ``[..., outputs]`` of flat images ``[..., channels * height * width]``."""
         outputs: Tensor = super().forward(flat.reshape(-1, *self.image_shape))  # type: ignore[no-untyped-call]
         return outputs.reshape(*flat.shape[:-1], -1)
 
 
 def image_shape(space: Space[Any]) -> tuple[int, int, int]:
-    """The channels, height and width of observations.
+    """Return the channels, height and width of image observations.
 
     Raises:
-        DefinitionError: they are no images.
+        DefinitionError: they are not images.
     """
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         raise DefinitionError(
@@ -81,9 +81,10 @@ def image_shape(space: Space[Any]) -> tuple[int, int, int]:
 def features_of(
     space: Space[Any], size: int, convolutions: Convolutions | None, activation: str, initialization: Initialization
 ) -> tuple[nn.Module, int]:
-    """What a perceptron sees of flat observations, ``[..., size]`` of ``space``, and how many numbers that are.
+    """Return the layers between flat observations ``[..., size]`` of ``space`` and a perceptron, and their number of
+    outputs.
 
-    The observations themselves if there are no ``convolutions``; raises as :func:`image_shape`.
+    Without ``convolutions`` this is the identity; raises as :func:`image_shape`.
     """
     if convolutions is None:
         return nn.Identity(), size

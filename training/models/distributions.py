@@ -1,4 +1,4 @@
-"""Probabilities of actions, given the outputs of a policy. Sampling is done by the fused step; PyTorch evaluates."""
+"""Action distributions parametrised by policy outputs. The fused step samples; PyTorch evaluates."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NODES = 24  # of a quadrature: an error below 0.001 nats with standard deviatio
 
 
 class Distribution(ABC):
-    """How the actions of a space are distributed, given the outputs of a policy.
+    """Action distribution of a space, parametrised by the outputs of a policy.
 
     Attributes:
-        num_outputs: how many numbers a policy makes of an observation.
-        num_log_stds: how many logarithms of standard deviations follow them.
-        action_units: what the numbers mean to the fused step.
+        num_outputs: number of outputs of a policy.
+        num_log_stds: number of logarithms of standard deviations that follow them.
+        action_units: interpretation of the outputs by the fused step.
     """
 
     num_outputs: int
@@ -33,40 +33,46 @@ class Distribution(ABC):
     action_units: Units = "box"
 
     def to(self, device: torch.device) -> Distribution:
-        """The same for outputs on a device."""
+        """Return the distribution for outputs on a device."""
         return self
 
     @abstractmethod
     def log_prob_and_entropy(
         self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Log-probability (density) of actions and entropy of the distribution in nats, each ``[...]``.
+        """Return the log-probability (density) of actions and the entropy of the distribution in nats, each ``[...]``.
 
         Args:
             logits: ``[..., num_outputs + num_log_stds]`` float.
             actions: ``[..., *shape of an action]``.
             mask: ``[..., choices]`` bool, False for choices that are not allowed (probability 0), or None. It may be
-                longer, where other agents of the environment have more choices. See :class:`Categorical`.
+                longer, if other agents of the environment have more choices. See :class:`Categorical`.
         """
 
     @abstractmethod
     def mode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The most probable actions, ``[..., parts]``: int64 choices, or float32 components of a Box.
+        """Return the most probable actions, ``[..., parts]``: int64 choices, or float32 components of a Box.
 
-        Of equally probable choices the first, as the fused step takes; ``logits`` and ``mask`` as above.
+        Ties are resolved to the first choice, as in the fused step; ``logits`` and ``mask`` as above.
         """
 
     @abstractmethod
     def sample(self, logits: Tensor, generator: torch.Generator | None = None, mask: Tensor | None = None) -> Tensor:
-        """Actions drawn with ``generator``, of the shape and dtype of :meth:`mode`."""
+        """Sample actions with ``generator``, of the shape and dtype of :meth:`mode`.
+
+        Args:
+            logits: see :meth:`log_prob_and_entropy`.
+            generator: random number generator; None: PyTorch's default.
+            mask: see :meth:`log_prob_and_entropy`.
+        """
 
 
 class Categorical(Distribution):
-    """Independent choices, one or several; ``sizes`` says between how many. The logits of all stand side by side.
+    """Independent categorical choices, one or several, of ``sizes`` options each, with concatenated logits.
 
-    As in the fused step, a forbidden choice has probability 0 whatever the logits are, and the log-probability -inf.
-    Where everything is forbidden, all choices are equally probable; so are the allowed ones where all their logits are
-    -inf, and those that are +inf. Half-precision logits are computed with in float32.
+    As in the fused step, a masked choice has probability 0 whatever its logit, and log-probability -inf. If all choices
+    are masked, all are equally probable; so are the allowed ones if all their logits are -inf, and those that are +inf.
+    Half-precision logits are converted to float32.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -76,7 +82,7 @@ class Categorical(Distribution):
     def log_prob_and_entropy(
         self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """See ``Distribution``. ``actions`` are of any integer dtype, ``[...]`` where there is one choice.
+        """See ``Distribution``. ``actions`` are of any integer dtype, ``[...]`` for a single choice.
 
         An allowed logit that is NaN makes both NaN.
         """
@@ -92,12 +98,12 @@ class Categorical(Distribution):
         return _sum(log_probs), _sum(entropies)
 
     def mode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See ``Distribution``. A logit that is NaN counts as -inf."""
+        """See ``Distribution``. NaN logits count as -inf."""
         parts = self._parts(_without_nan(logits), mask, dim=-1)
         return torch.stack([part.argmax(dim=-1) for part in parts], dim=-1)
 
     def sample(self, logits: Tensor, generator: torch.Generator | None = None, mask: Tensor | None = None) -> Tensor:
-        """See ``Distribution``. A logit that is NaN counts as -inf."""
+        """See ``Distribution``. NaN logits count as -inf."""
         drawn = []
         for part in self._parts(_without_nan(logits), mask, dim=-1):
             rows = torch.softmax(part, dim=-1).reshape(-1, part.shape[-1])
@@ -105,7 +111,7 @@ class Categorical(Distribution):
         return torch.stack(drawn, dim=-1)
 
     def _parts(self, logits: Tensor, mask: Tensor | None, dim: int) -> list[Tensor]:
-        """Return the logits of each part, of which those are -inf that have no probability."""
+        """Return the logits of each part, -inf where the probability is zero."""
         parts = list(logits.split(self.sizes, dim=dim))
         if mask is None:
             return [masked(part, None) for part in parts]
@@ -114,12 +120,12 @@ class Categorical(Distribution):
 
 
 def masked(logits: Tensor, mask: Tensor | None, dim: int = -1) -> Tensor:
-    """Logits of one choice, finite where it is allowed and -inf where not; 0 where nothing is allowed.
+    """Return the logits of one choice, finite where it is allowed and -inf elsewhere; 0 if nothing is allowed.
 
     Args:
-        logits: the choices along ``dim``; in at least float32 when they are returned. NaN stays NaN.
+        logits: choices along ``dim``; returned in at least float32. NaN stays NaN.
         mask: bool, of the same shape, False for choices that are not allowed; None: all are.
-        dim: the axis of the choices.
+        dim: axis of the choices.
     """
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     limits = torch.finfo(logits.dtype)
@@ -130,16 +136,16 @@ def masked(logits: Tensor, mask: Tensor | None, dim: int = -1) -> Tensor:
 
 
 class BoxUnits:
-    """Half the range of each component of a Box as its unit, from its centre on: its bounds are -1 and 1.
+    """Units of half the range of each component of a Box, relative to its centre: its bounds are -1 and 1.
 
-    Components that are not bounded on both sides stay as they are.
+    Components that are not bounded on both sides are unchanged.
 
     Args:
-        space: of the actions.
+        space: action space.
 
     Attributes:
-        centre, reach: ``[components]`` float32: a number of the Box is ``centre + reach * number``.
-        log_reach: the sum of the logarithms of ``reach``, by which a log-density in these units is larger.
+        centre, reach: ``[components]`` float32: an element of the Box is ``centre + reach * number``.
+        log_reach: sum of the logarithms of ``reach``, the difference of log-densities between the units.
     """
 
     def __init__(self, space: spaces.Box) -> None:
@@ -151,13 +157,13 @@ class BoxUnits:
         self.log_reach = float(self.reach.double().log().sum())
 
     def to(self, device: torch.device) -> BoxUnits:
-        """The same on a device."""
+        """Return a copy on a device."""
         moved = copy.copy(self)
         moved.reach, moved.centre = self.reach.to(device), self.centre.to(device)
         return moved
 
     def of(self, actions: Tensor) -> Tensor:
-        """``[..., components]`` numbers of the Box -> the same in these units."""
+        """Convert ``[..., components]`` elements of the Box to these units."""
         return (actions - self.centre) / self.reach
 
     def restored(self, numbers: Tensor) -> Tensor:
@@ -166,11 +172,11 @@ class BoxUnits:
 
 
 class Gaussian(Distribution):
-    """Independent normal components: their means, then the logarithms of their standard deviations.
+    """Independent normal components: means, followed by logarithms of standard deviations.
 
     Args:
-        components: how many.
-        box: the units of means and standard deviations; None: those of the actions themselves.
+        components: number of components.
+        box: units of means and standard deviations; None: those of the actions themselves.
     """
 
     def __init__(self, components: int, box: BoxUnits | None = None) -> None:
@@ -184,7 +190,7 @@ class Gaussian(Distribution):
     def log_prob_and_entropy(
         self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """See ``Distribution``. ``actions`` are those drawn, before they were clipped to their space."""
+        """See ``Distribution``. ``actions`` are samples before clipping to the action space."""
         mean, log_std = logits.chunk(2, dim=-1)
         actions = actions.reshape(mean.shape)
         log_reach = 0.0
@@ -195,11 +201,11 @@ class Gaussian(Distribution):
         return log_prob - log_reach, (log_std + 0.5 + _HALF_LOG_TWO_PI).sum(-1) + log_reach
 
     def mode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See ``Distribution``: the means, which may lie outside of the Box."""
+        """See ``Distribution``: the means, possibly outside the Box."""
         return self._restored(logits.chunk(2, dim=-1)[0])
 
     def sample(self, logits: Tensor, generator: torch.Generator | None = None, mask: Tensor | None = None) -> Tensor:
-        """See ``Distribution``. What is drawn may lie outside of the Box."""
+        """See ``Distribution``. Samples may lie outside the Box."""
         return self._restored(_normal(logits, generator))
 
     def _restored(self, numbers: Tensor) -> Tensor:
@@ -207,12 +213,13 @@ class Gaussian(Distribution):
 
 
 class SquashedGaussian(Distribution):
-    """Independent normal components whose hyperbolic tangents are stretched to a bounded Box.
+    """Independent normal components, squashed by the hyperbolic tangent and scaled to a bounded Box.
 
-    Their means, then the logarithms of their standard deviations (Haarnoja et al. 2018, arXiv:1812.05905, appendix C).
+    The outputs are the means, followed by the logarithms of the standard deviations (Haarnoja et al. 2018,
+    arXiv:1812.05905, appendix C).
 
     Args:
-        box: of the actions.
+        box: units of the action space.
     """
 
     action_units: Units = "squashed"
@@ -231,11 +238,11 @@ class SquashedGaussian(Distribution):
     def log_prob_and_entropy(
         self, logits: Tensor, actions: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """See ``Distribution``. ``actions`` are those drawn, before the hyperbolic tangent.
+        """See ``Distribution``. ``actions`` are samples before the hyperbolic tangent.
 
-        The entropy is that of the normal components and the mean logarithm of the slope of the hyperbolic tangent,
-        which has no closed form: by Gauss-Hermite quadrature. (Minus the log-probability of actions that were drawn is
-        an estimate of the same number, but the mean of its gradient is 0.)
+        The entropy is that of the normal components plus the mean logarithm of the slope of the hyperbolic tangent,
+        which has no closed form and is computed by Gauss-Hermite quadrature. (Minus the log-probability of sampled
+        actions estimates the same number, but the mean of its gradient is 0.)
         """
         mean, log_std = logits.chunk(2, dim=-1)
         log_prob = log_prob_of_tanh(actions.reshape(mean.shape), mean, log_std)
@@ -249,7 +256,7 @@ class SquashedGaussian(Distribution):
         return self.box.restored(logits.chunk(2, dim=-1)[0].tanh())
 
     def sample(self, logits: Tensor, generator: torch.Generator | None = None, mask: Tensor | None = None) -> Tensor:
-        """See ``Distribution``. Within the Box."""
+        """See ``Distribution``. Samples lie within the Box."""
         return self.box.restored(_normal(logits, generator).tanh())
 
 
@@ -260,13 +267,19 @@ def _normal(logits: Tensor, generator: torch.Generator | None) -> Tensor:
 
 
 def log_prob_of_tanh(drawn: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """Log-density ``[...]`` of the hyperbolic tangents of normal components that were ``drawn [..., components]``."""
+    """Return the log-density ``[...]`` of the hyperbolic tangents of normal samples ``drawn [..., components]``.
+
+    Args:
+        drawn: samples before the hyperbolic tangent.
+        mean: means, of the same shape.
+        log_std: logarithms of the standard deviations, of the same shape.
+    """
     deviation = (drawn - mean) * torch.exp(-log_std)
     return -(0.5 * deviation.square() + log_std + _HALF_LOG_TWO_PI + _log_slope_of_tanh(drawn)).sum(-1)
 
 
 def _log_slope_of_tanh(drawn: Tensor) -> Tensor:
-    """``log(1 - tanh(x)**2)`` without a difference of numbers that are nearly equal."""
+    """Return ``log(1 - tanh(x)**2)`` without cancellation."""
     size = drawn.abs()
     return 2.0 * (math.log(2.0) - size - torch.log1p(torch.exp(-2.0 * size)))
 
@@ -280,15 +293,15 @@ def _without_nan(logits: Tensor) -> Tensor:
 
 
 def distribution_of(space: Space[object], *, normalize: bool = False, squash: bool = False) -> Distribution:
-    """The distribution of the actions of a space.
+    """Return the action distribution of a space.
 
     Args:
-        space: of the actions.
-        normalize: whether means and standard deviations are in units of half the range of a Box.
-        squash: whether what is drawn is squashed to a Box by the hyperbolic tangent, instead of clipped.
+        space: action space.
+        normalize: If True, means and standard deviations are in units of half the range of a Box.
+        squash: If True, samples are squashed to a Box by the hyperbolic tangent, instead of clipped.
 
     Raises:
-        DefinitionError: the space is no Box, and neither Discrete nor a one-dimensional MultiDiscrete that starts at 0.
+        DefinitionError: the space is not a Box, a Discrete, or a one-dimensional MultiDiscrete that starts at 0.
     """
     if isinstance(space, spaces.Discrete) and int(space.start) == 0:
         return Categorical([int(space.n)])

@@ -1,4 +1,4 @@
-"""One vector of numbers of an observation, whatever its space."""
+"""Flattening of observations of any space to vectors."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _MOST = 10.0  # standard deviations that a normalised number is from the mean
 
 
 class Flatten(nn.Module):
-    """Makes a vector of an observation.
+    """Module that flattens observations to vectors.
 
     Args:
-        space: of one agent: a Box or MultiDiscrete is flattened, a Discrete becomes a unit vector, and what the keys of
-            a Dict hold is put side by side, sorted by key.
-        scale: whether numbers that a Box bounds are scaled from there to [-1, 1].
-        normalize: whether numbers are then standardised by their running mean and variance, and clipped.
+        space: observation space of one agent: a Box or MultiDiscrete is flattened, a Discrete becomes a one-hot vector,
+            and the values of a Dict are concatenated, sorted by key.
+        scale: If True, elements bounded by a Box are scaled to [-1, 1].
+        normalize: If True, elements are then standardised by their running mean and variance, and clipped.
 
     Attributes:
-        size: the length of the vector.
-        moments: the running mean and variance, or None.
+        size: length of the vector.
+        moments: running mean and variance, or None.
     """
 
     def __init__(self, space: Space[Any], scale: bool = False, normalize: bool = False) -> None:
@@ -42,12 +42,12 @@ class Flatten(nn.Module):
         self.moments = RunningMoments(self.size) if normalize else None
 
     def forward(self, observations: Observations) -> Tensor:
-        """``[..., *shape]`` of any dtype, by key where the space is a Dict -> ``[..., size]`` float32."""
+        """Flatten ``[..., *shape]`` of any dtype, by key for a Dict space, to ``[..., size]`` float32."""
         flat = self._side_by_side(observations)
         return flat if self.moments is None else self.moments(flat).clamp(-_MOST, _MOST)
 
     def observe(self, observations: Observations, weight: Tensor) -> None:
-        """Let the running mean and variance take in ``[rows, *shape]``, where ``weight [rows]`` is 1 and not 0."""
+        """Update the running mean and variance with the rows ``[rows, *shape]`` whose ``weight [rows]`` is 1."""
         if self.moments is not None:
             self.moments.observe(self._side_by_side(observations), weight)
 
@@ -60,7 +60,7 @@ class Flatten(nn.Module):
 
 
 class _FlatPart(nn.Module):
-    """The same of a space that is no Dict."""
+    """Flattening of a space other than Dict."""
 
     offset: Tensor | None
     scale: Tensor | None
@@ -88,7 +88,7 @@ def _size(space: Space[Any]) -> int:
 
 
 def _bounds_to_one(space: spaces.Box) -> tuple[Tensor, Tensor]:
-    """Return what is to be subtracted from flat observations and what they are then multiplied by."""
+    """Return the offset to subtract from flat observations and the scale to multiply them with."""
     low, high = (torch.from_numpy(bound.reshape(-1).astype("float32")) for bound in (space.low, space.high))
     bounded = torch.isfinite(low) & torch.isfinite(high) & (low < high)
     offset = torch.where(bounded, 0.5 * (low + high), 0.0)

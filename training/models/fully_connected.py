@@ -1,4 +1,4 @@
-"""The standard model: one multi-layer perceptron for the policy and one for the value."""
+"""Standard model: one multi-layer perceptron each for the policy and the value function."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from warpdrive.training.models.two_headed import NO_LOG_STD, LogStd, Trunk, TwoH
 
 
 class FullyConnected(TwoHeaded):
-    """Policy and value as perceptrons, separate or with common hidden layers.
+    """Policy and value function as perceptrons, separate or with shared hidden layers.
 
     The gain of the last layer is 0.01 for the policy, which starts nearly uniform, and 1 for the value.
 
     Args:
-        observation_space: of one agent; observations are flattened, and what keys of a Dict hold put side by side.
-        num_outputs: what the policy makes of an observation.
+        observation_space: observation space of one agent; observations are flattened, and values of a Dict
+            concatenated.
+        num_outputs: number of outputs of the policy.
         hidden: width of each hidden layer.
         activation: ``"tanh"`` or ``"relu"``.
-        log_std: how standard deviations of actions in a Box come about.
-        scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
-        normalize_observations: whether numbers are then standardised by their running mean and variance.
-        initialization: of the weights, see ``perceptron.initialise``.
-        trunk: whether policy and value have hidden layers of their own.
+        log_std: parametrisation of the standard deviations of actions in a Box.
+        scale_observations: If True, elements that the observation space bounds are first scaled to [-1, 1].
+        normalize_observations: If True, elements are then standardised by their running mean and variance.
+        initialization: initialization of the weights, see ``perceptron.initialise``.
+        trunk: ``"separate"`` or ``"shared"``: hidden layers of policy and value function.
     """
 
     def __init__(

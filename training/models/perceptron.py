@@ -1,4 +1,4 @@
-"""What models are made of."""
+"""Building blocks of models."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ Initialization = Literal["orthogonal", "xavier", "uniform"]
 
 
 def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") -> None:
-    """Fill the weight of a layer.
+    """Initialise the weight of a layer in place.
 
     Orthogonally (Saxe et al. 2014, arXiv:1312.6120), or uniformly with variance ``2 * gain**2 / (inputs + outputs)``
     (Glorot & Bengio 2010, "Understanding the difficulty of training deep feedforward neural networks"), or uniformly
-    within ``1 / sqrt(inputs)`` whatever the gain, as ``torch.nn.Linear`` begins.
+    within ``1 / sqrt(inputs)`` whatever the gain, the default of ``torch.nn.Linear``.
+
+    Args:
+        weight: ``[outputs, inputs, ...]``, written in place.
+        gain: scale of the weights.
+        how: ``"orthogonal"``, ``"xavier"`` or ``"uniform"``, in the order above.
     """
     if how == "orthogonal":
         nn.init.orthogonal_(weight, gain)
@@ -30,7 +35,10 @@ def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") 
 
 
 def hidden_layers(sizes: Sequence[int], activation: str, initialization: Initialization) -> list[nn.Module]:
-    """Linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` units, an activation after each; the gain is sqrt(2)."""
+    """Build linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` units, each followed by an activation.
+
+    The gain of the initialization is sqrt(2).
+    """
     torch.empty(max((inputs * outputs for inputs, outputs in pairwise(sizes)), default=0))  # is there room for it?
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
@@ -41,9 +49,15 @@ def hidden_layers(sizes: Sequence[int], activation: str, initialization: Initial
 def perceptron(
     sizes: Sequence[int], activation: str, last_gain: float, initialization: Initialization = "orthogonal"
 ) -> nn.Sequential:
-    """A multi-layer perceptron whose layers have ``sizes`` units, inputs and outputs included.
+    """Build a multi-layer perceptron whose layers have ``sizes`` units, inputs and outputs included.
 
-    The gain of the initialisation is sqrt(2) in the hidden layers and ``last_gain`` in the last one.
+    The gain of the initialization is sqrt(2) in the hidden layers and ``last_gain`` in the last one.
+
+    Args:
+        sizes: number of inputs, hidden units of each layer, and outputs.
+        activation: ``"tanh"`` or ``"relu"``.
+        last_gain: gain of the last layer.
+        initialization: see :func:`initialise`.
     """
     hidden = hidden_layers(sizes[:-1], activation, initialization)
     return nn.Sequential(*hidden, _linear(sizes[-2], sizes[-1], last_gain, initialization))

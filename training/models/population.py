@@ -1,4 +1,4 @@
-"""Populations: many models of one kind with parameters of their own, computed at once."""
+"""Populations: models of one kind with separate parameters, computed in one batch."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Population(ActorCritic):
     """Models of one kind, the members, whose parameters have a leading axis: ``[size, ...]``.
 
     In rollouts each member acts in an equal slice of the replicas: member 0 in the first ``num_envs / size`` of them.
-    Everywhere else, as in evaluations, member :attr:`best` acts. Buffers, as running statistics of observations, are
+    Elsewhere, as in evaluations, member :attr:`best` acts. Buffers, such as running statistics of observations, are
     shared.
 
     Args:
-        members: models without a state, of one kind.
+        members: feed-forward models of one kind.
 
     Attributes:
-        size: how many members there are.
-        best: ``[]`` int64, which member acts outside of rollouts: 0 at first.
+        size: number of members.
+        best: ``[]`` int64, index of the member that acts outside of rollouts, initially 0.
 
     Raises:
         DefinitionError: the models are recurrent.
@@ -48,30 +48,30 @@ class Population(ActorCritic):
         self.register_buffer("best", torch.zeros((), dtype=torch.int64))
 
     def by_member(self, observations: Observations) -> tuple[Tensor, Tensor]:
-        """Return what each member makes of observations of its own, with gradient.
+        """Return the outputs of each member for its own observations, with gradient.
 
         Args:
-            observations: ``[size, ..., *observation_shape]``, as :meth:`split` makes them; by key where the observation
-                space is a Dict.
+            observations: ``[size, ..., *observation_shape]``, as returned by :meth:`split`; by key for a Dict
+                observation space.
 
         Returns:
-            logits ``[size, ..., num_logits]`` and values ``[size, ...]``.
+            Logits ``[size, ..., num_logits]`` and values ``[size, ...]``.
         """
         logits, values = self.call_members("forward", observations)
         return logits, values
 
     def split(self, tensor: Tensor, dim: int) -> Tensor:
-        """Return the slices of the members, ``[size, ...]``, of a tensor whose axis ``dim`` is that of the replicas."""
+        """Return the members' slices ``[size, ...]`` of a tensor whose axis ``dim`` is that of the replicas."""
         slices: Tensor = tensor.unflatten(dim, (self.size, -1)).movedim(dim, 0)
         return slices
 
     def logits(self, observations: Observations) -> Tensor:
-        """See ``Actor``: those of the best member."""
+        """See ``Actor``: logits of the best member."""
         found: Tensor = self._call_best("logits", observations)
         return found
 
     def values(self, observations: Observations) -> Tensor:
-        """See ``ActorCritic``: those of the best member."""
+        """See ``ActorCritic``: values of the best member."""
         found: Tensor = self._call_best("values", observations)
         return found
 
@@ -93,7 +93,7 @@ class Population(ActorCritic):
 
 
 class _Method(nn.Module):
-    """A method of a model as the forward pass of a module, which is what ``functional_call`` calls."""
+    """Module whose forward pass is a given method of a model, for ``functional_call``."""
 
     def __init__(self, member: nn.Module, method: str) -> None:
         super().__init__()
@@ -104,12 +104,12 @@ class _Method(nn.Module):
 
 
 class PopulationInReplicas(ActorCritic):
-    """A population in the replicas of rollouts, where each member acts, and is replayed, in its slice.
+    """Population in training replicas, where each member acts, and is replayed, in its slice.
 
     Args:
-        population: whose parameters these are.
-        num_envs: the number of replicas, a multiple of the population's size.
-        num_agents: how many agents in each it acts for.
+        population: the population whose parameters are used.
+        num_envs: number of replicas, a multiple of the population's size.
+        num_agents: number of agents per replica.
     """
 
     def __init__(self, population: Population, num_envs: int, num_agents: int) -> None:
@@ -118,17 +118,17 @@ class PopulationInReplicas(ActorCritic):
         self.num_envs, self.num_agents = num_envs, num_agents
 
     def logits(self, observations: Observations) -> Tensor:
-        """``[num_envs, agents, *observation_shape]`` -> ``[num_envs, agents, num_logits]``."""
+        """Return logits ``[num_envs, agents, num_logits]`` of ``[num_envs, agents, *observation_shape]``."""
         slices = mapped(lambda seen: self.population.split(seen, 0), observations)
         found: Tensor = self.population.call_members("logits", slices)
         return found.flatten(0, 1)
 
     def values(self, observations: Observations) -> Tensor:
-        """Values ``[rows]``; see :meth:`forward`."""
+        """Return values ``[rows]``; see :meth:`forward`."""
         return self.forward(observations)[1]
 
     def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
-        """Rows over time x replica x agent -> logits ``[rows, num_logits]`` and values ``[rows]``."""
+        """Return logits ``[rows, num_logits]`` and values ``[rows]`` of rows over time x replica x agent."""
         steps = (-1, self.num_envs, self.num_agents)
         slices = mapped(lambda seen: self.population.split(seen.unflatten(0, steps), 1), observations)
         logits, values = self.population.by_member(slices)
@@ -136,5 +136,5 @@ class PopulationInReplicas(ActorCritic):
 
 
 def _as_rows(slices: Tensor) -> Tensor:
-    """``[size, steps, num_envs / size, agents, ...]`` -> ``[rows, ...]`` over time x replica x agent."""
+    """Reshape ``[size, steps, num_envs / size, agents, ...]`` to ``[rows, ...]`` over time x replica x agent."""
     return slices.movedim(0, 1).flatten(0, 3)

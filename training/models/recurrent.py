@@ -1,4 +1,4 @@
-"""Models that remember: what they make of an observation depends on those before it in the episode."""
+"""Recurrent models."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 class RecurrentActorCritic(ActorCritic):
-    """A policy and a value that are functions of a state, which every observation moves on.
+    """Policy and value function of a recurrent state that is updated by every observation.
 
-    A subclass says how in three parts, so that what does not depend on the state is done for all steps at once.
+    A subclass implements three parts, so that computations independent of the state are done for all steps at once.
     """
 
     @abstractmethod
     def encode(self, observations: Observations) -> Tensor:
-        """``[..., *observation_shape]`` of any dtype -> ``[..., features]``: what the state is moved on by."""
+        """Return the inputs ``[..., features]`` of the recurrence for ``[..., *observation_shape]`` of any dtype."""
 
     @abstractmethod
     def advance(self, features: Tensor, state: Tensor) -> Tensor:
-        """``[n, features]``, ``[n, state_size]`` -> ``[n, state_size]``: the state after the observations."""
+        """Return the next state ``[n, state_size]`` from ``[n, features]`` and ``[n, state_size]``."""
 
     @abstractmethod
     def heads(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """``[..., state_size]``, after the observations -> logits ``[..., num_logits]`` and values ``[...]``."""
+        """Return logits ``[..., num_logits]`` and values ``[...]`` of states ``[..., state_size]``."""
 
     def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``ActorCritic``."""
@@ -51,18 +51,18 @@ class RecurrentActorCritic(ActorCritic):
         return self.heads(after.reshape(*leading, -1))[0], after.reshape(*leading, -1)
 
     def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
-        """Logits ``[..., num_logits]`` and values ``[...]`` of first observations of episodes."""
+        """Return logits ``[..., num_logits]`` and values ``[...]`` of first observations of episodes."""
         features = self.encode(observations)
         rows = features.reshape(-1, features.shape[-1])
         state = self.advance(rows, rows.new_zeros(len(rows), self.state_size))
         return self.heads(state.reshape(*features.shape[:-1], -1))
 
     def logits(self, observations: Observations) -> Tensor:
-        """See ``Actor``: of first observations of episodes."""
+        """See ``Actor``: observations are taken for the first of episodes."""
         return self.forward(observations)[0]
 
     def values(self, observations: Observations) -> Tensor:
-        """See ``ActorCritic``: of first observations of episodes."""
+        """See ``ActorCritic``: observations are taken for the first of episodes."""
         return self.forward(observations)[1]
 
     def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
@@ -73,13 +73,13 @@ class RecurrentActorCritic(ActorCritic):
 def states_after(
     advance: Callable[[Tensor, Tensor], Tensor], features: Tensor, state: Tensor, begins: Tensor
 ) -> Tensor:
-    """Return the states ``[T, n, state_size]`` after each step of sequences.
+    """Return the recurrent states ``[T, n, state_size]`` after each step of sequences.
 
     Args:
-        advance: makes the next state ``[n, state_size]`` of features and a state.
+        advance: computes the next state ``[n, state_size]`` from features and a state.
         features: ``[T, n, features]``.
         state: ``[n, state_size]``, before the first step.
-        begins: ``[T, n]`` bool: where the state is zero before the step.
+        begins: ``[T, n]`` bool, True where the state is reset to zero before the step.
     """
     states = []
     for seen, begin in zip(features, begins.unsqueeze(-1), strict=True):
@@ -89,14 +89,14 @@ def states_after(
 
 
 class Remembering(Actor):
-    """A model with a state in the replicas where it acts.
+    """Recurrent model with its state in the replicas where it acts.
 
     The state of an agent is zero where an episode begins, and while the agent is out of the episode.
 
     Args:
-        model: what acts.
-        num_envs: the number of replicas.
-        num_agents: how many agents in each it acts for.
+        model: the acting model.
+        num_envs: number of replicas.
+        num_agents: number of agents per replica.
 
     Attributes:
         kept: see ``Actor.kept_between_steps``.
@@ -128,29 +128,31 @@ class Remembering(Actor):
 
 
 def as_it_begins(state: Tensor, env: EnvWrapper) -> Tensor:
-    """``state [num_envs, agents, state_size]`` before the next step: zero in replicas whose episode begins with it."""
+    """Return ``state [num_envs, agents, state_size]``, reset to zero in replicas whose episode begins."""
     return state.masked_fill((env.ctx["timestep"] == 0).view(-1, 1, 1), 0.0)
 
 
 class Recurrent(RecurrentActorCritic):
-    """A perceptron, then units that remember, then one linear layer each for the policy and the value.
+    """Perceptron, recurrent units, and one linear layer each for the policy and the value function.
 
     GRU: Cho et al. 2014, arXiv:1406.1078, in the version of ``torch.nn.GRUCell``. LSTM: Hochreiter & Schmidhuber 1997
-    with forget gates (Gers et al. 2000), whose biases begin at 1. With separate trunks the state is that of the
-    policy's units, then that of the value's; each is the units' outputs and, of an LSTM, then the cells.
+    with forget gates (Gers et al. 2000), whose biases are initialised to 1. With separate trunks the state is that of
+    the policy's units, followed by that of the value function's; each is the hidden state and, for an LSTM, the cell
+    state.
 
     Args:
-        kind: of the units.
-        observation_space: of one agent; observations are flattened, and what keys of a Dict hold put side by side.
-        num_outputs: what the policy makes of an observation.
+        kind: kind of the recurrent units.
+        observation_space: observation space of one agent; observations are flattened, and values of a Dict
+            concatenated.
+        num_outputs: number of outputs of the policy.
         hidden: width of each layer of the perceptron.
-        units: how many remember.
-        activation: of the perceptron, ``"tanh"`` or ``"relu"``.
-        log_std: how standard deviations of actions in a Box come about.
-        scale_observations: whether numbers that the observation space bounds are first scaled from there to [-1, 1].
-        normalize_observations: whether numbers are then standardised by their running mean and variance.
-        initialization: of the weights, see ``perceptron.initialise``.
-        trunk: whether policy and value have a perceptron and units of their own.
+        units: number of recurrent units.
+        activation: activation of the perceptron, ``"tanh"`` or ``"relu"``.
+        log_std: parametrisation of the standard deviations of actions in a Box.
+        scale_observations: If True, elements that the observation space bounds are first scaled to [-1, 1].
+        normalize_observations: If True, elements are then standardised by their running mean and variance.
+        initialization: initialization of the weights, see ``perceptron.initialise``.
+        trunk: ``"separate"`` or ``"shared"``: perceptron and recurrent units of policy and value function.
     """
 
     def __init__(
@@ -182,7 +184,7 @@ class Recurrent(RecurrentActorCritic):
         self.log_std, self._num_means = log_std.parameter(), log_std.count
 
     def encode(self, observations: Observations) -> Tensor:
-        """See ``RecurrentActorCritic``: the features of each trunk side by side."""
+        """See ``RecurrentActorCritic``: the concatenated features of the trunks."""
         flat = self.flatten(observations)
         return _side_by_side([encoder(flat) for encoder in self.encoders])
 
@@ -206,7 +208,7 @@ def _side_by_side(of_trunks: list[Tensor]) -> Tensor:
 
 
 class _GRU(nn.GRUCell):
-    """The state is the units' outputs, ``[n, units]``."""
+    """GRU cell whose state is the hidden state, ``[n, units]``."""
 
     numbers = 1
 
@@ -216,7 +218,7 @@ class _GRU(nn.GRUCell):
 
 
 class _LSTM(nn.LSTMCell):
-    """The state is the units' outputs and their cells, ``[n, 2 * units]``."""
+    """LSTM cell whose state is the hidden state and the cell state, ``[n, 2 * units]``."""
 
     numbers = 2
 
@@ -227,7 +229,7 @@ class _LSTM(nn.LSTMCell):
             self.bias_ih[units : 2 * units].fill_(1.0)  # the gates' order: input, forget, cell, output
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:  # type: ignore[override]
-        """``[n, inputs]``, ``[n, 2 * units]`` -> ``[n, 2 * units]``."""
+        """Return the next state ``[n, 2 * units]`` from ``[n, inputs]`` and ``[n, 2 * units]``."""
         outputs, cells = state.chunk(2, dim=-1)
         return torch.cat(super().forward(inputs, (outputs, cells)), dim=-1)
 

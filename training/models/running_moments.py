@@ -1,4 +1,4 @@
-"""Mean and variance of all that has been seen so far, kept beside a model's parameters."""
+"""Running mean and variance of observed values, stored beside a model's parameters."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _LEAST_VARIANCE = 1e-8
 
 
 class RunningMoments(nn.Module):
-    """Standardises numbers by what their mean and variance have been: 0 and 1 until something was observed.
+    """Standardisation by running mean and variance, initially 0 and 1.
 
     Args:
-        shape: of a row.
+        shape: shape of a row.
 
     Attributes:
         mean: ``[*shape]`` float64.
         variance: ``[*shape]`` float64.
-        count: a scalar, float64: how many rows there were.
-        team: the processes whose rows they are, which all have the same moments.
+        count: float64 scalar, number of observed rows.
+        team: process group whose rows are observed; all its processes have the same moments.
     """
 
     team: Team = ALONE
@@ -37,7 +37,7 @@ class RunningMoments(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     def forward(self, values: Tensor) -> Tensor:
-        """``[..., *shape]`` -> the same as numbers of standard deviations from the mean."""
+        """Return ``[..., *shape]`` values as numbers of standard deviations from the mean."""
         return (values - self.mean.float()) / self._deviation()
 
     def restored(self, standardised: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class RunningMoments(nn.Module):
 
     @torch.no_grad()
     def observe(self, values: Tensor, weight: Tensor) -> None:
-        """Take in ``values [rows, *shape]``, of which those count whose ``weight [rows]`` is 1 and not 0."""
+        """Update the moments with the rows of ``values [rows, *shape]`` whose ``weight [rows]`` is 1."""
         parts = zip(values.split(_ROWS_AT_ONCE), weight.split(_ROWS_AT_ONCE), strict=True)
         seen = [_moments(part.double(), counts.double()) for part, counts in parts]
         columns = {str(number): torch.stack(column) for number, column in enumerate(zip(*seen, strict=True))}
@@ -54,7 +54,7 @@ class RunningMoments(nn.Module):
             self._merge(added, mean, squares)
 
     def _merge(self, added: Tensor, mean: Tensor, squares: Tensor) -> None:
-        """Combine two sets of numbers (Chan et al. 1979, "Updating formulae and a pairwise algorithm", eq. 2.1)."""
+        """Merge a second set of values (Chan et al. 1979, "Updating formulae and a pairwise algorithm", eq. 2.1)."""
         total, distance = (self.count + added).clamp(min=1.0), mean - self.mean
         squares = squares + self.variance * self.count + distance.square() * (self.count * added / total)
         self.variance.copy_(torch.where(added > 0, squares / total, self.variance))
@@ -66,7 +66,7 @@ class RunningMoments(nn.Module):
 
 
 def _moments(values: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """How many rows count, their mean, and their squared distances from it, summed."""
+    """Return the number of rows with weight 1, their mean, and the sum of squared differences from it."""
     weight = weight.view(-1, *[1] * (values.dim() - 1))
     added = weight.sum()
     mean = (weight * values).sum(0) / added.clamp(min=1.0)

@@ -1,4 +1,4 @@
-"""Models that make of one vector of numbers what a policy and a value estimate need."""
+"""Models with a policy head and a value head."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LEAST_LOG_STD, MOST_LOG_STD = -20.0, 2.0  # as in the authors' code of soft acto
 
 
 class TwoHeaded(ActorCritic):
-    """A policy and a value, separate, so that neither loss moves the other's parameters, or after a common trunk.
+    """Policy and value function, with separate parameters or after a shared trunk.
 
     Args:
-        flatten: makes a vector of an observation.
-        trunk: what both share; None: nothing.
-        policy: makes of the trunk's outputs, or of the vector, what the distribution of actions depends on.
-        value: makes of the same one number.
-        log_std: how standard deviations of actions in a Box come about.
+        flatten: flattens observations to vectors.
+        trunk: shared layers; None: none, so that neither loss changes the other's parameters.
+        policy: maps the trunk's outputs, or the vector, to the parameters of the action distribution.
+        value: maps the same to one value estimate.
+        log_std: parametrisation of the standard deviations of actions in a Box.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class TwoHeaded(ActorCritic):
 
 @dataclass(frozen=True)
 class LogStd:
-    """The logarithms of the standard deviations of actions in a Box.
+    """Logarithms of the standard deviations of actions in a Box.
 
     Attributes:
-        count: how many there are.
-        initial: what they begin at.
-        depends_on_state: whether the policy makes of an observation by how much they differ from parameters.
+        count: number of standard deviations.
+        initial: initial value.
+        depends_on_state: If True, the policy outputs differences from the parameters for each observation.
     """
 
     count: int = 0
@@ -72,11 +72,11 @@ class LogStd:
 
     @property
     def num_outputs(self) -> int:
-        """What the policy makes of an observation for them."""
+        """Number of additional policy outputs."""
         return self.count if self.depends_on_state else 0
 
     def parameter(self) -> nn.Parameter | None:
-        """Parameters that are the same for every observation, ``[count]``."""
+        """Return state-independent parameters ``[count]``; None if there are none."""
         return nn.Parameter(torch.full((self.count,), self.initial)) if self.count else None
 
 
@@ -84,9 +84,18 @@ NO_LOG_STD = LogStd()
 
 
 def with_log_std(outputs: Tensor, log_std: Tensor | None, num_means: int) -> Tensor:
-    """``outputs [..., num_means]`` with the same ``log_std [m]`` after each row, if there is one.
+    """Append ``log_std [m]``, if there is one, to each row of ``outputs [..., num_means]``.
 
-    Of ``outputs [..., num_means + m]`` the last ones are added to it; that is clipped, as in SAC's authors' code.
+    The last elements of ``outputs [..., num_means + m]`` are added to it; the sum is clipped, as in the SAC authors'
+    code.
+
+    Args:
+        outputs: policy outputs.
+        log_std: state-independent logarithms of standard deviations, or None.
+        num_means: number of means.
+
+    Returns:
+        Means and logarithms of standard deviations, ``[..., num_means + m]``.
     """
     if log_std is None:
         return outputs
