@@ -1,7 +1,7 @@
 """WarpDrive: write the step of a multi-agent environment as a kernel, run thousands of replicas, train.
 
-The names below are the public face of the package. They are loaded on first use, so that
-``import warpdrive`` is quick, needs no GPU and touches no driver.
+The names below are the public API of the package. They are imported lazily, on first use, so that
+``import warpdrive`` is fast, needs no GPU and loads no driver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m warpdrive`` is the command ``warpdrive``."""
+"""Entry point of ``python -m warpdrive``, equivalent to the command ``warpdrive``."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Check the actions that a caller hands to a step."""
+"""Validation of the actions passed to a step."""
 
 from __future__ import annotations
 
@@ -19,10 +19,21 @@ _INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
 def checked_actions(
     given: Any, arrays: Sequence[SpaceArray], num_envs: int, tags: Mapping[str, Any]
 ) -> dict[str, torch.Tensor]:
-    """Return the actions as tensors by the name of their array.
+    """Validate actions and return them as tensors.
 
-    Raises :class:`ActionError` that says what was found and what was expected. Values are checked where that needs no
-    transfer from a device.
+    Values are only checked if that requires no device transfer.
+
+    Args:
+        given: A tensor or array, or a dict of them by policy tag.
+        arrays: The expected arrays of actions.
+        num_envs: The number of replicas.
+        tags: The policy tags.
+
+    Returns:
+        The tensors, by the name of their array.
+
+    Raises:
+        ActionError: If a type, shape, dtype, policy tag or value is invalid.
     """
     if [array.name for array in arrays] == ["actions"]:
         by_name = {"actions": given}
@@ -67,7 +78,7 @@ def _checked(given: Any, array: SpaceArray, num_envs: int) -> torch.Tensor:
 
 
 def _as_tensor(array: npt.NDArray[Any]) -> torch.Tensor:
-    """Return an array as a tensor, which has this machine's order of bytes."""
+    """Return an array as a tensor in native byte order."""
     return torch.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
 
 

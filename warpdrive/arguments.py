@@ -1,4 +1,4 @@
-"""Check arguments of public functions: numbers, and what is of a certain type."""
+"""Validation of arguments of public functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from warpdrive.errors import DefinitionError, shown
 
 
 def check_within(least: int, end: int, **values: object) -> None:
-    """Raise :class:`DefinitionError` unless each value is an integer of at least ``least`` and below ``end``."""
+    """Raise :class:`DefinitionError` unless each value is an integer in the range ``[least, end)``."""
     for name, value in values.items():
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value < end:
             most = f"2**{end.bit_length() - 1} - 1" if end > 1 << 20 and not end & (end - 1) else end - 1
@@ -18,7 +18,7 @@ def check_within(least: int, end: int, **values: object) -> None:
 
 
 def check_is(kind: type | tuple[type, ...], **values: object) -> None:
-    """Raise :class:`DefinitionError` unless each value is an instance of ``kind``, or of one of several."""
+    """Raise :class:`DefinitionError` unless each value is an instance of ``kind`` (a type or several types)."""
     for name, value in values.items():
         if not isinstance(value, kind):
             kinds = kind if isinstance(kind, tuple) else (kind,)
@@ -27,7 +27,7 @@ def check_is(kind: type | tuple[type, ...], **values: object) -> None:
 
 
 def check_path(**values: object) -> None:
-    """Raise :class:`DefinitionError` unless each value can be the path of a file."""
+    """Raise :class:`DefinitionError` unless each value can be a file path."""
     check_is((str, Path), **values)
     for name, value in values.items():
         if "\0" in str(value):

@@ -1,4 +1,4 @@
-"""Bind the parameters of kernel functions by name."""
+"""Binding of the parameters of kernel functions by name."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ INT32 = np.iinfo(np.int32)
 
 
 class Binding:
-    """Finds what each parameter of an environment's kernel functions stands for.
+    """Binds the parameters of an environment's kernel functions to arrays and values.
 
-    Looked up in this order: the arrays of the device context that kernel functions may name (of which ``constants`` are
-    only read), then the attributes of the environment (an ``int`` as int32, a ``float`` as float32, a ``bool`` as
-    boolean, a NumPy array as a read-only array).
+    Names are looked up first among the arrays of the device context that kernel functions may access (those in
+    ``constants`` are read-only), then among the attributes of the environment (an ``int`` becomes int32, a ``float``
+    float32, a ``bool`` boolean, and a NumPy array a read-only array).
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class Binding:
         self._constants: dict[str, Any] = {}
 
     def check(self, kernel: KernelFunction) -> None:
-        """Raise :class:`KernelError` if a parameter is bound to nothing or a constant is assigned to.
+        """Raise :class:`KernelError` if a parameter is unbound, or a constant is assigned to.
 
-        Of CUDA C the types are checked, too.
+        For CUDA C, parameter types are checked as well.
         """
         constants = {name for name in kernel.parameters if self._is_constant(kernel, name)}
         if isinstance(kernel, CudaKernel):
@@ -61,7 +61,7 @@ class Binding:
             self._check_rows(kernel, name)
 
     def value(self, name: str) -> Any:
-        """Return the tensor, read-only array or number behind a parameter that :meth:`check` has found good."""
+        """Return the tensor, read-only array or number bound to a parameter that passed :meth:`check`."""
         if name in self.arrays:
             return self.context[name]
         if name == "num_envs":
@@ -71,7 +71,7 @@ class Binding:
         return self._constants[name]
 
     def _check_rows(self, kernel: Kernel, name: str) -> None:
-        """Raise :class:`KernelError` where the replicas read rows of an array that has fewer."""
+        """Raise :class:`KernelError` if a kernel indexes an array by replica that has fewer rows than replicas."""
         value, count = self.value(name), self.context.num_envs
         if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) >= count:
             return
@@ -117,7 +117,7 @@ def _constant(name: str, value: Any) -> Any:
 
 
 def _changed_arrays(kernel: Kernel) -> set[str]:
-    """Return the names of arrays that a kernel function itself stores to."""
+    """Return the names of the arrays that a kernel function itself stores to."""
     return {
         node.value.id
         for node in ast.walk(kernel.source.tree)
@@ -126,7 +126,7 @@ def _changed_arrays(kernel: Kernel) -> set[str]:
 
 
 def _elements_of_the_replica(kernel: Kernel, name: str) -> Iterator[ast.Subscript]:
-    """Find where a kernel function indexes an array first by the number of its replica."""
+    """Iterate over the subscripts of an array whose first index is the index of the replica."""
     nodes = list(ast.walk(kernel.source.tree))
     pairs = [pair for node in nodes if isinstance(node, ast.Assign) for pair in _pairs(node.targets[0], node.value)]
     replica = {target.id for target, value in pairs if isinstance(target, ast.Name) and _is_replica(value)}
@@ -138,7 +138,7 @@ def _elements_of_the_replica(kernel: Kernel, name: str) -> Iterator[ast.Subscrip
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """Return what is assigned to what by ``a, b = x, y`` or ``a = x``."""
+    """Return the pairs of target and value of ``a, b = x, y`` or ``a = x``."""
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
         return list(zip(target.elts, value.elts, strict=False))
     return [(target, value)]
@@ -149,7 +149,7 @@ def _is_replica(node: ast.expr) -> bool:
 
 
 def may_change(kernel: KernelFunction, name: str) -> bool:
-    """Whether a kernel function stores to an array, or hands it to something that might."""
+    """Return True if a kernel function stores to an array, or passes it to a function that may."""
     if isinstance(kernel, CudaKernel):
         return kernel.may_change(name)
     elements = (node for node in ast.walk(kernel.source.tree) if isinstance(node, ast.Subscript))
@@ -172,5 +172,5 @@ def _name(kernel: KernelFunction) -> str:
 
 
 def named_parameters(kernels: Iterable[KernelFunction]) -> set[str]:
-    """Return every parameter that one of the kernels names."""
+    """Return the names of all parameters of the kernels."""
     return {name for kernel in kernels for name in kernel.parameters}

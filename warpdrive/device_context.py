@@ -1,4 +1,4 @@
-"""All arrays of one device, by name."""
+"""Named arrays on one device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 from warpdrive.errors import DefinitionError, nearest
 
 _ALIGNMENT = 256
-"""Bytes: where each array begins, so that any of them can be read in the widest units a device has."""
+"""Alignment of each array in bytes, sufficient for the widest memory accesses of a device."""
 
 _DTYPE_NAMES = (
     *("bool", "int8", "int16", "int32", "int64"),
@@ -27,7 +27,7 @@ _TORCH_DTYPES: dict[Any, torch.dtype] = {np.dtype(name): getattr(torch, name) fo
 
 
 def torch_dtype(dtype: npt.DTypeLike, what: str) -> torch.dtype:
-    """Return the device's counterpart of a NumPy dtype. Raises ``DefinitionError`` that names ``what`` if none."""
+    """Return the PyTorch dtype for a NumPy dtype. Raises ``DefinitionError`` that names ``what`` if there is none."""
     found = _TORCH_DTYPES.get(np.dtype(dtype))
     if found is None:
         raise DefinitionError(
@@ -48,16 +48,16 @@ class _Declaration:
 
 
 class DeviceContext:
-    """Holds every array of a run on one device; ``context[name]`` is a tensor that aliases what the kernels see.
+    """Named arrays of a run on one device; ``context[name]`` is a tensor that shares memory with the kernels' arrays.
 
-    Arrays with a row per replica are declared first and then allocated together, in one block of memory. Each is
-    contiguous (``[num_envs, *shape]``), so that threads that work on neighbouring replicas read neighbouring memory.
-    Other arrays (constants, pools, rollouts) are put beside them. Also a context manager, which frees the memory.
+    Per-replica arrays are declared first and then allocated together, in one block of memory. Each is contiguous, with
+    shape ``[num_envs, *shape]``, so that threads of neighbouring replicas access neighbouring memory. Other arrays
+    (constants, pools, rollouts) are allocated separately. As a context manager it frees the memory on exit.
 
     Args:
-        device: where the arrays live, as PyTorch names it.
-        num_envs: the number of replicas.
-        seed: the run's seed, kept for those who need it.
+        device: The device, as a PyTorch device string.
+        num_envs: The number of replicas.
+        seed: The seed of the run, stored as an attribute.
     """
 
     def __init__(self, device: str | torch.device = "cpu", num_envs: int = 1, seed: int = 0) -> None:
@@ -70,10 +70,15 @@ class DeviceContext:
         self._arrays: dict[str, torch.Tensor] = {}
 
     def declare(self, name: str, shape: Sequence[int], dtype: npt.DTypeLike) -> None:
-        """Announce an array ``[num_envs, *shape]`` of the per-replica state, before :meth:`allocate`.
+        """Declare an array ``[num_envs, *shape]`` of the per-replica state, before :meth:`allocate`.
 
-        Raises :class:`DefinitionError` if the name is taken, the dtype has no counterpart on a device, or the memory
-        is allocated already.
+        Args:
+            name: The name of the array.
+            shape: The shape of one replica's row.
+            dtype: The NumPy dtype of the elements.
+
+        Raises:
+            DefinitionError: If the name is taken, PyTorch has no such dtype, or the memory is already allocated.
         """
         if self._memory is not None:
             raise DefinitionError(f"array '{name}' is declared after the memory was allocated")
@@ -82,9 +87,9 @@ class DeviceContext:
         self._declared[name] = _Declaration(tuple(shape), torch_dtype(dtype, f"array '{name}'"))
 
     def allocate(self) -> None:
-        """Allocate all declared arrays in one piece of memory, filled with zeros.
+        """Allocate all declared arrays in one block of memory, initialized with zeros.
 
-        Raises :class:`DefinitionError` where the device has not that much.
+        Raises :class:`DefinitionError` if the device is out of memory.
         """
         offsets = self._offsets()
         self._memory = self._zeros("the state of the replicas", (self.state_bytes,), torch.uint8)
@@ -94,7 +99,7 @@ class DeviceContext:
             self._arrays[name] = part.view(declaration.dtype).view(self.num_envs, *declaration.shape)
 
     def put(self, name: str, array: torch.Tensor | npt.NDArray[Any]) -> torch.Tensor:
-        """Keep an array that is no part of the per-replica state, copied to the device; return it."""
+        """Copy an array that is not part of the per-replica state to the device and return the copy."""
         if name in self._declared:
             raise DefinitionError(f"array '{name}' is part of the per-replica state")
         if isinstance(array, np.ndarray):
@@ -104,14 +109,23 @@ class DeviceContext:
         return self._arrays[name]
 
     def zeros(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """Make an array of zeros that is no part of the per-replica state; return it.
+        """Allocate an array of zeros that is not part of the per-replica state.
 
-        Raises :class:`DefinitionError` where the device has not enough memory for it.
+        Args:
+            name: The name of the array.
+            shape: The shape.
+            dtype: The PyTorch dtype of the elements.
+
+        Returns:
+            The tensor.
+
+        Raises:
+            DefinitionError: If the device is out of memory.
         """
         return self.put(name, self._zeros(f"array '{name}'", shape, dtype))
 
     def discard(self, names: Iterable[str]) -> None:
-        """Forget arrays that :meth:`put` keeps; who holds their tensors keeps their memory."""
+        """Remove arrays added by :meth:`put`; the memory lives as long as tensors refer to it."""
         for name in names:
             del self._arrays[name]
 
@@ -129,17 +143,17 @@ class DeviceContext:
 
     @property
     def state_names(self) -> list[str]:
-        """The names of the arrays of the per-replica state."""
+        """Names of the arrays of the per-replica state."""
         return list(self._declared)
 
     @property
     def state_bytes(self) -> int:
-        """The bytes that the per-replica state takes, known as soon as its arrays are declared."""
+        """Size of the per-replica state in bytes, known as soon as its arrays are declared."""
         return sum(self._padded(declaration) for declaration in self._declared.values())
 
     @property
     def bytes_per_env(self) -> int:
-        """The bytes of one replica's state."""
+        """Size of one replica's state in bytes."""
         return sum(declaration.bytes_per_env for declaration in self._declared.values())
 
     def save_state(self, envs: torch.Tensor | Sequence[int] | None = None) -> torch.Tensor:
@@ -154,16 +168,15 @@ class DeviceContext:
         envs: torch.Tensor | Sequence[int] | None = None,
         keep: Collection[str] = (),
     ) -> None:
-        """Put a state that :meth:`save_state` returned into some replicas (default: all).
+        """Restore a state returned by :meth:`save_state` in some replicas (default: all).
 
         Args:
-            state: a row for each of the replicas, from whatever device; or one row, which goes to all of them.
-            envs: the replicas, in any order.
-            keep: names of arrays that stay as they are in these replicas, such as those of
-                :attr:`warpdrive.EnvWrapper.own_arrays`.
+            state: A row for each of the replicas, on any device, or a single row that is copied to all of them.
+            envs: The indices of the replicas, in any order.
+            keep: The names of arrays to leave unchanged, such as :attr:`warpdrive.EnvWrapper.own_arrays`.
 
         Raises:
-            DefinitionError: the state is of another layout, or a replica or an array does not exist.
+            DefinitionError: If the layout of the state differs, or a replica or an array does not exist.
         """
         rows = self._rows(envs)
         count = self.num_envs if rows is None else len(rows)
@@ -183,23 +196,32 @@ class DeviceContext:
                 self._bytes_of(name)[slice(None) if rows is None else rows] = part
 
     def clone_env(self, source: int, targets: torch.Tensor | Sequence[int], keep: Collection[str] = ()) -> None:
-        """Copy the whole state of one replica over others, but for the arrays of ``keep``."""
+        """Copy the state of one replica to others.
+
+        Args:
+            source: The index of the replica to copy.
+            targets: The indices of the replicas to overwrite.
+            keep: The names of arrays to leave unchanged.
+
+        Raises:
+            DefinitionError: If a replica or an array does not exist.
+        """
         self.load_state(self.save_state([source]), targets, keep)
 
     def memory_report(self) -> dict[str, int]:
-        """Return the bytes of each array, per-replica state and others, in the order they were made."""
+        """Return the size of each array in bytes, per-replica state and others, in order of creation."""
         state = {name: d.bytes_per_env * self.num_envs for name, d in self._declared.items()}
         others = {name: a.nbytes for name, a in self._arrays.items() if name not in self._declared}
         return state | others
 
     def close(self) -> None:
-        """Free the memory. Tensors that were handed out keep what they alias alive."""
+        """Free the memory. Tensors obtained before keep the memory that they share alive."""
         self._arrays.clear()
         self._memory = None
         self._closed = True
 
     def check_open(self) -> None:
-        """Raise :class:`DefinitionError` if the memory was freed."""
+        """Raise :class:`DefinitionError` if the memory has been freed."""
         if self._closed:
             raise DefinitionError("it was closed, which freed its arrays: make another one")
 
@@ -247,7 +269,7 @@ class DeviceContext:
 
 
 def host_memory() -> float:
-    """Return the bytes of this machine's memory, or infinity where the system does not say."""
+    """Return the size of this machine's memory in bytes, or infinity if unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

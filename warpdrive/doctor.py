@@ -1,4 +1,4 @@
-"""What ``warpdrive doctor`` tells: what is on this machine, what each backend lacks, and what ``"auto"`` is."""
+"""Report of ``warpdrive doctor``: the machine, missing requirements of backends, and the choice of ``"auto"``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from warpdrive.errors import BackendError
 
 
 def diagnosis(machine: Machine) -> dict[str, Any]:
-    """Return all that is known of a machine, and what follows from it, in what JSON can hold. Never raises.
+    """Return a JSON-serializable report about a machine. Never raises.
 
-    ``backends`` has for each whether it is ``usable``, and what it ``lacks``: a list of what was found and what would
-    help. ``auto`` is the backend that ``env_backend="auto"`` stands for.
+    ``backends`` maps each backend to ``usable`` and ``lacks``, a list of findings and suggested remedies. ``auto`` is
+    the backend selected by ``env_backend="auto"``.
     """
     found = asdict(machine)
     missing = {backend: lacks(backend, machine) for backend in BACKENDS}
@@ -30,7 +30,7 @@ def diagnosis(machine: Machine) -> dict[str, Any]:
 
 
 def _failure_of_use() -> str:
-    """Return why the first GPU cannot be used though nothing is missing, such as memory that is full, or ``""``."""
+    """Return the reason why the first GPU cannot be used though nothing is missing (such as full memory), or ``""``."""
     from warpdrive.backends.cuda.device import device_at
 
     try:

@@ -1,4 +1,4 @@
-"""Replicas of one environment: reset, step, and steps with sampled actions that are recorded."""
+"""Vectorized environment: replicas that are reset and stepped together, with optional sampling and recording."""
 
 from __future__ import annotations
 
@@ -26,31 +26,33 @@ from warpdrive.rollout import Rollout, make_record, of_agents
 from warpdrive.spaces import SpaceArray, action_arrays, nested, observation_arrays
 
 _STATISTICS = {"episodes": "episodes", "terminated": "terminations", "length": "length_sum", "return": "return_sum"}
-"""What adds up over episodes that ended, and the arrays ``episode.<name>`` in which it does."""
+"""Episode statistics, and the arrays ``episode.<name>`` in which each is accumulated."""
 
 
 class EnvWrapper:
-    """Thousands of replicas of one environment on one device.
+    """Vectorized environment: thousands of replicas of one environment on one device.
 
     Args:
-        env: the environment; or give ``env_name`` and ``env_config``, its registered name and constructor parameters.
-        num_envs: the number of replicas.
-        env_backend: where the fused step runs: ``"cpu"``; on a GPU ``"numba"``, or ``"pycuda"`` for kernel functions in
-            CUDA C; ``"auto"`` for the best there is; or a backend of your own.
-        seed: the run's seed, 0 to 2**64 - 1. Same seed, same results, however many cores or replicas there are.
-        reset_pool_size: how many start states are drawn; each episode starts from one of them. None: one where
-            ``initial_state`` returns the same twice, else 500, or as many as 64 MiB hold.
-        auto_reset: whether a replica whose episode has ended starts a new one in the same step.
-        first_env: the global index of the first replica, where several processes share the replicas of a run; None: as
-            if the processes before this one had ``num_envs`` each. Random streams belong to global indices.
-        process_id: which of several processes on this machine this is: they take turns at its GPUs.
-        event_messenger: accepted for scripts that start several processes; compiled code is shared through the cache.
-        env_obj: another name of ``env``, which WarpDrive 2 had.
+        env: The environment. Alternatively give ``env_name`` and ``env_config``, its registered name and constructor
+            parameters.
+        num_envs: The number of replicas.
+        env_backend: The backend of the fused step: ``"cpu"``; on a GPU ``"numba"``, or ``"pycuda"`` for kernel
+            functions in CUDA C; ``"auto"`` for the best available one; or a backend object.
+        seed: The seed of the run, 0 to 2**64 - 1. Results depend on the seed, not on the number of cores or replicas.
+        reset_pool_size: The number of start states drawn; each episode starts from one of them. If None, 1 if
+            ``initial_state`` returns the same state twice, otherwise 500 or as many as fit into 64 MiB.
+        auto_reset: If True, a replica whose episode has ended starts a new one in the same step.
+        first_env: The global index of the first replica, if several processes share the replicas of a run. If None, the
+            processes of lower rank are assumed to have ``num_envs`` each. Random streams depend on global indices.
+        process_id: The rank of this process among those on this machine; GPUs are assigned round-robin.
+        event_messenger: Accepted for compatibility with scripts that start several processes; compiled code is shared
+            through the cache.
+        env_obj: An alias of ``env``, for compatibility with WarpDrive 2.
 
     Raises:
-        DefinitionError: the environment, or one of the numbers above, cannot work.
-        KernelError: a kernel function cannot be compiled, or a parameter of it is bound to nothing.
-        BackendError: ``env_backend`` cannot be used on this machine: what is missing, and how to get it.
+        DefinitionError: If the environment or an argument is invalid.
+        KernelError: If a kernel function cannot be compiled, or has an unbound parameter.
+        BackendError: If ``env_backend`` is unavailable on this machine; the message says what is missing.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class EnvWrapper:
         self.observation_spaces = spaces_by_tag(self.env, self.env.observation_space)
         self.action_spaces = spaces_by_tag(self.env, self.env.action_space)
         self.backend = load_backend(env_backend, process_id) if isinstance(env_backend, str) else env_backend
-        if not callable(getattr(self.backend, "bind", None)):  # all that is asked of it here
+        if not callable(getattr(self.backend, "bind", None)):  # the only method checked here
             raise DefinitionError(f"env_backend is {shown(env_backend)}, expected the name of a backend, or a Backend")
         self.device = self.backend.device
         self.ctx = DeviceContext(self.device, num_envs, seed)
@@ -107,11 +109,11 @@ class EnvWrapper:
         self._binding = make_replica_arrays(self.env, functions, self.ctx, seed, first_env, reset_pool_size)
         self.reset_pool_size = int(self.ctx["reset.pool_size"].item())
         self._launch_reset = fuse_reset(self.env, self._binding).bind(self.backend, self.num_agents)
-        self._launch_step: dict[tuple[bool, bool], Callable[[], None]] = {}  # by whether it draws actions, and resets
+        self._launch_step: dict[tuple[bool, bool], Callable[[], None]] = {}  # keys: (draws actions, resets)
         self.reset()
 
     def reset(self) -> Any:
-        """Start an episode in every replica and return the first observations, as :meth:`step` does."""
+        """Start a new episode in every replica and return the first observations, in the format of :meth:`step`."""
         self.ctx.check_open()
         for name in ("rewards", "terminated", "truncated"):
             self.ctx[name].zero_()
@@ -123,24 +125,22 @@ class EnvWrapper:
 
         Args:
             actions: ``[num_envs, num_agents]`` for Discrete, ``[num_envs, num_agents, n]`` for MultiDiscrete (integers)
-                and Box (float32); a tensor or an array, or a dict of them by tag where tags have spaces of their own.
-                Those of a Box are clipped to it, as sampled ones are. Of values, only those on the CPU are checked:
-                on a GPU that would wait for the device, so that a choice that does not exist, or NaN, reaches the
-                kernels.
-                None: every agent acts at random, drawn in the same launch: uniformly among what it may do, normally
-                where its Box has no bounds. :meth:`actions` tells what was drawn.
+                and Box (float32); a tensor or an array, or a dict of them by tag if the tags have separate spaces.
+                Actions of a Box are clipped to its bounds, as sampled ones are. Values are validated on the CPU only:
+                on a GPU this would synchronize with the device, so invalid choices and NaN reach the kernels. If None,
+                all agents take random actions, drawn in the same launch: uniform over the allowed actions, normal for
+                unbounded components of a Box. :meth:`actions` returns them.
 
         Returns:
-            Observations ``[num_envs, num_agents, *shape]`` (a dict of them by tag where tags have spaces of their own,
-            by key where the space is a Dict), rewards ``[num_envs, num_agents]``, terminated and truncated
-            ``[num_envs]``, and a dict with
-            ``final_observations``, and the ``episode_return`` ``[num_envs, num_agents]`` and ``episode_length``
-            ``[num_envs]`` of the episode that each replica last ended. The tensors alias the device's arrays: the next
-            step overwrites them.
+            Observations ``[num_envs, num_agents, *shape]`` (a dict of them by tag if the tags have separate spaces, by
+            key for a Dict space), rewards ``[num_envs, num_agents]``, terminated and truncated ``[num_envs]``, and a
+            dict with ``final_observations``, and the ``episode_return`` ``[num_envs, num_agents]`` and
+            ``episode_length`` ``[num_envs]`` of each replica's last finished episode. The tensors share memory with the
+            device's arrays and are overwritten by the next step.
 
         Raises:
-            ActionError: actions of the wrong shape or dtype; on the CPU also choices that do not exist, and numbers
-                that are not finite as float32.
+            ActionError: If the shape or dtype of actions is invalid; on the CPU also if a choice does not exist or a
+                number is not finite as float32.
         """
         self._step(actions, self.auto_reset)
         info = {
@@ -152,10 +152,10 @@ class EnvWrapper:
         return self._observations(), ctx["rewards"], ctx["terminated"], ctx["truncated"], info
 
     def observations(self, tag: str) -> Any:
-        """Return what the agents of a tag see now, ``[num_envs, agents of the tag, *shape]``; of a Dict space by key.
+        """Return the current observations of a tag, ``[num_envs, agents of the tag, *shape]``; by key for a Dict space.
 
-        It aliases the device's array where their ids are contiguous or the tag has an array of its own; else it is a
-        copy, made anew by each call.
+        The result is a view of the device's array if the ids of the agents are contiguous or the tag has an array of
+        its own, otherwise a new copy.
         """
         self._check_tag(tag)
         seen = self._observations()
@@ -164,20 +164,21 @@ class EnvWrapper:
         return mapped(lambda tensor: of_agents(tensor, self._agents[tag], dim=1), seen)
 
     def action_mask(self, tag: str) -> torch.Tensor | None:
-        """Return what the agents of a tag may do now, ``[num_envs, agents of the tag, choices]`` bool; None: anything.
+        """Return the action mask of a tag's agents, or None if the environment has none.
 
-        It is an alias or a copy, as :meth:`observations`.
+        The result is bool ``[num_envs, agents of the tag, choices]``, True for allowed actions; a view or a copy, as in
+        :meth:`observations`.
         """
         self._check_tag(tag)
         if "action_mask" not in self.ctx:
             return None
-        choices = self.logits(tag).shape[-1]  # other tags may have more
+        choices = self.logits(tag).shape[-1]  # the mask is padded to the largest tag
         return of_agents(self.ctx["action_mask"], self._agents[tag], dim=1)[..., :choices]
 
     def active(self, tag: str) -> torch.Tensor | None:
-        """Return which agents of a tag are in the episode, ``[num_envs, agents of the tag]`` bool; None: all, always.
+        """Return a mask of the tag's agents that are in the episode, or None if agents never leave.
 
-        It is an alias or a copy, as :meth:`observations`.
+        The result is bool ``[num_envs, agents of the tag]``; a view or a copy, as in :meth:`observations`.
         """
         self._check_tag(tag)
         if "active" not in self.ctx:
@@ -185,10 +186,10 @@ class EnvWrapper:
         return of_agents(self.ctx["active"], self._agents[tag], dim=1)
 
     def actions(self, tag: str, drawn: bool = False) -> torch.Tensor:
-        """Return what the agents of a tag did last: ``[num_envs, agents of the tag(, n)]``.
+        """Return the last actions of a tag's agents: ``[num_envs, agents of the tag(, n)]``.
 
-        It is what the environment got or, for a Box, with ``drawn`` what was drawn in a sampled step; an alias or a
-        copy, as :meth:`observations`.
+        These are the actions passed to the environment or, for a Box with ``drawn=True``, the unclipped samples of a
+        sampled step; a view or a copy, as in :meth:`observations`.
         """
         self._check_tag(tag)
         array = next(array for array in self._action_arrays if array.path in ((), (tag,)))
@@ -196,21 +197,21 @@ class EnvWrapper:
         return done if array.path else of_agents(done, self._agents[tag], dim=1)
 
     def logits(self, tag: str) -> torch.Tensor:
-        """Return where a policy puts its outputs before a sampled step: ``[num_envs, agents of the tag, n]``, float32.
+        """Return the writable policy outputs of sampled steps: ``[num_envs, agents of the tag, n]``, float32.
 
-        Discrete: the unnormalised log-probability of each choice. MultiDiscrete: those of all components side by side.
-        Box: the means of all components, then the logarithms of their standard deviations, as numbers of the Box (or
-        see :meth:`normalize`). What is drawn may lie outside of the Box: the rollout records it with its
-        log-probability, the environment gets it clipped (or squashed, see :meth:`squash`).
+        Discrete: the unnormalized log-probabilities of the choices. MultiDiscrete: those of all components,
+        concatenated. Box: the means of all components, then the logarithms of their standard deviations, in units of
+        the Box (but see :meth:`normalize`). Samples may lie outside of the Box: the rollout records them with their
+        log-probabilities, while the environment gets them clipped (or squashed, see :meth:`squash`).
         """
         self._check_tag(tag)
         return self.ctx[f"sampler.logits_{tag}"]
 
     def squash(self, tag: str) -> torch.Tensor:
-        """Return whether what is drawn in a bounded Box is squashed into it instead of clipped: ``[1]`` int32.
+        """Return the flag that selects squashing instead of clipping of samples to a bounded Box: ``[1]`` int32.
 
-        It is 0 at first. Where it is 1, the environment gets the hyperbolic tangent of what is drawn, stretched from
-        [-1, 1] to the Box.
+        The default is 0. If set to 1, the environment gets the hyperbolic tangent of the sample, scaled from [-1, 1] to
+        the Box.
         """
         self._check_tag(tag)
         if f"sampler.squash_{tag}" not in self.ctx:
@@ -218,16 +219,16 @@ class EnvWrapper:
         return self.ctx[f"sampler.squash_{tag}"]
 
     def normalize(self, tag: str) -> torch.Tensor:
-        """Return whether means and standard deviations are in units of half the range of a Box: ``[1]`` int32.
+        """Return the flag that selects means and standard deviations normalized to the range of a Box: ``[1]`` int32.
 
-        It is 0 at first. Where it is 1, a mean of -1 is the lower bound of a component and a mean of 1 the upper one;
-        components that are not bounded on both sides stay as they are. What is drawn is recorded as a number of the
-        Box.
+        The default is 0. If set to 1, the unit is half the range: a mean of -1 is the lower bound of a component and a
+        mean of 1 the upper bound. Components that are not bounded on both sides are unaffected. Recorded samples are in
+        units of the Box.
         """
         return self.ctx[f"sampler.normalize_{tag}"]
 
     def act_at_random(self, tag: str) -> None:
-        """Let the agents of a tag act uniformly at random, as at first, until somebody writes to :meth:`logits`.
+        """Reset the policy outputs of a tag to the initial ones, which sample actions uniformly.
 
         Components of a Box that are not bounded on both sides are standard normal (clipped to their bound).
         """
@@ -238,7 +239,7 @@ class EnvWrapper:
 
     @property
     def greedy(self) -> bool:
-        """Whether sampled steps take the most probable action (of a Box: the mean) instead of sampling."""
+        """True if sampled steps take the most probable action (for a Box: the mean) instead of sampling."""
         return bool(self.ctx["sampler.greedy"].item())
 
     @greedy.setter
@@ -246,14 +247,17 @@ class EnvWrapper:
         self.ctx["sampler.greedy"].fill_(int(value))
 
     def allocate_rollout(self, num_steps: int, global_state: bool = False) -> Rollout:
-        """Return room for ``num_steps`` recorded steps.
+        """Allocate a rollout of ``num_steps`` steps.
 
         Args:
-            num_steps: the steps of each replica.
-            global_state: whether the arrays that the environment calls its ``global_state`` are recorded, too.
+            num_steps: The number of steps of each replica.
+            global_state: If True, the arrays of the environment's ``global_state`` are recorded as well.
+
+        Returns:
+            An empty rollout.
 
         Raises:
-            DefinitionError: there is not enough memory.
+            DefinitionError: If there is not enough memory.
         """
         return self._allocate_rollout(num_steps, self.auto_reset, global_state)
 
@@ -292,10 +296,10 @@ class EnvWrapper:
         return rollout
 
     def replicas_at_once(self) -> int:
-        """Return how many replicas the device steps at a time in a rollout; with fewer, a part of it is idle.
+        """Return the number of replicas that the device steps concurrently in a rollout; fewer leave a part of it idle.
 
-        On the CPU that is the number of threads; on a GPU what the driver says of the registers, threads and shared
-        memory of the compiled step.
+        On the CPU this is the number of threads; on a GPU it follows from the registers, threads and shared memory of
+        the compiled step, as reported by the driver.
         """
         record = make_record(self._binding, 1)
         fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=self.auto_reset)
@@ -305,9 +309,9 @@ class EnvWrapper:
             self.ctx.discard(f"rollout.{name}" for name in record)
 
     def step_rollout(self, rollout: Rollout) -> None:
-        """Sample actions from the logits, step, and record into the rollout's next slot, in one launch.
+        """Sample actions from the logits, step, and record into the next slot of the rollout, in one launch.
 
-        Raises :class:`DefinitionError` for a rollout that is full, or of another EnvWrapper.
+        Raises :class:`DefinitionError` if the rollout is full, or belongs to another EnvWrapper.
         """
         self.ctx.check_open()
         if rollout.context is not self.ctx:
@@ -319,10 +323,10 @@ class EnvWrapper:
         rollout.step.add_(1)
 
     def episode_statistics(self) -> dict[str, torch.Tensor]:
-        """Return sums over the episodes that ended since the last call, on the device.
+        """Return sums over the episodes that ended since the last call, as tensors on the device.
 
-        ``episodes`` (how many), ``terminated`` (how many of them terminated), ``length`` (sum of steps), ``return``
-        ``[num_agents]`` (sum of each agent's returns).
+        Keys are ``episodes`` (their number), ``terminated`` (the number of terminated ones), ``length`` (sum of steps),
+        and ``return`` ``[num_agents]`` (sum of each agent's returns).
         """
         statistics = {name: self.ctx[f"episode.{array}"].sum(dim=0) for name, array in _STATISTICS.items()}
         for array in _STATISTICS.values():
@@ -339,30 +343,30 @@ class EnvWrapper:
         max_steps: int | None = None,
         reset: bool = True,
     ) -> Recording:
-        """Play an episode and return what chosen replicas did in it, from the first state to the last.
+        """Record an episode of selected replicas, from the first state to the last.
 
-        All replicas play, from a reset on, until the chosen ones have ended their episode. Then everything is put back:
-        the replicas are in the state they were in before, with the same random streams and logits. So the episode is
-        the one that ``env.reset()`` and steps would give, recording it again gives it again, and another one comes
-        after ``env.reset()``, or of another ``seed``.
+        All replicas are reset and stepped until the episodes of the selected ones have ended. Then the previous state
+        of all replicas is restored, including random streams and logits. The recorded episode is thus the one that
+        ``env.reset()`` and steps would produce. Recording again gives the same episode, and a different one after
+        ``env.reset()`` or with another ``seed``.
 
         Args:
-            replicas: which to record, in any order.
-            act: called with this EnvWrapper before each step. It writes to :meth:`logits`, of which the actions are
-                sampled, and returns None; or it returns the actions, as :meth:`step` takes them. None: sample from the
-                logits as they are, uniformly at random in a new EnvWrapper.
-            observations: whether the observations are recorded, too: those of many agents are far larger than a state.
-            logits: whether the logits of all policies are recorded, too.
-            max_steps: the recording ends after so many steps in any case; None: at the end of the longest episode.
-            reset: False: begin where the replicas are now.
+            replicas: The indices of the replicas to record, in any order.
+            act: Callback, called with this EnvWrapper before each step. It either writes to :meth:`logits`, from which
+                the actions are sampled, and returns None, or returns the actions in the format of :meth:`step`. If
+                None, actions are sampled from the current logits, which are uniform in a new EnvWrapper.
+            observations: If True, observations are recorded, which for many agents are far larger than the state.
+            logits: If True, the logits of all policies are recorded.
+            max_steps: The maximum number of steps. If None, recording stops at the end of the longest episode.
+            reset: If False, recording starts from the current state instead of a reset.
 
         Returns:
-            Arrays of all steps: :class:`warpdrive.Recording` has their shapes and dtypes, and what they hold where some
-            episodes end before others.
+            The arrays of all steps. See :class:`warpdrive.Recording` for shapes, dtypes and the padding of shorter
+            episodes.
 
         Raises:
-            DefinitionError: a replica that does not exist, or not enough memory.
-            ActionError: ``act`` returned actions that cannot be.
+            DefinitionError: If a replica does not exist, or there is not enough memory.
+            ActionError: If ``act`` returned invalid actions.
         """
         chosen = checked_replicas(replicas, self.num_envs)
         if max_steps is not None:
@@ -385,7 +389,7 @@ class EnvWrapper:
                     self.ctx["sampler.log_probabilities"].zero_()
                     self._step(actions, auto_reset=False)
                 recorder.read_step()
-                # No replica goes on after its end, which its kernels may not be made for.
+                # Replicas are not stepped beyond the end of their episode, which kernels need not support.
                 ended = (self.ctx["terminated"] | self.ctx["truncated"]).nonzero().flatten()
                 self.ctx.load_state(start, ended, keep=own)
             return recorder.result()
@@ -411,27 +415,27 @@ class EnvWrapper:
 
     @property
     def own_arrays(self) -> list[str]:
-        """The arrays that belong to a replica whatever state it is in.
+        """Names of the arrays that belong to a replica independently of its state.
 
-        These are its random streams, its constants (:class:`warpdrive.PerReplica`) and its part in the statistics.
-        ``ctx.load_state(state, envs, keep=env.own_arrays)`` puts replicas into states that others reached, from which
-        each goes on with draws of its own. Without ``keep`` it goes on exactly as the one that was saved.
+        These are its random streams, its constants (:class:`warpdrive.PerReplica`) and its statistics.
+        ``ctx.load_state(state, envs, keep=env.own_arrays)`` starts replicas from states reached by others, from which
+        each continues with random draws of its own. Without ``keep`` each continues exactly like the saved replica.
         """
         streams = [name for name in ("rng", "sampler.rng", "reset.stream") if name in self.ctx]
         return [*streams, *per_replica_attributes(self.env), *(f"episode.{name}" for name in _STATISTICS.values())]
 
     def close(self) -> None:
-        """Free the device's memory. To step or reset after that is a ``DefinitionError``."""
+        """Free the device's memory. Later calls of step or reset raise ``DefinitionError``."""
         self.ctx.close()
 
     def _step(self, actions: Any, auto_reset: bool) -> None:
-        """Advance every replica by one step with the caller's actions, or random ones for None."""
+        """Advance every replica by one step with the given actions, or with random actions for None."""
         self.ctx.check_open()
         if actions is not None:
             given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
             for array in self._action_arrays:
                 acted = self.ctx[array.name].copy_(given[array.name])
-                if isinstance(array.space, spaces.Box):  # on the device: nothing waits for it
+                if isinstance(array.space, spaces.Box):  # on the device, without synchronization
                     low, high = (self.ctx[f"constant.{end}_{array.name}"] for end in ("low", "high"))
                     acted.view(*acted.shape[:2], -1).clamp_(low, high)
         kind = (actions is None, auto_reset)
@@ -441,7 +445,7 @@ class EnvWrapper:
         self._launch_step[kind]()
 
     def _policy_outputs(self) -> list[torch.Tensor]:
-        """Return where policies put what the next sampled step draws from."""
+        """Return the tensors that the next sampled step draws actions from."""
         kinds = tuple(f"sampler.{kind}_" for kind in ("logits", "squash", "normalize"))
         return [self.ctx[name] for name in self.ctx if name.startswith(kinds)]
 
@@ -449,17 +453,17 @@ class EnvWrapper:
         return self._nested(self._observation_arrays, "")
 
     def _nested(self, arrays: list[SpaceArray], prefix: str) -> Any:
-        """Return the one tensor of all agents, or those by tag and by key."""
+        """Return the single tensor of all agents, or nested dicts by tag and by key."""
         return nested(arrays, lambda array: self.ctx[prefix + array.name])
 
     def _by_tag(self) -> list[str]:
-        """Return what of a rollout is a dict by tag."""
+        """Return the names of the rollout's fields that are dicts by tag."""
         observed, acted = (isinstance(s, dict) for s in (self.env.observation_space, self.env.action_space))
         return ["observations", "final_observations"] * observed + ["actions"] * acted
 
 
 def _index(agents: list[int], device: torch.device) -> torch.Tensor | slice:
-    """Return an index of the agents: a slice, which gives views, where their ids are contiguous."""
+    """Return an index of the agents: a slice, which yields views, if their ids are contiguous."""
     if agents == list(range(agents[0], agents[0] + len(agents))):
         return slice(agents[0], agents[0] + len(agents))
     return torch.tensor(agents, device=device)

@@ -1,4 +1,4 @@
-"""What a user subclasses to make an environment."""
+"""Base class of environments."""
 
 from __future__ import annotations
 
@@ -28,61 +28,66 @@ _LARGEST_INT32 = np.iinfo(np.int32).max
 
 
 class Environment:
-    """The rules of a multi-agent environment: constants, start states, and kernel functions.
+    """Base class of multi-agent environments: constants, start states, and kernel functions.
 
-    A subclass sets ``name`` and ``step`` (and, where it has them, ``observe`` and ``reset``) to kernels, and in its
-    constructor the attributes below. Kernels take their arguments by name: reserved arrays, the arrays that
-    :meth:`initial_state` returns, and the attributes of the instance. They are Python functions (``wd.kernel``), with
-    twins in CUDA C (``wd.cuda_kernel``) or without, or CUDA C alone.
+    A subclass sets ``name`` and ``step`` (and optionally ``observe`` and ``reset``) to kernels, and in its constructor
+    the attributes below. Parameters of kernels are bound by name to reserved arrays, the arrays returned by
+    :meth:`initial_state`, and attributes of the instance. Kernels are Python functions (``wd.kernel``), optionally with
+    CUDA C twins (``wd.cuda_kernel``), or CUDA C alone.
     """
 
     name: ClassVar[str]
-    """What the environment is called in the registry, in run folders and in messages."""
+    """The name of the environment in the registry, in run folders and in messages."""
     step: KernelFunction
     """The kernel that advances one replica by one step."""
     observe: KernelFunction | None = None
     """The kernel that writes the observations of a state, if ``step`` does not."""
     reset: KernelFunction | None = None
-    """The kernel that changes a start state after it was copied from the pool, for starts drawn on the device."""
+    """The kernel that modifies a start state after it was copied from the pool, for randomization on the device."""
     cuda_twins: ClassVar[Mapping[str, CudaKernel]] = {}
-    """The same in CUDA C, by the names of the Python functions, for the backend that runs CUDA C."""
+    """CUDA C versions of the kernels, by the names of the Python functions, for the backend that runs CUDA C."""
     termination_meaning: ClassVar[str] = "the episode terminated"
-    """What it means in words that an episode terminated."""
+    """Description of the meaning of termination."""
     global_state: Sequence[str] = ()
-    """The names of the arrays that make up the state of a replica for a centralised critic, which policies do not see.
+    """The names of the arrays that form the global state for a centralized critic; policies do not observe it.
 
-    Arrays of :meth:`initial_state`, reserved ones such as ``timestep``, or constants of each replica.
+    These can be arrays of :meth:`initial_state`, reserved ones such as ``timestep``, or per-replica constants.
     """
 
     num_agents: int
-    """The number of agents of a replica."""
+    """The number of agents per replica."""
     episode_length: int
-    """The step in which an episode is truncated."""
+    """The maximum number of steps of an episode, after which it is truncated."""
     policy_tags: dict[str, Sequence[int]]
-    """The agents (ids from 0) that share a policy, by the policy's tag. Every agent has one tag."""
+    """The ids (from 0) of the agents that share a policy, by policy tag. Each agent has exactly one tag."""
     observation_space: spaces.Space[Any] | dict[str, spaces.Space[Any]]
-    """The space of one agent's observations, or one space for each tag."""
+    """The observation space of one agent, or one space for each tag."""
     action_space: spaces.Space[Any] | dict[str, spaces.Space[Any]]
-    """The space of one agent's actions, or one space for each tag."""
+    """The action space of one agent, or one space for each tag."""
 
     def initial_state(self, rng: np.random.Generator) -> State:
-        """Return a start state of one replica: arrays by name."""
+        """Return a start state of one replica: NumPy arrays by name."""
         raise NotImplementedError
 
     def reference_step(self, state: State, actions: npt.NDArray[Any]) -> State:
-        """Return the state after one step of one replica, computed in plain NumPy: what the kernels must agree with.
+        """Return the state after one step of one replica, computed in NumPy, as a reference for the kernels.
 
-        ``state`` holds the arrays of :meth:`initial_state` and ``timestep``, the steps taken so far in the episode.
-        The result has them after the step, and ``observations``, ``rewards`` and ``terminated``.
+        Args:
+            state: The arrays of :meth:`initial_state` and ``timestep``, the number of steps taken so far in the
+                episode.
+            actions: The actions of all agents.
+
+        Returns:
+            The same arrays after the step, and ``observations``, ``rewards`` and ``terminated``.
         """
         raise NotImplementedError(f"{type(self).__name__} has no reference_step")
 
     def reference_observe(self, state: State) -> npt.NDArray[Any]:
-        """Return the observations of a state, computed in plain NumPy."""
+        """Return the observations of a state, computed in NumPy."""
         raise NotImplementedError(f"{type(self).__name__} has no reference_observe")
 
     def render(self, state: State, trail: Sequence[State] = ()) -> Figure:
-        """Return a picture of one replica's state; ``trail`` holds the earlier states of the episode."""
+        """Return a figure of one replica's state; ``trail`` holds the earlier states of the episode."""
         raise NotImplementedError(f"{type(self).__name__} has no render")
 
 
@@ -95,25 +100,25 @@ class KernelFunctions:
     reset: KernelFunction | None
 
     def __iter__(self) -> Iterator[KernelFunction]:
-        """Go through those that there are."""
+        """Iterate over the kernel functions that are defined."""
         return (function for function in (self.step, self.observe, self.reset) if function is not None)
 
 
 def kernel_functions(environment: Environment, language: str) -> KernelFunctions:
     """Return an environment's kernel functions in ``"Python"`` or ``"CUDA C"``.
 
-    Raises :class:`DefinitionError` where one is in the other language alone.
+    Raises :class:`DefinitionError` if one is only available in the other language.
     """
     return KernelFunctions(*(_in_language(environment, role, language) for role in ("step", "observe", "reset")))
 
 
 def functions_in_every_language(environment: Environment) -> list[KernelFunction]:
-    """Return an environment's kernel functions and their twins, but for CUDA C that cannot be read."""
+    """Return an environment's kernel functions and their twins, except unreadable CUDA C."""
     own = [environment.step, environment.observe, environment.reset]
     found = [function for function in own if function is not None]
     twins = [environment.cuda_twins.get(f.source.name) for f in found if not isinstance(f, CudaKernel)]
     for twin in twins:
-        with suppress(KernelError):  # which the backend that runs it will raise
+        with suppress(KernelError):  # raised later by the backend that runs it
             if twin is not None and twin.parameters:
                 found.append(twin)
     return found
@@ -142,14 +147,14 @@ def _in_language(environment: Environment, role: str, language: str) -> Any:
 def spaces_by_tag(
     environment: Environment, given: spaces.Space[Any] | dict[str, spaces.Space[Any]]
 ) -> dict[str, spaces.Space[Any]]:
-    """Return the space of each policy tag, whether they share one or not."""
+    """Return the space of each policy tag, whether shared or separate."""
     return dict(given) if isinstance(given, dict) else dict.fromkeys(environment.policy_tags, given)
 
 
 def check_environment(environment: Environment) -> None:
-    """Check what can be known of an environment before anything runs.
+    """Validate the definition of an environment without running it.
 
-    Raises :class:`DefinitionError` that names the attribute, what was found and what is expected.
+    Raises :class:`DefinitionError` that names the attribute, the value found and the value expected.
     """
     title = f"environment {type(environment).__name__}"
     if not isinstance(environment, Environment):
@@ -201,7 +206,7 @@ def check_environment(environment: Environment) -> None:
 
 
 def _advice(given: object) -> str:
-    """Return what to do with things that are often handed over in the place of an environment, or ""."""
+    """Return advice for objects that are often passed instead of an environment, or ""."""
     if isinstance(given, type) and issubclass(given, Environment):
         return f": make one, {given.__name__}()"
     if isinstance(given, str):
@@ -226,7 +231,7 @@ def _check_policy_tags(title: str, environment: Environment) -> None:
             raise DefinitionError(f"{told}, expected a list of agent ids (integers)")
         if len(agents[:1]) == 0:
             raise DefinitionError(f"{title}: policy tag '{tag}' has no agents")
-        for agent in agents:  # a range may be endless: the first id that is wrong ends it
+        for agent in agents:  # a range may be huge: stop at the first invalid id
             if not _is_agent_id(agent):
                 raise DefinitionError(f"{told}, expected a list of agent ids (integers)")
             if not 0 <= agent < environment.num_agents:
@@ -272,7 +277,7 @@ def _check_space(title: str, attribute: str, given: Any, environment: Environmen
 
 
 def _parts(title: str, space: Any) -> list[Any]:
-    """Return the spaces of a Dict space, each of which has an array of its own, or the one space."""
+    """Return the subspaces of a Dict space, each of which has an array of its own, or the space itself."""
     if not isinstance(space, spaces.Dict):
         return [space]
     for key in space:

@@ -1,4 +1,4 @@
-"""Count steps, end episodes, and keep their statistics, on the device."""
+"""Step counting, episode termination and episode statistics, on the device."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from numba import cuda
 from warpdrive.kernels.kernel import device_function
 
 BEGAN_MIDWAY = np.float32(-np.inf)
-"""What the running return of an episode is set to that is not to be counted."""
+"""Sentinel of the running return of an episode that is excluded from the statistics."""
 
 
 @device_function
 def begin_step(timestep, rewards, terminated, truncated):  # type: ignore[no-untyped-def]
-    """Count the step and clear what it will say."""
+    """Increment the step counter and clear the step's outputs."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     rewards[env, agent] = 0
     if agent == 0:
@@ -32,7 +32,7 @@ def end_step(timestep, truncated, episode_length):  # type: ignore[no-untyped-de
 
 @device_function
 def is_done(terminated, truncated):  # type: ignore[no-untyped-def]
-    """Return whether the replica's episode has ended with this step."""
+    """Return True if the replica's episode ended with this step."""
     env = cuda.blockIdx.x
     return terminated[env] or truncated[env]
 
@@ -48,9 +48,9 @@ def add_rewards(rewards, running_return):  # type: ignore[no-untyped-def]
 def log_episode(  # type: ignore[no-untyped-def]
     timestep, terminated, running_return, last_return, last_length, return_sum, length_sum, episodes, terminations
 ):
-    """Note the return and length of an episode that has ended, and add them to the sums since they were last read.
+    """Record the return and length of a finished episode, and add them to the sums of the statistics.
 
-    An episode that began midway counts for nothing: its return is ``BEGAN_MIDWAY``, whatever is added to it.
+    Episodes that began midway are excluded: their return stays ``BEGAN_MIDWAY``, whatever is added to it.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if running_return[env, agent] != BEGAN_MIDWAY:

@@ -1,4 +1,4 @@
-"""Play an episode in all replicas and read what some of them do from the device, step by step."""
+"""Recording of an episode: all replicas are stepped, and selected ones are read from the device after each step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def checked_replicas(replicas: Iterable[int] | int, num_envs: int) -> list[int]:
-    """Return the numbers of chosen replicas; raise :class:`DefinitionError` for what is none."""
+    """Return the indices of the selected replicas; raise :class:`DefinitionError` for invalid ones."""
     given = list(replicas) if isinstance(replicas, Iterable) else [replicas]
     if not given:
         raise DefinitionError("there is no replica to record: replicas is empty")
@@ -31,13 +31,13 @@ def checked_replicas(replicas: Iterable[int] | int, num_envs: int) -> list[int]:
 
 
 class EpisodeRecorder:
-    """Reads the arrays of chosen replicas from the device, once before and once after each step.
+    """Reads the arrays of selected replicas from the device, once before and once after each step.
 
     Args:
-        env: the replicas.
-        replicas: which to read.
-        observations: whether to read the observations.
-        logits: whether to read what the policies put out.
+        env: The replicas.
+        replicas: The indices of the replicas to read.
+        observations: If True, read the observations.
+        logits: If True, read the policy outputs.
     """
 
     def __init__(self, env: EnvWrapper, replicas: list[int], observations: bool, logits: bool) -> None:
@@ -54,7 +54,7 @@ class EpisodeRecorder:
         self.terminated, self.truncated = np.zeros(len(replicas), np.bool_), np.zeros(len(replicas), np.bool_)
 
     def read_state(self) -> None:
-        """Read the state in which the replicas are; of episodes that have ended the last one stays."""
+        """Read the current state of the replicas; finished episodes keep their last state."""
         ended = self.ended
         for name, rows in self.before.items():
             state = self._read(name)
@@ -63,7 +63,7 @@ class EpisodeRecorder:
             rows.append(state)
 
     def read_step(self) -> None:
-        """Read what the replicas have done in the step they have just taken, and then where they are."""
+        """Read the results of the last step, then the current state."""
         running = ~self.ended
         for name, rows in self.done.items():
             row = self._read(name)
@@ -76,16 +76,16 @@ class EpisodeRecorder:
 
     @property
     def num_steps(self) -> int:
-        """How many steps were read."""
+        """The number of steps read."""
         return len(self.done["rewards"])
 
     @property
     def ended(self) -> Array:
-        """Which of the episodes have ended."""
+        """Mask of the episodes that have ended."""
         return self.terminated | self.truncated
 
     def result(self) -> Recording:
-        """Return all that was read."""
+        """Return the recording."""
         env = self.env
         before = {name: np.stack(rows) for name, rows in self.before.items()}
         done = {name: np.stack(rows) for name, rows in self.done.items()}
@@ -120,7 +120,7 @@ def _logits(tag: str) -> str:
 
 
 def _state_names(env: EnvWrapper) -> list[str]:
-    """Return the names of the arrays that make a replica's state: not what goes into a step, or comes out of it."""
+    """Return the names of the state arrays of a replica, without the inputs and outputs of a step."""
     others = {"rewards", "terminated", "truncated", "rng"}
     others |= {array.name for array in action_arrays(env.env)}
     others |= {name for array in observation_arrays(env.env) for name in (array.name, f"final_{array.name}")}

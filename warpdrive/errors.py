@@ -1,4 +1,4 @@
-"""Errors for the person who made the mistake: what was found, what was expected, where, what would work."""
+"""Exceptions. Messages say what was found, what was expected, where, and what would work."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from warpdrive.terminal import plain
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
 _LONGEST_NAME = 100
-"""Characters of a name that are compared with others: the comparison takes time that grows with their square."""
+"""Maximum number of characters of a name compared with others; the cost grows quadratically."""
 
 
 class WarpDriveError(Exception):
-    """A mistake in what the user gave us. The command line prints its message as one line and exits with 2."""
+    """Base class of errors caused by user input. The command line prints the message in one line and exits with 2."""
 
 
 class DefinitionError(WarpDriveError, ValueError):
-    """An environment, or a parameter given to it, that cannot work."""
+    """Invalid environment, or invalid parameter of one."""
 
 
 class ActionError(WarpDriveError, ValueError):
@@ -35,7 +35,7 @@ class CheckpointError(WarpDriveError):
 
 
 class TrustError(WarpDriveError):
-    """Code that a run names, and that nobody has said may be run."""
+    """Code named by a run that has not been approved to be executed."""
 
 
 class BackendError(WarpDriveError):
@@ -43,7 +43,7 @@ class BackendError(WarpDriveError):
 
 
 class ExportError(WarpDriveError):
-    """A policy that cannot be written to a file for other programs, or that would do something else there."""
+    """A policy that cannot be exported, or whose exported form would behave differently."""
 
 
 class ModelError(WarpDriveError, ValueError):
@@ -51,11 +51,11 @@ class ModelError(WarpDriveError, ValueError):
 
 
 class TrainingError(WarpDriveError):
-    """A training run that cannot go on, such as one whose loss is no longer finite."""
+    """A training run that cannot continue, for example because its loss is not finite."""
 
 
 class TeamError(WarpDriveError):
-    """Processes that train together differ, or one of them cannot be reached."""
+    """Processes of a distributed run that differ in configuration, or that cannot be reached."""
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
@@ -67,7 +67,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
 def shown(value: object, most: int = 60) -> str:
     """Return a short representation of a value for messages: one line of at most about ``most`` characters.
 
-    Objects without a representation of their own are named by their type, as an address tells nobody anything.
+    Objects without a ``repr`` of their own are represented by their type instead of an address.
     """
     if isinstance(value, type):
         return f"the class {value.__qualname__}"

@@ -1,4 +1,4 @@
-"""Locks of files between processes, which a process that is killed gives free."""
+"""File locks between processes, released when a process is killed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ else:
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a file, which is made if need be, or of a folder, within the block.
+    """Hold the lock of a file (created if missing) or of a folder within the block.
 
     Raises:
-        BlockingIOError: another process holds it, and ``wait`` is False.
+        BlockingIOError: If another process holds it, and ``wait`` is False.
     """
     if path.is_dir() and sys.platform == "win32":  # where folders cannot be opened
         path /= ".lock"
@@ -49,7 +49,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds the lock of a file; not so if there is no such file."""
+    """Return True if a process holds the lock of a file; False if there is no such file."""
     try:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:

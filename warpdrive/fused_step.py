@@ -1,4 +1,4 @@
-"""Fuse kernel functions into one kernel: the library's and the user's, in the order that a step has."""
+"""Fusion of the library's and the user's kernel functions into one kernel per step."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
 
 class FusedKernel:
-    """Puts a fused kernel together, call by call, and binds its arguments.
+    """Builder of a fused kernel: adds calls one by one and binds their arguments.
 
-    Arrays are named as in the device context. The kernel's parameters have the same names, with ``__`` for the dots
-    of those that are the library's own.
+    Arrays are named as in the device context. The kernel's parameters have the same names, with ``__`` in place of the
+    dots in names of the library's own arrays.
     """
 
     def __init__(self, name: str, context: DeviceContext) -> None:
         self.name, self.context = _plain_name(name), context
         self.arguments: dict[str, Any] = {}
         self._all_steps: list[FusedStep] = []
-        self._steps = self._all_steps  # where the next one goes
+        self._steps = self._all_steps  # the block that the next step is added to
 
     def call(self, function: DeviceFunction, result: str | None = None, **arrays: str) -> None:
-        """Call a function of the library; ``arrays`` says which array a parameter stands for, else it has its name."""
+        """Call a library function; ``arrays`` maps parameters to arrays, by default those of the same names."""
         arguments = [self._array(arrays.get(parameter, parameter)) for parameter in function.parameters]
         self._steps.append(Call(function, tuple(arguments), result))
 
     def call_user(self, kernel: KernelFunction | None, binding: Binding) -> None:
-        """Call a kernel function of the environment, if there is one, and wait for all threads."""
+        """Call a kernel function of the environment, if defined, followed by a barrier."""
         if kernel is None:
             return
         for parameter in kernel.parameters:
@@ -45,12 +45,12 @@ class FusedKernel:
         self.barrier()
 
     def barrier(self) -> None:
-        """Wait for all threads of the replica."""
+        """Add a barrier of the replica's threads."""
         self._steps.append(Barrier())
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """Put what is added meanwhile under a condition: the result of a call before."""
+        """Nest the steps added within the block under a condition: the result of an earlier call."""
         outer, self._steps = self._steps, []
         yield
         outer.append(When(condition, self._steps))
@@ -58,7 +58,7 @@ class FusedKernel:
 
     @property
     def fusion(self) -> Fusion:
-        """The kernel as it is so far."""
+        """The kernel built so far."""
         return Fusion(self.name, tuple(self.arguments), self._all_steps)
 
     def bind(self, backend: Backend, threads: int) -> Callable[[], None]:
@@ -66,11 +66,11 @@ class FusedKernel:
         return backend.bind(self.fusion, self.arguments, self.context.num_envs, threads)
 
     def replicas_at_once(self, backend: Backend, threads: int) -> int:
-        """Return how many replicas the backend's device runs at a time."""
+        """Return the number of replicas that the backend's device runs concurrently."""
         return backend.replicas_at_once(self.fusion, self.arguments, self.context.num_envs, threads)
 
     def rows(self, name: str) -> str:
-        """Return the name of an array seen as rows of numbers: all axes from the agents' on as one."""
+        """Return the name of an array viewed as rows: all axes from the agents' axis on are flattened."""
         tensor = self.context[name]
         leading = 2 if name.startswith("rollout.") else 1
         self.arguments[_parameter(f"{name}.rows")] = tensor.view(*tensor.shape[:leading], -1)
@@ -92,11 +92,19 @@ def fuse_step(
     auto_reset: bool,
     global_state: Sequence[str] = (),
 ) -> FusedKernel:
-    """Write the kernel of one step.
+    """Build the kernel of one step.
 
-    With ``sampled``, actions are sampled from the policies' outputs and the step is recorded into the arrays
-    ``rollout.*``, among them the arrays ``global_state`` of the replicas; with ``drawn``, they are uniformly random;
-    else they are the caller's.
+    Args:
+        environment: The environment.
+        binding: The binding of its kernels' parameters.
+        sampled: If True, actions are sampled from the policy outputs, and the step is recorded into the arrays
+            ``rollout.*``.
+        drawn: If True, actions are uniformly random. If neither is True, they are given by the caller.
+        auto_reset: If True, replicas whose episodes have ended are reset in the same step.
+        global_state: The names of the arrays recorded as global state.
+
+    Returns:
+        The fused kernel.
     """
     context = binding.context
     fused = FusedKernel(f"{environment.name}_step", context)
@@ -156,7 +164,7 @@ def fuse_step(
 
 
 def fuse_reset(environment: Environment, binding: Binding) -> FusedKernel:
-    """Write the kernel that starts an episode in every replica."""
+    """Build the kernel that starts a new episode in every replica."""
     fused = FusedKernel(f"{environment.name}_reset", binding.context)
     fused.call(resetter.choose_start, choice="reset.choice", stream="reset.stream", pool_size="reset.pool_size")
     fused.barrier()
@@ -167,7 +175,7 @@ def fuse_reset(environment: Environment, binding: Binding) -> FusedKernel:
 def _draw(fused: FusedKernel, environment: Environment, array: SpaceArray) -> None:
     rows, rng = f"constant.rows_of_{array.name}", "sampler.rng"
     tag = next(tag for tag, agents in environment.policy_tags.items() if set(agents) <= set(array.agents))
-    choices = f"constant.num_choices_{tag}"  # the same for all tags that share the array
+    choices = f"constant.num_choices_{tag}"  # shared by all tags of the array
     if not array.choices:
         low, high = f"constant.low_{array.name}", f"constant.high_{array.name}"
         fused.call(
@@ -272,7 +280,7 @@ def _restart(fused: FusedKernel, binding: Binding) -> None:
 
 
 def _plain_name(name: str) -> str:
-    """Return what a function can be called: an environment may be called ``2048`` or ``CartPole-v1``."""
+    """Return a valid identifier for an environment's name, such as ``2048`` or ``CartPole-v1``."""
     plain = re.sub(r"\W", "_", name)
     return f"_{plain}" if plain[0].isdigit() else plain
 

@@ -1,4 +1,4 @@
-"""Pause Python's garbage collector."""
+"""Context manager that pauses Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Leave reference cycles alone within the block, where many objects are made that live until its end."""
+    """Disable cyclic garbage collection within a block that creates many objects which live until its end."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Prove that a stretch of code stays on the device: refuse every transfer and every wait for the device within it."""
+"""Guard against host transfers: context managers that refuse transfers and synchronization with the device."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CONVERSIONS = {
     "__repr__": "printing a tensor",
     "__format__": "formatting a tensor",
 }
-"""Methods that hand what a tensor holds to the host; the operations that they consist of do not show it on the CPU."""
+"""Methods that copy a tensor's values to the host; on the CPU the underlying operations do not reveal this."""
 
 _SPOKEN = {
     "__bool__": "bool(tensor), as in an if or while,",
@@ -46,7 +46,7 @@ _SPOKEN = {
 }
 
 _ALSO_READ = {"aten::multinomial", "aten::_linalg_check_errors", "aten::is_nonzero"}
-"""Operations that look at values on the host without saying so in their tags."""
+"""Operations that read values on the host without a tag that says so."""
 
 _MASKS = (torch.bool, torch.uint8)
 _LIBRARIES = tuple(os.path.dirname(str(module.__file__)) + os.sep for module in (torch, np))
@@ -54,31 +54,30 @@ _BACKENDS = os.path.join(os.path.dirname(__file__), "backends") + os.sep
 
 
 _thread = threading.local()
-"""``allowed``: whether this thread may do within a block what is refused there."""
+"""Thread-local state; ``allowed`` is True while refused operations are permitted within a block."""
 
 
 class HostTransferError(WarpDriveError):
-    """A transfer or a synchronisation where there must be none."""
+    """A host transfer or synchronization in a block that forbids it."""
 
 
 @contextmanager
 def no_host_transfers(device: str | torch.device | None = None) -> Iterator[None]:
-    """Within the block, a transfer between host and device, and a wait of the host for the device, are errors.
+    """Refuse transfers between host and device, and synchronization with the device, within the block.
 
-    That is whatever makes the host see values of the device (``.item()``, ``.cpu()``, ``.numpy()``, ``.tolist()``,
-    ``print``, ``if tensor``), operations whose result has a size that depends on values (``nonzero``, boolean masks as
-    indices), tensors made of data of the host (``torch.tensor``, lists as indices), copies between devices, and
-    ``synchronize``. Launches, arithmetic, ``torch.where``, ``masked_fill`` and tensors made on the device are allowed,
-    and so is what threads other than this one do.
+    Refused are reads of device values (``.item()``, ``.cpu()``, ``.numpy()``, ``.tolist()``, ``print``, ``if tensor``),
+    operations whose output size depends on values (``nonzero``, boolean mask indexing), tensors made from host data
+    (``torch.tensor``, indexing with lists), copies between devices, and ``synchronize``. Allowed are kernel launches,
+    arithmetic, ``torch.where``, ``masked_fill``, factory functions on the device, and all operations of other threads.
 
-    On the CPU every tensor counts as if it lay on a GPU, and so does a move to ``"cpu"`` by that name; on a GPU
-    PyTorch's own search for synchronising operations helps (``torch.cuda.set_sync_debug_mode``).
+    On the CPU every tensor is treated as if it were on a GPU, and ``.to("cpu")`` as a transfer. On a GPU PyTorch's
+    detection of synchronizing operations is used as well (``torch.cuda.set_sync_debug_mode``).
 
     Args:
-        device: whose tensors must stay there; None: the GPU if this process has used one, else the CPU.
+        device: The device whose tensors are guarded. If None, the GPU if this process has used one, otherwise the CPU.
 
     Raises:
-        HostTransferError: names the operation, and the file and line that called it.
+        HostTransferError: On the first refused operation; names the operation, and the file and line of the call.
     """
     if device is None:
         device = "cuda" if torch.cuda.is_initialized() else "cpu"
@@ -95,7 +94,7 @@ def no_host_transfers(device: str | torch.device | None = None) -> Iterator[None
 
 @contextmanager
 def host_transfers_allowed() -> Iterator[None]:
-    """Within the block everything is allowed again: for what is done once, as compiling and capturing."""
+    """Permit all operations again within the block, for one-time work such as compilation and graph capture."""
     with ExitStack() as stack:
         stack.enter_context(_allowing(True))
         if torch.cuda.is_initialized():
@@ -118,7 +117,7 @@ def _is_allowed() -> bool:
 
 
 class _Guard:
-    """What both modes below share: whose tensors are guarded, and which function of PyTorch is being called."""
+    """State shared by the modes below: the guarded device, and the PyTorch function being called."""
 
     def __init__(self, device_type: str) -> None:
         self.device_type = device_type
@@ -138,7 +137,7 @@ class _Guard:
             raise _error(operation, why, _place_of(sys._getframe())) from cause
 
     def called(self, fallback: str) -> str:
-        """The function of PyTorch that is being called, as its caller wrote it."""
+        """The PyTorch function being called, as written by the caller."""
         if self.function_name in _SPOKEN:
             return _SPOKEN[self.function_name]
         name = resolve_name(self.function) if self.function else None
@@ -148,7 +147,7 @@ class _Guard:
 
 
 class _Functions(TorchFunctionMode):
-    """Sees the functions and methods of PyTorch as they are called."""
+    """Intercepts PyTorch functions and methods."""
 
     def __init__(self, guard: _Guard) -> None:
         super().__init__()
@@ -164,7 +163,7 @@ class _Functions(TorchFunctionMode):
         elif name == "to" and self.guard.device_type == "cpu" and "cpu" in (*args[1:2], kwargs.get("device")):
             self.guard.refuse("Tensor.to('cpu')", _READS)
         former = self.guard.function
-        self.guard.function = None if name == "backward" else func  # a backward pass consists of many
+        self.guard.function = None if name == "backward" else func  # a backward pass calls many
         try:
             return func(*args, **kwargs)
         finally:
@@ -172,7 +171,7 @@ class _Functions(TorchFunctionMode):
 
 
 class _Operations(TorchDispatchMode):
-    """Sees the operations that functions of PyTorch consist of."""
+    """Intercepts the operations that PyTorch functions dispatch to."""
 
     def __init__(self, guard: _Guard) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -186,7 +185,7 @@ class _Operations(TorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except RuntimeError as error:
-            if "synchronizing CUDA operation" in str(error):  # what the sync debug mode says
+            if "synchronizing CUDA operation" in str(error):  # raised by the sync debug mode
                 self.guard.refuse(self.guard.called(str(func)), _WAITS, error)
             raise
 
@@ -200,7 +199,7 @@ class _Operations(TorchDispatchMode):
             if args[0].device != args[1].device:
                 guard.refuse(guard.called(name), _MOVES)
         elif name == "aten::lift_fresh":
-            # x[mask] = 1.0 makes a tensor of the number, which on a GPU stays on the host and becomes a parameter
+            # x[mask] = 1.0 creates a scalar tensor; on a GPU it stays on the host and is passed as a kernel argument
             if guard.guards(args[0]) and not (guard.function_name == "__setitem__" and args[0].dim() == 0):
                 is_index = guard.function_name in ("__getitem__", "__setitem__")
                 what = "indexing with a list or an array of the host"
@@ -222,19 +221,19 @@ def _has_mask(indices: Sequence[torch.Tensor | None]) -> bool:
 
 
 def _is_number(value: torch.Tensor) -> bool:
-    """Whether a value assigned under a mask is one number of the host, which makes the assignment a masked_fill."""
+    """Return True if a value assigned under a mask is a scalar on the host, so that the assignment is a masked_fill."""
     return value.dim() == 0 and value.device.type == "cpu"
 
 
 @contextmanager
 def _refused_waits() -> Iterator[None]:
-    """Refuse what waits for a device explicitly: no operation of PyTorch tells of that."""
+    """Refuse explicit synchronization with a device, which no PyTorch operation reveals."""
     owners: dict[str, Any] = {
         "torch.cuda.synchronize()": torch.cuda,
         "Stream.synchronize()": torch.cuda.streams.Stream,
         "Event.synchronize()": torch.cuda.streams.Event,
     }
-    if hasattr(torch, "accelerator"):  # not in the oldest versions
+    if hasattr(torch, "accelerator"):  # not in the oldest supported versions
         owners["torch.accelerator.synchronize()"] = torch.accelerator
     thread = threading.get_ident()
 
@@ -271,12 +270,12 @@ def _error(operation: str, why: str, place: str) -> HostTransferError:
 
 
 def _is_launch() -> bool:
-    """Whether a backend asks, which on the CPU looks at the memory behind tensors in order to launch a kernel."""
+    """Return True if a backend is the caller, which on the CPU reads the memory of tensors to launch a kernel."""
     return any(frame.f_code.co_filename.startswith(_BACKENDS) for frame in _frames(sys._getframe()))
 
 
 def _place_of(frame: FrameType) -> str:
-    """Return file and line of the innermost code that is neither PyTorch's nor NumPy's nor of this module."""
+    """Return file and line of the innermost frame outside of PyTorch, NumPy and this module."""
     for caller in _frames(frame):
         name = caller.f_code.co_filename
         if name != __file__ and not name.startswith(_LIBRARIES):

@@ -1,4 +1,4 @@
-"""Import what is given as ``package.module:Name`` or ``path/to/file.py:Name``."""
+"""Import of objects given as ``package.module:Name`` or ``path/to/file.py:Name``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,21 @@ _NOTHING = object()
 
 
 def load_attribute(target: str, what: str, kind: str = "class") -> Any:
-    """Return what ``target``, a place and a name with a colon between, stands for.
+    """Import an attribute of a module or file and return it.
 
-    The code is run, and noted as used by this user (``used_code``): what a run of somebody else names is looked at
-    before this function is called.
+    The code is executed, and registered as used by this user (see :mod:`warpdrive.used_code`): callers must check code
+    named by runs of others first.
 
-    Raises :class:`DefinitionError`, which says ``what`` it was for where a module cannot be imported, and of which
-    ``kind`` there is none where it has no such name.
+    Args:
+        target: Module or file and attribute, separated by a colon.
+        what: The purpose of the import, for error messages.
+        kind: The kind of object expected, for error messages.
+
+    Returns:
+        The attribute.
+
+    Raises:
+        DefinitionError: If the module cannot be imported, or has no such attribute.
     """
     place, _, attribute = target.rpartition(":")
     module = _import_file(Path(place)) if place.endswith(".py") else _import(place, what)
@@ -36,27 +44,27 @@ def load_attribute(target: str, what: str, kind: str = "class") -> Any:
 
 
 def module_command(name: str) -> list[str]:
-    """Return the command that runs a module in a process of its own, without a look at the working directory.
+    """Return the command that runs a module in a new process without importing from the working directory.
 
-    Python looks there first for every module that is imported; before 3.11 it cannot be told not to.
+    By default Python searches that directory first; before 3.11 no option prevents this.
     """
     return [sys.executable, *(["-P"] if sys.version_info >= (3, 11) else []), "-m", name]
 
 
 def place_of(definition: Any) -> str:
-    """Where a class, a function or the class of another object is written: ``name (file:line)``, as far as is known."""
+    """Return the definition site of a class, function or instance: ``name (file:line)``, as far as known."""
     if not (isinstance(definition, type) or inspect.isroutine(definition)):
         definition = type(definition)
     try:
         file, line = inspect.getsourcefile(definition), inspect.getsourcelines(definition)[1]
-    except (OSError, TypeError):  # typed in, or not written in Python
+    except (OSError, TypeError):  # interactive, or not written in Python
         return str(definition.__qualname__)
     return f"{definition.__qualname__} ({file}:{line})"
 
 
 def _import(place: str, what: str) -> Any:
     if not _is_found(place.partition(".")[0]):
-        _can_import_from(Path.cwd())  # where Python itself looks in a script, but not in an installed command
+        _can_import_from(Path.cwd())  # searched by default in scripts, but not in installed commands
     with user_code(f"{what} cannot be imported"):
         return importlib.import_module(place)
 
@@ -66,7 +74,7 @@ def _import_file(path: Path) -> Any:
         raise DefinitionError(f"there is no file '{path}'")
     name = f"warpdrive_file_{path.stem}_{abs(hash(path.resolve()))}"
     if name not in sys.modules:
-        _can_import_from(path.resolve().parent)  # a file finds what lies beside it, as a script does
+        _can_import_from(path.resolve().parent)  # a file can import its siblings, as a script can
         specification = importlib.util.spec_from_file_location(name, path)
         assert specification is not None and specification.loader is not None
         module = importlib.util.module_from_spec(specification)
@@ -89,4 +97,4 @@ def _is_found(module: str) -> bool:
 
 def _can_import_from(folder: Path) -> None:
     if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # at the end: nothing that is installed is hidden
+        sys.path.append(str(folder))  # at the end, so that installed packages take precedence

@@ -1,4 +1,4 @@
-"""Observations: a tensor, or a dict of them by policy tag, by key of a Dict space, or by both."""
+"""Nested observations: a tensor, or a dict of tensors by policy tag, by key of a Dict space, or both."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Observations = Union[torch.Tensor, dict[str, "Observations"]]  # noqa: UP007 (| 
 
 
 def mapped(function: Callable[[torch.Tensor], torch.Tensor], observations: Observations) -> Observations:
-    """Return the observations with every tensor replaced by what ``function`` makes of it."""
+    """Apply a function to every tensor of the observations."""
     if isinstance(observations, dict):
         return {name: mapped(function, part) for name, part in observations.items()}
     return function(observations)
 
 
 def tensors(observations: Observations) -> Iterator[torch.Tensor]:
-    """Go through the tensors that observations consist of."""
+    """Iterate over the tensors of the observations."""
     if isinstance(observations, dict):
         for part in observations.values():
             yield from tensors(part)

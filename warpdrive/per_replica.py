@@ -1,4 +1,4 @@
-"""Constants of an environment that differ from replica to replica."""
+"""Per-replica constants of an environment."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from warpdrive.errors import DefinitionError
 
 
 class PerReplica:
-    """An attribute of an environment of which each replica has a value of its own: domain randomisation.
+    """An attribute of an environment with a separate value for each replica, for domain randomization.
 
-    Kernel functions read it as an array with a row for each replica, ``mass[env]`` after ``self.mass =
-    wd.PerReplica(lambda rng: rng.uniform(0.5, 2.0))``. It stays the same for the life of a replica.
+    Kernel functions access it as an array with a row for each replica: ``mass[env]`` after ``self.mass =
+    wd.PerReplica(lambda rng: rng.uniform(0.5, 2.0))``. The values are constant over the lifetime of a replica.
 
     Args:
-        values: a function of a ``numpy.random.Generator`` that draws the value of one replica, a number or an array; or
-            an array whose rows are dealt to the replicas in turns, beginning again after the last. What a replica gets
-            depends on the run's seed and the replica's global index alone, not on how many there are.
+        values: A function of a ``numpy.random.Generator`` that draws the value of one replica, a number or an array; or
+            an array whose rows are assigned to the replicas cyclically. The value of a replica depends only on the seed
+            of the run and the replica's global index, not on the number of replicas.
     """
 
     def __init__(self, values: Callable[[np.random.Generator], Any] | npt.ArrayLike) -> None:
@@ -30,10 +30,20 @@ class PerReplica:
             raise DefinitionError(f"PerReplica: found {values!r}, expected an array of one or more rows, or a function")
 
     def rows(self, name: str, seed: int, first_env: int, count: int) -> npt.NDArray[Any]:
-        """Return the values of ``count`` replicas from the global index ``first_env`` on, ``[count, *shape]``.
+        """Return the values of ``count`` replicas, starting at the global index ``first_env``.
 
-        Numbers are int32, float32 or bool, as those of other attributes are; arrays keep their dtype.
-        Raises :class:`DefinitionError`, with the attribute's ``name``, where the values of two replicas do not match.
+        Args:
+            name: The name of the attribute, for error messages.
+            seed: The seed of the run.
+            first_env: The global index of the first replica.
+            count: The number of replicas.
+
+        Returns:
+            An array ``[count, *shape]``. Numbers become int32, float32 or bool, like other attributes; arrays keep
+            their dtype.
+
+        Raises:
+            DefinitionError: If the values of two replicas differ in shape or dtype.
         """
         values = [_plain(self._value(name, seed, replica)) for replica in range(first_env, first_env + count)]
         for value in values:
@@ -51,7 +61,7 @@ class PerReplica:
 
 
 def per_replica_attributes(environment: object) -> dict[str, PerReplica]:
-    """Return the attributes of an environment, or of its class, that are :class:`PerReplica`, by name."""
+    """Return the :class:`PerReplica` attributes of an environment or its class, by name."""
     of_classes = [vars(cls) for cls in reversed(type(environment).__mro__)]
     found = {name: value for attributes in (*of_classes, vars(environment)) for name, value in attributes.items()}
     return {name: value for name, value in found.items() if isinstance(value, PerReplica)}

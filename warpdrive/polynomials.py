@@ -1,10 +1,10 @@
-"""A logarithm and a cosine for kernel functions with the same bits on every backend.
+"""Logarithm and cosine for kernel functions, bitwise reproducible across backends.
 
-``math.log`` and ``math.cos`` come from another library on each backend and differ in their last digits. These are made
-of what IEEE 754 defines to the last bit, in float32: every multiply-add is written as one ``cuda.fma``, and where a
-product feeds an addition otherwise it is exact, so that a compiler may contract the two or not. There is no division,
-no table, no float64 and no branch that a processor would not rather do as a selection, so that LLVM vectorises it.
-The coefficients are those of least maximal relative error, each rounded to float32 before the next ones were found.
+``math.log`` and ``math.cos`` come from a different library on each backend and differ in the last digits. The
+functions here use only float32 operations that IEEE 754 defines exactly: every multiply-add is an explicit
+``cuda.fma``; any other product that feeds an addition is exact, so that contraction by the compiler has no effect.
+They have no divisions, tables or float64, and only branches that compile to selects, so LLVM can vectorize them.
+The coefficients minimize the maximum relative error, each rounded to float32 before the next were computed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HALF, _QUARTER = np.float32(0.5), np.float32(0.25)
 _MINUS_TWO_LOG_TWO = np.float32(-2.0 * np.log(2.0))
 _E1, _E2, _E3, _E6, _E12 = (np.float32(power) for power in (1, 2, 3, 6, 12))
 _X1, _X2, _X3, _X6, _X12 = (np.float32(2.0**power) for power in (1, 2, 3, 6, 12))
-# below these, a number times _X12, ..., _X1 stays below the square root of 2
+# below these, a number times _X12, ..., _X1 is less than the square root of 2
 _BELOW_1, _BELOW_2, _BELOW_3, _BELOW_6, _BELOW_12 = (np.float32(0.5**power * 2**0.5) for power in (1, 2, 3, 6, 12))
 
 # (-2 log(1 + f) + 2 f) / f**2 for 1 + f between the square roots of 1/2 and of 2, ascending powers of f

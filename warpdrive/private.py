@@ -1,4 +1,4 @@
-"""Files and folders that belong to this user, and that nobody else can change."""
+"""Files and folders owned by this user and not writable by others."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CACHE_VARIABLE = "WARPDRIVE_CACHE_DIR"
 
 
 def is_own(path: Path) -> bool:
-    """Return whether a file or folder, and no symbolic link in its place, is there and belongs to this user.
+    """Return True if a file or folder exists, is no symbolic link, and is owned by this user.
 
-    On Windows, which has no numbers of users, everything that is there counts: profiles are protected by default.
+    On Windows, which has no user ids, every existing path counts: user profiles are protected by default.
     """
     try:
         status = path.lstat()
@@ -28,10 +28,10 @@ def is_own(path: Path) -> bool:
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether a folder is there, belongs to this user, and nobody else can write into it or replace it.
+    """Return True if a folder exists, is owned by this user, and cannot be written or replaced by other users.
 
-    Whoever can write into one of the folders above can replace it, unless that has the sticky bit, as ``/tmp`` has.
-    The administrator is nobody else.
+    A folder can be replaced by anyone with write access to one of its parents, unless the parent has the sticky bit,
+    like ``/tmp``. The administrator does not count as another user.
     """
     if not is_own(folder) or not folder.is_dir():
         return False
@@ -44,7 +44,7 @@ def is_private(folder: Path) -> bool:
 
 
 def make_private(folder: Path) -> bool:
-    """Make a folder for this user alone, unless it is there; return whether it is one now."""
+    """Create a folder accessible to this user only, unless it exists; return True if it is private afterwards."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -69,13 +69,13 @@ def _others_can_write(status: os.stat_result) -> bool:
 
 @cache
 def _trusted() -> frozenset[int]:
-    """Return the users who can do everything here anyway; in some containers the administrator has another number."""
+    """Return the ids of privileged users; in some containers the administrator's id differs."""
     return frozenset({0, os.getuid(), os.stat("/").st_uid})
 
 
 @cache
 def _is_own_group(number: int) -> bool:
-    """Return whether a group is that which many systems make for each user alone, with the user's name."""
+    """Return True for the private group that many systems create for each user, with the user's name."""
     import grp  # Unix only
     import pwd
 
@@ -87,12 +87,11 @@ def _is_own_group(number: int) -> bool:
 
 
 def user_folder(name: str) -> Path:
-    """Return a folder for what is kept from one process to the next, which nobody but this user can write into.
+    """Return a folder for data kept between processes, which only this user can write to.
 
-    It is ``name`` in ``$WARPDRIVE_CACHE_DIR``, or in the user's cache directory. Where that belongs to somebody else,
-    or others can write into it, as into a folder that users share, it is one of the user's own below it; and where
-    others could replace that, the one in the user's cache directory. Where nothing can be written it is a temporary
-    one, which is there for this process.
+    It is ``name`` in ``$WARPDRIVE_CACHE_DIR``, or in the user's cache directory. If that is owned or writable by
+    others, like a shared folder, it is a private folder below it; if others could replace that, the one in the user's
+    cache directory. If nothing is writable, it is a temporary folder that lives as long as the process.
     """
     usual = platformdirs.user_cache_dir("warpdrive", appauthor=False)
     return _usable(os.environ.get(CACHE_VARIABLE) or usual, usual) / name

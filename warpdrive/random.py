@@ -1,14 +1,14 @@
-"""Random numbers for kernel functions: counter-based, the same bits on every backend.
+"""Counter-based random numbers for kernel functions, bitwise reproducible across backends.
 
-Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The key is the run's seed, the
-counter is (global replica index, agent, number of draws so far, 0), so a stream depends on nothing else: not on the
-backend, the number of replicas or processes, or the order in which threads run.
+Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The key is the seed of the run;
+the counter is (global replica index, agent, number of draws so far, 0). A stream thus does not depend on the backend,
+the number of replicas or processes, or the order of execution of threads.
 
 The state ``rng`` is a uint32 array ``[num_envs, num_agents, 4]`` that holds, for each agent, the seed's low and high
-word, the global replica index, and the number of draws so far. It exists if a kernel function names it.
+word, the global replica index, and the number of draws so far. It exists if a kernel function has a parameter ``rng``.
 
 The functions of ``numba.cuda.random`` (xoroshiro128+) can be used in kernels as well; :func:`xoroshiro128p_states`
-makes their states without a GPU.
+creates their states without a GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from warpdrive.kernels.kernel import device_function
 from warpdrive.polynomials import cosine_of_turns, minus_two_log
 
 SAMPLER_FIRST_DRAW = 1 << 31
-"""The sampler's draws are numbered from here, so that they are never an environment's."""
+"""Index of the sampler's first draw, chosen such that its draws never coincide with an environment's."""
 
 _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
@@ -38,9 +38,20 @@ _NO_AGENT = np.uint32(0xFFFFFFFF)
 def initial_rng(
     seed: int, first_env: int, num_envs: int, num_agents: int, first_draw: int = 0
 ) -> npt.NDArray[np.uint32]:
-    """Return the random state ``[num_envs, num_agents, 4]`` (uint32) of replicas ``first_env`` and following.
+    """Return the initial random state of consecutive replicas.
 
-    Raises :class:`~warpdrive.errors.DefinitionError` for a seed outside of 0 to 2**64 - 1.
+    Args:
+        seed: The seed of the run.
+        first_env: The global index of the first replica.
+        num_envs: The number of replicas.
+        num_agents: The number of agents per replica.
+        first_draw: The initial number of draws.
+
+    Returns:
+        uint32 ``[num_envs, num_agents, 4]``.
+
+    Raises:
+        DefinitionError: If the seed is outside of 0 to 2**64 - 1.
     """
     if not 0 <= seed < 1 << 64:
         raise DefinitionError(f"seed is {seed}: it must lie between 0 and 2**64 - 1")
@@ -52,13 +63,22 @@ def initial_rng(
 
 
 def xoroshiro128p_states(count: int, seed: int, subsequence_start: int = 0) -> npt.NDArray[np.void]:
-    """Return the states that ``numba.cuda.random.create_xoroshiro128p_states`` makes on a GPU, as a NumPy array.
+    """Return the states of ``numba.cuda.random.create_xoroshiro128p_states`` as a NumPy array, without a GPU.
 
-    The array ``[count]`` has the fields ``s0`` and ``s1`` (uint64). Each state begins 2**64 draws after the one
-    before it; the first, ``subsequence_start`` times as many after the seed's. The integers and uniform numbers that
-    kernels draw from them are a GPU's bit for bit; normal ones agree to the last digits of ``log`` and ``cos``.
+    Integers and uniform numbers drawn from them match those on a GPU bit for bit; normal ones match to the last digits
+    of ``log`` and ``cos``.
 
-    Raises :class:`~warpdrive.errors.DefinitionError` for a number that is negative or does not fit into 64 bits.
+    Args:
+        count: The number of states.
+        seed: The seed.
+        subsequence_start: The number of subsequences of 2**64 draws skipped before the first state.
+
+    Returns:
+        An array ``[count]`` with the fields ``s0`` and ``s1`` (uint64). Each state is 2**64 draws ahead of the previous
+        one.
+
+    Raises:
+        DefinitionError: If a number is negative or does not fit into 64 bits.
     """
     from numba.cuda.random import init_xoroshiro128p_states_cpu, xoroshiro128p_dtype
 
@@ -72,7 +92,7 @@ def xoroshiro128p_states(count: int, seed: int, subsequence_start: int = 0) -> n
 
 @device_function
 def philox4x32(counter_0, counter_1, counter_2, counter_3, key_0, key_1):  # type: ignore[no-untyped-def]
-    """Return four random words (uint32) for a counter of four words and a key of two: Philox4x32-10."""
+    """Return four random words (uint32) of Philox4x32-10 for a counter of four words and a key of two."""
     for _ in range(10):
         product_0 = _MULTIPLIER_0 * np.uint64(counter_0)
         product_1 = _MULTIPLIER_1 * np.uint64(counter_2)
@@ -121,7 +141,7 @@ def normal(rng, env, agent):  # type: ignore[no-untyped-def]
     squared_radius = minus_two_log(np.float32((words[0] >> _UNIFORM_SHIFT) + _ONE) * _UNIFORM_STEP)
     radius = np.float32(math.sqrt(squared_radius))
     cosine = cosine_of_turns(np.float32(words[1] >> _UNIFORM_SHIFT) * _UNIFORM_STEP)
-    return cuda.fma(radius, cosine, _ZERO)  # a product could be contracted with what the caller adds to it
+    return cuda.fma(radius, cosine, _ZERO)  # prevents contraction of the product with an addition in the caller
 
 
 @device_function
@@ -133,10 +153,10 @@ def integer(rng, env, agent, n):  # type: ignore[no-untyped-def]
 
 @device_function
 def replica_integer(stream, env, n):  # type: ignore[no-untyped-def]
-    """Return the next integer (int32) from 0 to n - 1 of a replica's own stream.
+    """Return the next integer (int32) from 0 to n - 1 of a per-replica stream.
 
-    ``stream`` is a uint32 array ``[num_envs, 4]`` like one agent's part of ``rng``. The draws are those of an agent
-    that no replica has.
+    ``stream`` is a uint32 array ``[num_envs, 4]``, laid out like one agent's part of ``rng``. Its agent index in the
+    counter belongs to no agent.
     """
     number = stream[env, 3]
     stream[env, 3] = np.uint32(number + _ONE)

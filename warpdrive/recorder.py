@@ -1,7 +1,7 @@
-"""Record steps into the slots of a rollout, on the device, as part of the fused step.
+"""Recording of steps into the slots of a rollout, on the device, as part of the fused step.
 
-``slot`` is an array of one integer: which step of the rollout this is. It lies on the device, so that one captured
-launch serves for every step.
+``slot`` is an array with one integer, the index of the current step of the rollout. It is on the device, so that one
+captured launch can be replayed for every step.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def copy_share(source, record, slot):  # type: ignore[no-untyped-def]
 
 @device_function
 def note_final_slot(terminated, truncated, final_slot, final_count, final, slot):  # type: ignore[no-untyped-def]
-    """Note in which slot of ``final`` the observations of this step's episode go: -1 where it was not truncated alone.
+    """Assign the slot of ``final`` for the last observations of this step's episode; -1 unless it was only truncated.
 
-    There are slots enough for what kernel functions can do. Who sets ``timestep`` from outside in the middle of a
-    rollout may need more; the last slot then serves several times.
+    There are enough slots for all truncations that kernel functions can cause. If ``timestep`` is modified from outside
+    during a rollout, more may be needed; the last slot is then reused.
     """
     env = cuda.blockIdx.x
     if cuda.threadIdx.x == 0:
@@ -74,7 +74,7 @@ def note_final_slot(terminated, truncated, final_slot, final_count, final, slot)
 
 @device_function
 def record_final_row(source, record, final_slot, slot):  # type: ignore[no-untyped-def]
-    """Record the final observations ``source[env, :]`` of an episode that was truncated."""
+    """Record the final observations ``source[env, :]`` of a truncated episode."""
     where = final_slot[slot[0], cuda.blockIdx.x]
     if where >= 0:
         copy_share(source, record, where)

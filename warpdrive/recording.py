@@ -1,4 +1,4 @@
-"""Recorded episodes: what some replicas did from their first state to their last, as NumPy arrays."""
+"""Recorded episodes of selected replicas, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 
 FORMATS = (".npz", ".safetensors")
-"""What a recording can be saved as."""
+"""File name extensions of the supported formats."""
 _NO_ARRAYS = ("env_name", "env_config", "policy_tags", "by_tag", "seed")
 _DESCRIPTION = "recording"
-"""Where a file has what is not an array: the entry of an .npz, the key of the metadata of a .safetensors file."""
+"""Name of the non-array part of a file: an entry of an .npz, or a key of the metadata of a .safetensors file."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """One episode of each of some replicas, as :meth:`warpdrive.EnvWrapper.record` reads it from the device.
+    """One episode of each selected replica, as returned by :meth:`warpdrive.EnvWrapper.record`.
 
-    Axes are in the order of a :class:`warpdrive.Rollout`: steps, replicas, agents. There are T steps, as many as the
-    longest of the episodes has, and k replicas. An episode that is shorter is filled up to T so that nothing has to be
-    left out: its last state (and observations) stay as they were, and actions, rewards, log-probabilities and logits
-    are 0, so that sums over the steps are those of the episode. ``played`` says which steps are real, and
-    :meth:`episode` cuts one out.
+    Axes are in the order of a :class:`warpdrive.Rollout`: steps, replicas, agents. T is the number of steps of the
+    longest episode, and k the number of replicas. Shorter episodes are padded to T: the last state (and observations)
+    are repeated, and actions, rewards, log-probabilities and logits are 0, so that sums over the steps are those of the
+    episode. ``played`` is the mask of real steps, and :meth:`episode` removes the padding.
 
     Attributes:
-        env_name: the environment's name; the registered one (or path and class) if it was made by name.
-        env_config: the constructor parameters it was then made with; None where it was handed over as an object.
-        policy_tags: the agents of each policy tag.
-        by_tag: which of ``actions`` and ``observations`` are dicts by tag, as tags have spaces of their own.
-        replicas: ``[k]`` int64: which replicas these are.
-        seed: the seed of the replicas.
-        states: by name, the environment's own arrays, ``timestep``, and ``active`` and ``action_mask`` where it has
-            them: ``[T + 1, k, *shape]``, with the dtypes they have on the device. Row 0 is the first state, row t + 1
-            that after step t; the last one is not yet reset.
-        actions: as the environment got them, a Box's clipped: ``[T, k, num_agents]`` int32 for Discrete,
-            ``[T, k, num_agents, n]`` int32 for MultiDiscrete, ``[T, k, num_agents, *shape]`` float32 for Box; a dict of
-            them by tag, each with the agents of the tag, where tags have spaces of their own.
+        env_name: The name of the environment; the registered one (or path and class) if it was created by name.
+        env_config: The constructor parameters if it was created by name; None if it was passed as an object.
+        policy_tags: The agents of each policy tag.
+        by_tag: The names of ``actions`` and ``observations`` if they are dicts by tag, because tags have separate
+            spaces.
+        replicas: ``[k]`` int64: The indices of the recorded replicas.
+        seed: The seed of the replicas.
+        states: The environment's own arrays, ``timestep``, and ``active`` and ``action_mask`` if present, by name: ``[T
+            + 1, k, *shape]``, with the dtypes on the device. Row 0 is the first state, row t + 1 the state after step
+            t; the last one is before any reset.
+        actions: The actions passed to the environment, clipped for a Box: ``[T, k, num_agents]`` int32 for Discrete,
+            ``[T, k, num_agents, n]`` int32 for MultiDiscrete, ``[T, k, num_agents, *shape]`` float32 for Box; a dict by
+            tag, each with the agents of the tag, if tags have separate spaces.
         rewards: ``[T, k, num_agents]`` float32.
-        log_probabilities: ``[T, k, num_agents]`` float32: of the actions when they were sampled (of a Box: the
-            logarithm of the density of what was drawn); 0 where the caller chose them.
-        lengths: ``[k]`` int32: how many steps each episode has.
-        terminated, truncated: ``[k]`` bool: how each episode ended; neither where the recording ended first.
-        observations: ``[T + 1, k, num_agents, *shape]``, a dict by tag where tags have spaces of their own, by key
-            where the space is a Dict; None if they were not asked for.
-        logits: by tag, ``[T, k, agents of the tag, n]`` float32: what the policy made of the observations, as
-            :meth:`warpdrive.EnvWrapper.logits` has it; None if they were not asked for.
+        log_probabilities: ``[T, k, num_agents]`` float32: Log-probabilities of the sampled actions (for a Box: the log
+            density of the unclipped sample); 0 if the actions were given by the caller.
+        lengths: ``[k]`` int32: The number of steps of each episode.
+        terminated, truncated: ``[k]`` bool: The end of each episode; both False if the recording stopped before it.
+        observations: ``[T + 1, k, num_agents, *shape]``, a dict by tag if tags have separate spaces, by key for a Dict
+            space; None if not recorded.
+        logits: ``[T, k, agents of the tag, n]`` float32, by tag: The policy outputs in the format of
+            :meth:`warpdrive.EnvWrapper.logits`; None if not recorded.
     """
 
     env_name: str
@@ -77,27 +77,27 @@ class Recording:
 
     @property
     def num_steps(self) -> int:
-        """T: the steps of the longest episode."""
+        """T: the number of steps of the longest episode."""
         return len(self.rewards)
 
     @property
     def num_replicas(self) -> int:
-        """k: how many replicas were recorded."""
+        """k: the number of recorded replicas."""
         return len(self.replicas)
 
     @property
     def played(self) -> npt.NDArray[np.bool_]:
-        """Which steps belong to an episode, ``[T, k]``; the others come after its end."""
+        """Mask of the steps that belong to an episode, bool ``[T, k]``; the others are padding."""
         return np.arange(self.num_steps)[:, None] < self.lengths
 
     @property
     def probabilities(self) -> Array:
-        """With what probability each action was drawn (of a Box: with what density), ``[T, k, num_agents]`` float32."""
+        """Probabilities of the sampled actions (for a Box: probability densities), ``[T, k, num_agents]`` float32."""
         return np.exp(self.log_probabilities)
 
     @property
     def returns(self) -> Arrays:
-        """The rewards added up so far, by tag: the mean over its agents, ``[T + 1, k]`` float64, beginning with 0."""
+        """Cumulative rewards by tag: the mean over its agents, ``[T + 1, k]`` float64, starting with 0."""
         zero = np.zeros((1, self.num_replicas))
         return {
             tag: np.concatenate([zero, self.rewards[..., ids].mean(axis=-1, dtype=np.float64).cumsum(axis=0)])
@@ -105,12 +105,12 @@ class Recording:
         }
 
     def of(self, name: str, tag: str) -> Any:
-        """Return an attribute that has an axis of agents, restricted to those of a tag.
+        """Return an attribute that has an axis of agents, restricted to the agents of a tag.
 
-        That is ``actions``, ``rewards``, ``log_probabilities``, ``probabilities`` or ``observations``, which are a dict
-        by key where the space is a Dict.
+        These are ``actions``, ``rewards``, ``log_probabilities``, ``probabilities`` and ``observations``; the last is a
+        dict by key for a Dict space.
 
-        Raises :class:`WarpDriveError` for a tag that there is not, or observations that were not recorded.
+        Raises :class:`WarpDriveError` if the tag does not exist, or observations were not recorded.
         """
         if tag not in self.policy_tags:
             raise WarpDriveError(f"the recording has no policy tag '{tag}'.{nearest(tag, self.policy_tags)}")
@@ -120,10 +120,10 @@ class Recording:
         return value[tag] if name in self.by_tag else _mapped(lambda array: array[:, :, self.policy_tags[tag]], value)
 
     def state(self, index: int, step: int) -> State:
-        """Return a replica's arrays by name after ``step`` steps (0: the first state), as ``render`` takes them.
+        """Return a replica's arrays by name after ``step`` steps (0: the first state), in the format of ``render``.
 
-        ``index`` counts the recorded replicas. Besides ``states`` there are the actions and rewards of the step that
-        led there (zeros in the first state), ``terminated`` and ``truncated``, and the observations if they were
+        ``index`` refers to the recorded replicas. In addition to ``states`` the result has the actions and rewards of
+        the step that led to this state (zeros in the first one), ``terminated`` and ``truncated``, and observations if
         recorded.
         """
         state: State = {name: array[step, index] for name, array in self.states.items()}
@@ -137,13 +137,13 @@ class Recording:
         return state
 
     def episode(self, index: int) -> Recording:
-        """Return the episode of one of the recorded replicas alone, cut at its end: k is 1, T its length."""
+        """Return the episode of a single recorded replica without padding: k is 1, T its length."""
         return self.of_replicas([index])
 
     def of_replicas(self, indices: Sequence[int]) -> Recording:
-        """Return some of the recorded replicas, counted from 0, cut at the end of the longest of their episodes.
+        """Return a subset of the recorded replicas, given by index from 0, cut at the end of their longest episode.
 
-        Raises :class:`WarpDriveError` for one that there is not.
+        Raises :class:`WarpDriveError` if a replica does not exist.
         """
         for index in indices:
             if not 0 <= index < self.num_replicas:
@@ -162,12 +162,13 @@ class Recording:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write all of it into one file; the name says the format: ``.npz`` or ``.safetensors``.
+        """Save the recording to one file, in the format of its extension: ``.npz`` or ``.safetensors``.
 
-        Arrays are called as the attributes, those of a dict ``states/<name>``, ``actions/<tag>`` and so on. What is no
-        array is JSON: in an ``.npz`` the array ``recording``, in a ``.safetensors`` file that key of its metadata.
+        Arrays have the names of the attributes, or ``states/<name>``, ``actions/<tag>`` etc. for dicts. Other
+        attributes are saved as JSON: in an ``.npz`` as the array ``recording``, in ``.safetensors`` under that key of
+        the metadata.
 
-        Raises :class:`WarpDriveError` for another format.
+        Raises :class:`WarpDriveError` for any other extension.
         """
         path = check_recording_path(path)
         arrays, description = self._of_file()
@@ -185,9 +186,9 @@ class Recording:
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
-        """Read what :meth:`save` wrote.
+        """Load a recording written by :meth:`save`.
 
-        Raises :class:`WarpDriveError` where there is no such file, or it is something else or damaged.
+        Raises :class:`WarpDriveError` if the file does not exist, is damaged, or is no recording.
         """
         path = check_recording_path(path)
         if not path.is_file():
@@ -195,13 +196,13 @@ class Recording:
         try:
             arrays, text = (_read_npz if path.suffix.lower() == ".npz" else _read_safetensors)(path)
             return cls(**_nested(arrays), **json.loads(text))
-        except Exception as error:  # each format has errors of its own, and none of them says what was expected
+        except Exception as error:  # each format raises errors of its own, none of which is helpful to users
             raise WarpDriveError(
                 f"{path}: is no recording that Recording.save wrote, or is damaged ({error})"
             ) from error
 
     def _of_file(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the arrays by one name each, and the rest."""
+        """Return the arrays under flat names, and the remaining attributes."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         description = {name: values.pop(name) for name in _NO_ARRAYS}
         return {
@@ -209,12 +210,12 @@ class Recording:
         }, description
 
     def __repr__(self) -> str:
-        """Return the environment, the replicas, and how many steps each of them has."""
+        """Return a summary: environment, replicas, and number of steps of each."""
         return f"Recording({self.env_name}, replicas={self.replicas.tolist()}, lengths={self.lengths.tolist()})"
 
 
 def check_recording_path(path: str | Path) -> Path:
-    """Return ``path``; raise :class:`WarpDriveError` if its name says another format than those of a recording."""
+    """Return ``path``; raise :class:`WarpDriveError` if its extension is not that of a supported format."""
     check_path(output=path)
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
@@ -225,14 +226,14 @@ def check_recording_path(path: str | Path) -> Path:
 
 
 def _mapped(function: Callable[[Array], Array], value: Any) -> Any:
-    """Return an array, or nested dicts of arrays, or None, with ``function`` done to every array."""
+    """Apply ``function`` to every array in nested dicts of arrays, or to a single array; None is returned as it is."""
     if isinstance(value, dict):
         return {name: _mapped(function, part) for name, part in value.items()}
     return None if value is None else function(value)
 
 
 def _flat(name: str, value: Any, separator: str) -> Arrays:
-    """Return the arrays of nested dicts by their paths, which begin with ``name``."""
+    """Flatten nested dicts of arrays to paths that begin with ``name``."""
     if isinstance(value, dict):
         parts = [_flat(f"{name}{separator}{key}", part, separator) for key, part in value.items()]
         return {path: array for part in parts for path, array in part.items()}
@@ -240,7 +241,7 @@ def _flat(name: str, value: Any, separator: str) -> Arrays:
 
 
 def _nested(arrays: Arrays) -> dict[str, Any]:
-    """Return nested dicts of arrays whose paths have slashes."""
+    """Return nested dicts of arrays whose paths contain slashes."""
     nest: dict[str, Any] = {}
     for path, array in arrays.items():
         *outer, name = path.split("/")
@@ -266,7 +267,7 @@ def _read_safetensors(path: Path) -> tuple[Arrays, str]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter of an environment as JSON has it."""
+    """Return the JSON form of a parameter of an environment."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, range):

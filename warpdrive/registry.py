@@ -1,4 +1,4 @@
-"""Find environments by name."""
+"""Registry of environments."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from warpdrive.importing import load_attribute
 from warpdrive.user_code import user_code
 
 ENTRY_POINT_GROUP = "warpdrive.environments"
-"""The packaging entry points through which installed packages, this one too, offer environments."""
+"""Entry point group through which installed packages, this one included, provide environments."""
 
 _registered: dict[str, str | type[Environment]] = {}
 
 
 def register(name: str, target: str | type[Environment]) -> None:
-    """Make an environment known by a name: its class, or where it is as ``package.module:Class``.
+    """Register an environment under a name: its class, or the path ``package.module:Class``.
 
-    A name that is known already is given its new meaning.
+    An existing registration is replaced.
     """
     _registered[name] = target
 
 
 def registered_names() -> list[str]:
-    """Return the names of all environments that are registered or that installed packages offer."""
+    """Return the names of all environments that are registered or provided by installed packages."""
     return sorted({*_registered, *_offered()})
 
 
 def environment_class(name: str) -> type[Environment]:
-    """Return the class behind a registered name, ``package.module:Class`` or ``path/to/file.py:Class``.
+    """Return the class for a registered name, ``package.module:Class`` or ``path/to/file.py:Class``.
 
-    Raises :class:`DefinitionError` that says what is wrong with the name, with the nearest that exists.
+    Raises :class:`DefinitionError` if there is none, with a suggestion of the nearest name.
     """
     target = _registered.get(name) or _offered().get(name, name)
     found = target if isinstance(target, type) else _load(target, name)
@@ -47,17 +47,16 @@ def environment_class(name: str) -> type[Environment]:
 def made(definition: type[Environment], parameters: Mapping[str, Any]) -> Environment:
     """Return an instance of an environment's class.
 
-    Raises :class:`DefinitionError` for whatever its constructor raises.
+    Raises :class:`DefinitionError` for any exception in its constructor.
     """
     with user_code(f"environment {definition.__name__} cannot be made"):
         return definition(**parameters)
 
 
 def make(name: str, /, **config: Any) -> Environment:
-    """Make an environment with the given constructor parameters.
+    """Create an environment with the given constructor parameters.
 
-    Raises :class:`DefinitionError` for a name that is not found, an unknown parameter (with the nearest one), or a
-    value that the environment refuses.
+    Raises :class:`DefinitionError` for an unknown name or parameter (with the nearest one), or an invalid value.
     """
     cls = environment_class(name)
     with user_code(f"environment {cls.__name__} cannot be made"):

@@ -1,4 +1,4 @@
-"""Make the arrays that hold the replicas of an environment: which there are, and what they start with."""
+"""Creation and initialization of the arrays that hold the replicas of an environment."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 from warpdrive.user_code import user_code
 
 _LONGEST_DRAWING = 30
-"""Seconds of processor time for the start states of a pool."""
-_MOST_STARTS = 500  # of a pool whose size nobody gave: a draw takes 0.01 to 1 ms
+"""Limit on the processor time in seconds for drawing the start states of a pool."""
+_MOST_STARTS = 500  # default pool size; a draw takes 0.01 to 1 ms
 _MOST_BYTES_OF_STARTS = 1 << 26
 _PYTHON_BYTES = 200
-"""About what an array takes besides its numbers."""
+"""Approximate memory overhead of a NumPy array in bytes."""
 _ON_THE_DEVICE = "The kernel function 'reset' of an environment can draw starts on the device: see docs/authoring.md"
 
 Shapes = dict[str, tuple[tuple[int, ...], npt.DTypeLike]]
 
 _MAY_START = ("observations", "active", "action_mask")
-"""The reserved arrays that ``initial_state`` may give first values to, by the beginnings of their names."""
+"""Prefixes of the reserved arrays that ``initial_state`` may initialize."""
 
 
 def make_replica_arrays(
@@ -42,10 +42,22 @@ def make_replica_arrays(
     first_env: int,
     pool_size: int | None,
 ) -> Binding:
-    """Declare, allocate and fill every array of a checked environment; return how kernel functions find them.
+    """Declare, allocate and initialize every array of a validated environment.
 
-    Raises :class:`DefinitionError` for start states that cannot work, and :class:`KernelError` for a parameter of a
-    kernel function that is bound to nothing.
+    Args:
+        environment: The environment.
+        functions: Its kernel functions.
+        context: The device context that the arrays are added to.
+        seed: The seed of the run.
+        first_env: The global index of the first replica.
+        pool_size: The number of start states; None for a default.
+
+    Returns:
+        The binding of the parameters of kernel functions.
+
+    Raises:
+        DefinitionError: If the start states are invalid.
+        KernelError: If a parameter of a kernel function is unbound.
     """
     starts = _draw_starts(environment, seed, pool_size)
     constants = _constants(environment, seed, first_env, context.num_envs)
@@ -53,7 +65,7 @@ def make_replica_arrays(
     for name in constants.keys() & reserved.keys():
         raise DefinitionError(f"attribute '{name}' of {type(environment).__name__} has the name of a reserved array")
     _check_starts(environment, starts, reserved | _shapes(constants))
-    for name in {"active", "action_mask"} & reserved.keys():  # every agent is there, and may do anything
+    for name in {"active", "action_mask"} & reserved.keys():  # all agents are active, and all actions allowed
         for start in starts:
             start.setdefault(name, np.ones(reserved[name][0], np.bool_))
     arrays = {name: (value.shape, value.dtype) for name, value in starts[0].items()} | reserved | _shapes(constants)
@@ -93,7 +105,7 @@ def _draw_starts(environment: Environment, seed: int, pool_size: int | None) -> 
 
 
 def _size_of_pool(starts: list[State]) -> int:
-    """Return how many start states are drawn where nobody says: one, if the first two are alike, else many."""
+    """Return the default number of start states: one if the first two are equal, otherwise many."""
     first, second = starts
     if first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first):
         return 1
@@ -106,7 +118,7 @@ def _alike(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
 
 
 def _check_pool_size(pool_size: int, starts: list[State], seconds: float) -> None:
-    """Raise :class:`DefinitionError` where the whole pool does not fit, or takes too long, to go by the first."""
+    """Raise :class:`DefinitionError` if the pool would exceed memory or time limits, judging by the first states."""
     drawn = len(starts)
     needed = pool_size * sum(value.nbytes + _PYTHON_BYTES for value in starts[0].values())
     if needed > host_memory():
@@ -123,7 +135,7 @@ def _check_pool_size(pool_size: int, starts: list[State], seconds: float) -> Non
 
 
 def _constants(environment: Environment, seed: int, first_env: int, count: int) -> State:
-    """Return the constants that each replica has of its own, ``[count, *shape]`` by name."""
+    """Return the per-replica constants, ``[count, *shape]`` by name."""
     return {
         name: constant.rows(name, seed, first_env, count)
         for name, constant in per_replica_attributes(environment).items()
@@ -135,9 +147,9 @@ def _shapes(constants: State) -> Shapes:
 
 
 def _reserved(environment: Environment, start: State) -> Shapes:
-    """Return the reserved arrays of an environment; some exist only if a kernel function or the start names them.
+    """Return the reserved arrays of an environment; some only exist if a kernel function or the start state names them.
 
-    Functions that the backend does not run count, too: a state that one backend saves is loaded on another.
+    Functions that the backend does not run count as well: a state saved on one backend can be loaded on another.
     """
     agents = int(environment.num_agents)
     reserved: Shapes = {
@@ -167,7 +179,7 @@ def _reserved(environment: Environment, start: State) -> Shapes:
 
 
 def _own(environment: Environment) -> Shapes:
-    """Return the library's own arrays, whose names no kernel function of a user can have."""
+    """Return the library's internal arrays, whose names no user kernel can have."""
     agents = int(environment.num_agents)
     own: Shapes = {f"final_{array.name}": (array.shape, array.dtype) for array in observation_arrays(environment)}
     own |= {f"episode.{name}": ((agents,), np.float32) for name in ("running_return", "last_return", "return_sum")}
@@ -237,7 +249,7 @@ def _put_sampler_arrays(
 
 
 def make_uniform(logits: torch.Tensor, space: spaces.Space[Any]) -> None:
-    """Write what makes actions uniformly random: see :meth:`warpdrive.EnvWrapper.logits`."""
+    """Initialize policy outputs to uniformly random actions, see :meth:`warpdrive.EnvWrapper.logits`."""
     logits.zero_()
     if isinstance(space, spaces.Box):
         logits[..., logits.shape[-1] // 2 :] = torch.inf
@@ -248,7 +260,7 @@ def _copy(tensor: torch.Tensor, rows: npt.NDArray[Any]) -> None:
 
 
 def _rows(agents: Iterable[int], num_agents: int) -> npt.NDArray[np.int32]:
-    """Return, for each agent of the replica, its place among the given ones, or -1."""
+    """Return, for each agent of the replica, its index among the given agents, or -1."""
     rows = np.full(num_agents, -1, np.int32)
     for row, agent in enumerate(agents):
         rows[agent] = row

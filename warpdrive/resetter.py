@@ -1,4 +1,4 @@
-"""Start episodes: copy a start state of the pool over a replica, on the device."""
+"""Reset of replicas: a start state of the pool is copied to the replica, on the device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from warpdrive.kernels.kernel import device_function
 
 @device_function
 def choose_start(choice, stream, pool_size):  # type: ignore[no-untyped-def]
-    """Choose, in the replica's first thread, which start state of the pool it gets next."""
+    """Choose the next start state of the replica, in its first thread."""
     env = cuda.blockIdx.x
     if cuda.threadIdx.x == 0:
         if pool_size[0] > 1:
@@ -30,7 +30,7 @@ def copy_start(target, pool, choice):  # type: ignore[no-untyped-def]
 
 @device_function
 def start_episode(timestep, running_return):  # type: ignore[no-untyped-def]
-    """Count from zero again."""
+    """Reset the step counter and the running returns."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     running_return[env, agent] = 0
     if agent == 0:

@@ -1,4 +1,4 @@
-"""The tensors of a rollout, which the fused step writes in place."""
+"""Rollout buffers, written in place by the fused step."""
 
 from __future__ import annotations
 
@@ -14,40 +14,42 @@ from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.spaces import action_arrays, observation_arrays
 
 _OPTIONAL = {"active": "active", "still_active": "active", "action_mask": "action_mask"}
-"""What a rollout records only where the environment has it: its name there, and the array it is recorded from."""
+"""Optional fields of a rollout, and the environment's array that each is recorded from."""
 
 
 @dataclass
 class Rollout:
-    """``num_steps`` steps of all replicas and agents, on the device.
+    """Rollout buffer for ``num_steps`` steps of all replicas and agents, on the device.
 
     Attributes:
-        observations: ``[num_steps + 1, num_envs, num_agents, *shape]``: what the agents saw before each step, and after
-            the last; a dict by tag where tags have spaces of their own, by key where the space is a Dict.
+        observations: ``[num_steps + 1, num_envs, num_agents, *shape]``: Observations before each step, and after the
+            last; a dict by tag if tags have separate spaces, by key for a Dict space.
         actions: ``[num_steps, num_envs, num_agents(, n)]`` int32, or ``[num_steps, num_envs, num_agents, *shape]``
-            float32 for Box: as they were drawn, while the environment gets them clipped to the Box; a dict by tag
-            likewise.
-        log_probabilities: ``[num_steps, num_envs, num_agents]`` float32: of the actions, when they were sampled.
+            float32 for Box: Sampled actions, unclipped (the environment gets them clipped to the Box); a dict by tag if
+            tags have separate spaces.
+        log_probabilities: ``[num_steps, num_envs, num_agents]`` float32: Log-probabilities of the actions under the
+            policy that sampled them.
         rewards: ``[num_steps, num_envs, num_agents]`` float32.
-        terminated, truncated: ``[num_steps, num_envs]`` bool: the episode ended in this step.
-        active: ``[num_steps, num_envs, num_agents]`` bool: the agent was in the episode when it acted; None if agents
-            never leave.
-        still_active: likewise: the agent was still in the episode after the step, before any reset.
-        action_mask: ``[num_steps, num_envs, num_agents, num_actions]`` bool: what the agent could do; None if anything.
-        final_observations: ``[slots, num_envs, num_agents, *shape]``: the last observations of truncated episodes.
-        final_action_mask: ``[slots, num_envs, num_agents, num_actions]`` bool: what they could have done then; None if
-            anything.
-        final_slot: ``[num_steps, num_envs]`` int32: where in them those of an episode truncated in this step are; -1
-            where none was, also where the episode terminated in the same step.
-        global_state: ``[num_steps + 1, num_envs, *shape]`` by name: the arrays that the environment calls its
-            ``global_state``, before each step and after the last; none unless they were asked for.
-        final_global_state: ``[slots, num_envs, *shape]`` by name: the same at the end of truncated episodes.
-        step: ``[1]`` int32: the step that is recorded next.
-        steps_recorded: the same, known without asking the device.
-        by_tag: which of the above are dicts by tag.
-        memory: by tag, what models that remember had kept of its agents before the first step, ``[num_envs, agents of
-            the tag, n]`` float32: zero where an episode began there.
-        seen: the tensors of what the agents see now, each with the one that it is recorded in.
+        terminated, truncated: ``[num_steps, num_envs]`` bool: True if the episode ended in this step.
+        active: ``[num_steps, num_envs, num_agents]`` bool: True if the agent was in the episode when it acted; None if
+            agents never leave.
+        still_active: ``[num_steps, num_envs, num_agents]`` bool: True if the agent was still in the episode after the
+            step, before any reset; None if agents never leave.
+        action_mask: ``[num_steps, num_envs, num_agents, num_actions]`` bool: Allowed actions; None if there is no mask.
+        final_observations: ``[slots, num_envs, num_agents, *shape]``: The last observations of truncated episodes.
+        final_action_mask: ``[slots, num_envs, num_agents, num_actions]`` bool: The action masks at these observations;
+            None if there is no mask.
+        final_slot: ``[num_steps, num_envs]`` int32: The index in ``final_observations`` for the episode truncated in
+            this step; -1 if none was, or if the episode also terminated in this step.
+        global_state: ``[num_steps + 1, num_envs, *shape]`` by name: The arrays of the environment's ``global_state``,
+            before each step and after the last; empty unless requested.
+        final_global_state: ``[slots, num_envs, *shape]`` by name: The global state at the end of truncated episodes.
+        step: ``[1]`` int32: The index of the step recorded next.
+        steps_recorded: The same index on the host, available without synchronization.
+        by_tag: The names of the fields that are dicts by tag.
+        memory: ``[num_envs, agents of the tag, n]`` float32, by tag: The recurrent state before the first step; zero
+            where an episode began there.
+        seen: Pairs of the tensor of current observations and the one that it is recorded in.
     """
 
     observations: Observations
@@ -76,12 +78,12 @@ class Rollout:
 
     @property
     def num_steps(self) -> int:
-        """The number of steps there is room for."""
+        """The capacity in steps."""
         return self.rewards.shape[0]
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all its tensors."""
+        """The total size of the tensors in bytes."""
         nested = ("observations", "actions", "final_observations", "global_state", "final_global_state")
         held = [value for name, value in vars(self).items() if name in nested or isinstance(value, torch.Tensor)]
         return sum(tensor.nbytes for value in held for tensor in tensors(value))
@@ -92,7 +94,7 @@ class Rollout:
         return len(next(tensors(self.final_observations)))
 
     def begin(self) -> None:
-        """Start again at step 0, from what the agents see now."""
+        """Restart at step 0, from the current observations."""
         self.steps_recorded = 0
         self.step.zero_()
         self.final_count.zero_()
@@ -100,10 +102,10 @@ class Rollout:
             recorded[0].copy_(present)
 
     def clear_absent(self) -> None:
-        """Let nothing that is recorded of agents out of the episode be able to spoil what is learned of the others.
+        """Clear the entries of inactive agents, so that they cannot affect the training of the others.
 
-        Their observations, actions and log-probabilities become 0, rewards that are not finite 0, and masks allow
-        anything. What an environment leaves in these places may be NaN, and 0 times NaN is NaN.
+        Their observations, actions and log-probabilities become 0, non-finite rewards become 0, and masks allow all
+        actions. An environment may leave NaN in these entries, and 0 times NaN is NaN.
         """
         if self.active is None or self.still_active is None:
             return
@@ -121,9 +123,9 @@ class Rollout:
             self.action_mask.masked_fill_(absent.unsqueeze(-1), True)
 
     def _absent_at_the_end(self) -> torch.Tensor:
-        """Return who was out of the episodes that were truncated: ``[slots, num_envs, num_agents]`` bool."""
+        """Return the mask of agents inactive at the end of truncated episodes, ``[slots, num_envs, num_agents]`` bool."""
         assert self.still_active is not None
-        slot = torch.where(self.final_slot < 0, self.num_final, self.final_slot).long()  # one more, for other steps
+        slot = torch.where(self.final_slot < 0, self.num_final, self.final_slot).long()  # extra slot for other steps
         absent = self.still_active.new_zeros(self.num_final + 1, *self.still_active.shape[1:])
         return absent.scatter_(0, slot.unsqueeze(-1).expand_as(self.still_active), ~self.still_active)[:-1]
 
@@ -137,10 +139,10 @@ class Rollout:
                 tensor.masked_fill_(agents.view(*agents.shape, *[1] * (tensor.dim() - 3)), 0)
 
     def of(self, name: str, tag: str) -> Any:
-        """Return a tensor by its attribute's name, restricted to the agents of a policy tag.
+        """Return a field, given by attribute name, restricted to the agents of a policy tag.
 
-        It is a view where the agents' ids are contiguous or the tag has a tensor of its own, else a copy. Observations
-        are a dict of tensors where the tag's space is a Dict.
+        The result is a view if the ids of the agents are contiguous or the tag has a tensor of its own, otherwise a
+        copy. Observations of a Dict space are a dict of tensors.
         """
         found = getattr(self, name)
         if name in self.by_tag:
@@ -149,18 +151,27 @@ class Rollout:
 
 
 def of_agents(tensor: torch.Tensor, agents: torch.Tensor | slice, dim: int) -> torch.Tensor:
-    """Return some agents' part of a tensor whose axis ``dim`` is the agents': a view where a slice says which."""
+    """Index the agents' axis ``dim`` of a tensor; the result is a view if ``agents`` is a slice."""
     if isinstance(agents, slice):
         return tensor.narrow(dim, agents.start, agents.stop - agents.start)
     return tensor.index_select(dim, agents)
 
 
 def make_record(binding: Binding, num_steps: int, global_state: Sequence[str] = ()) -> dict[str, torch.Tensor]:
-    """Make the arrays ``rollout.<name>`` that the fused step records into, and return them by name.
+    """Allocate the arrays ``rollout.<name>`` that the fused step records into.
 
-    Those of the arrays ``global_state`` are called ``global_state.<name>`` and ``final_global_state.<name>``.
+    Those of the global state are called ``global_state.<name>`` and ``final_global_state.<name>``.
 
-    Raises :class:`DefinitionError` where there is not enough memory.
+    Args:
+        binding: The binding of the environment's arrays.
+        num_steps: The number of steps.
+        global_state: The names of the arrays recorded as global state.
+
+    Returns:
+        The tensors, by name.
+
+    Raises:
+        DefinitionError: If there is not enough memory.
     """
     environment, context = binding.environment, binding.context
     per_env = (num_steps, context.num_envs)
@@ -194,7 +205,7 @@ def make_record(binding: Binding, num_steps: int, global_state: Sequence[str] = 
 
 
 def _most_truncations(binding: Binding, num_steps: int) -> int:
-    """Return how often an episode of one replica can be truncated within a rollout."""
+    """Return the maximum number of truncations of one replica's episodes within a rollout."""
     if any(may_change(kernel, name) for kernel in binding.functions for name in ("truncated", "timestep")):
         return num_steps
     return (num_steps - 1) // int(binding.environment.episode_length) + 1

@@ -1,4 +1,4 @@
-"""Sample actions from the policies' outputs, on the device, as part of the fused step."""
+"""Sampling of actions from the policy outputs, on the device, as part of the fused step."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numba import cuda
 import warpdrive.random as wd_random
 from warpdrive.kernels.kernel import device_function
 
-_HIGHEST = np.float32(3.4e38)  # what infinite logits count as, so that differences are numbers
+_HIGHEST = np.float32(3.4e38)  # replaces infinite logits, so that differences are finite
 _ZERO, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
-_LEAST = np.float32(2.0**-25)  # half of the least distance between two uniform numbers
+_LEAST = np.float32(2.0**-25)  # half of the smallest distance between two uniform numbers
 _LOG_TWO = np.float32(math.log(2.0))
 _INFINITY = np.float32(np.inf)
 _HALF_LOG_TWO_PI = np.float32(0.5 * math.log(2.0 * math.pi))
@@ -22,9 +22,9 @@ _HALF_LOG_TWO_PI = np.float32(0.5 * math.log(2.0 * math.pi))
 def choose(logits, env, row, first, count, random, greedy):  # type: ignore[no-untyped-def]
     """Return an action and its log-probability under the softmax of ``logits[env, row, first:first + count]``.
 
-    ``random`` is uniform in [0, 1); with ``greedy`` the most probable action (of equals the first) is taken. Where some
-    logits are +inf, these actions are equally probable; where all are -inf, all actions are. Where a logit is NaN, the
-    action with the highest other one is taken, and the log-probability is NaN.
+    ``random`` is uniform in [0, 1). If ``greedy``, the most probable action (the first of equals) is taken. If some
+    logits are +inf, these actions are equally probable; if all are -inf, all actions are. If a logit is NaN, the action
+    with the highest other logit is taken, and the log-probability is NaN.
     """
     best = 0
     highest = -_INFINITY
@@ -58,19 +58,19 @@ def choose(logits, env, row, first, count, random, greedy):  # type: ignore[no-u
 
 @device_function
 def mask_logits(logits, masked_logits, action_mask, rows):  # type: ignore[no-untyped-def]
-    """Copy an agent's logits, with -inf for actions that it may not take and finite numbers for those that it may."""
+    """Copy an agent's logits; masked actions become -inf, allowed ones finite."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
     if row >= 0:
         for action in range(logits.shape[2]):
             logit = logits[env, row, action]
-            possible = logit if logit > -_HIGHEST else -_HIGHEST  # of -inf and NaN, too
+            possible = logit if logit > -_HIGHEST else -_HIGHEST  # also for -inf and NaN
             masked_logits[env, row, action] = possible if action_mask[env, agent, action] else -_INFINITY
 
 
 @device_function
 def sample_discrete(logits, actions, log_probability, greedy, rng, rows, action_rows):  # type: ignore[no-untyped-def]
-    """Sample the action of each agent that ``rows`` gives a row of ``logits`` (-1: none)."""
+    """Sample the action of each agent that has a row of ``logits`` in ``rows`` (-1: none)."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
     if row >= 0:
@@ -84,7 +84,7 @@ def sample_discrete(logits, actions, log_probability, greedy, rng, rows, action_
 def sample_multi_discrete(  # type: ignore[no-untyped-def]
     logits, actions, log_probability, greedy, rng, rows, action_rows, num_choices
 ):
-    """Sample an action of several independent components; their log-probabilities add up."""
+    """Sample an action of several independent components; their log-probabilities are summed."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
     if row >= 0:
@@ -103,16 +103,17 @@ def sample_multi_discrete(  # type: ignore[no-untyped-def]
 def sample_gaussian(  # type: ignore[no-untyped-def]
     logits, actions, sampled, log_probability, greedy, squash, normalize, rng, rows, action_rows, low, high
 ):
-    """Sample continuous actions, whose components are independent and normally distributed.
+    """Sample continuous actions with independent, normally distributed components.
 
-    ``logits[env, row]`` holds the means of all components, then the logarithms of their standard deviations. Where that
-    is infinite, as nothing has been said about the component, it is uniform in its part ``[low, high]`` of the Box, or
-    standard normal if that part is not finite. ``sampled`` gets what was drawn, whose log-probability is told, and
-    ``actions``, which the environment sees, that clipped to the Box.
+    ``logits[env, row]`` holds the means of all components, then the logarithms of their standard deviations. If that of
+    a component is infinite (the initial value), it is uniform in its range ``[low, high]``, or standard normal if the
+    range is not finite. ``sampled`` receives the samples, whose log-probability is recorded, and ``actions``, which the
+    environment reads, the samples clipped to the Box.
 
-    With ``normalize``, means and deviations of a component that is bounded on both sides are in units of half its
-    range, from its centre on. With ``squash``, ``actions`` gets the hyperbolic tangent of what was drawn, stretched
-    from [-1, 1] to the Box, whose log-probability is then told (Haarnoja et al. 2018, arXiv:1812.05905, appendix C).
+    With ``normalize``, means and standard deviations of a component bounded on both sides are in units of half its
+    range, relative to its centre. With ``squash``, ``actions`` receives the hyperbolic tangent of the sample, scaled
+    from [-1, 1] to the Box, and the log-probability is that of the squashed action (Haarnoja et al. 2018,
+    arXiv:1812.05905, appendix C).
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
@@ -155,9 +156,9 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
 
 @device_function
 def draw_discrete(actions, logits, rng):  # type: ignore[no-untyped-def]
-    """Draw each agent's action, all equally probable; of ``logits`` only their number is looked at.
+    """Draw each agent's action uniformly; only the shape of ``logits`` is used.
 
-    What :func:`draw_multi_discrete` reads of other arrays would keep a CPU from doing several replicas at a time.
+    The additional array reads of :func:`draw_multi_discrete` would prevent a CPU from vectorizing over replicas.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     actions[env, agent] = wd_random.integer(rng, env, agent, logits.shape[2])
@@ -165,7 +166,7 @@ def draw_discrete(actions, logits, rng):  # type: ignore[no-untyped-def]
 
 @device_function
 def draw_multi_discrete(actions, rng, action_rows, num_choices):  # type: ignore[no-untyped-def]
-    """Draw the components of the actions of all agents that ``action_rows`` gives a row: all equally probable."""
+    """Draw all components uniformly, for the actions of the agents that have a row in ``action_rows``."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = action_rows[agent]
     if row >= 0:
@@ -176,7 +177,7 @@ def draw_multi_discrete(actions, rng, action_rows, num_choices):  # type: ignore
 
 @device_function
 def draw_allowed(actions, rng, action_rows, num_choices, action_mask):  # type: ignore[no-untyped-def]
-    """Draw the same among what ``action_mask [num_envs, num_agents, choices]`` allows; among all if that is nothing."""
+    """Draw uniformly among actions allowed by ``action_mask [num_envs, num_agents, choices]``; among all if none is."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = action_rows[agent]
     if row >= 0:
@@ -200,7 +201,7 @@ def draw_allowed(actions, rng, action_rows, num_choices, action_mask):  # type: 
 
 @device_function
 def draw_continuous(actions, rng, action_rows, low, high):  # type: ignore[no-untyped-def]
-    """Draw the components of actions uniformly in ``[low, high]``; where that is not finite, normally, and clipped."""
+    """Draw the components of actions uniformly in ``[low, high]``; if not finite, standard normal and clipped."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = action_rows[agent]
     if row >= 0:

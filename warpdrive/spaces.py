@@ -1,4 +1,4 @@
-"""From the spaces of an environment to the arrays that hold observations and actions of all its agents."""
+"""Arrays of the observations and actions of all agents, derived from the spaces of an environment."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class SpaceArray:
     """One array of observations or actions.
 
     Attributes:
-        name: what kernel functions call it.
-        path: the policy tag, where tags have spaces of their own, then the key, where that space is a Dict.
-        agents: whose it is: all, or those of the tag.
-        space: of one agent; of a Dict space, that of the key.
-        shape: what follows ``num_envs``: the agents and one agent's shape.
-        dtype: of the array.
+        name: The name in kernel functions.
+        path: The policy tag, if tags have separate spaces, then the key, if that space is a Dict.
+        agents: All agents, or those of the tag.
+        space: The space of one agent; for a Dict space, that of the key.
+        shape: The shape after ``num_envs``: the agents and one agent's shape.
+        dtype: The dtype of the array.
     """
 
     name: str
@@ -45,26 +45,26 @@ class SpaceArray:
 
     @property
     def num_logits(self) -> int:
-        """How many numbers say how an action is drawn: one for each choice, or two for each continuous component."""
+        """The number of policy outputs per agent: one for each choice, or two for each continuous component."""
         return sum(self.choices) or 2 * math.prod(self.shape[1:])
 
 
 def observation_arrays(environment: Environment) -> list[SpaceArray]:
     """Return the arrays of observations.
 
-    ``observations``; ``observations_<tag>`` where tags have spaces of their own; and for each key of a Dict space one,
-    with ``_<key>`` at the end.
+    They are named ``observations``, or ``observations_<tag>`` if tags have separate spaces; for each key of a Dict
+    space there is one, with the suffix ``_<key>``.
     """
     return _arrays("observations", environment, environment.observation_space)
 
 
 def action_arrays(environment: Environment) -> list[SpaceArray]:
-    """Return the arrays of actions: ``actions``, or ``actions_<tag>`` where tags have a space of their own."""
+    """Return the arrays of actions: ``actions``, or ``actions_<tag>`` if tags have separate spaces."""
     return _arrays("actions", environment, environment.action_space)
 
 
 def nested(arrays: Iterable[SpaceArray], value: Callable[[SpaceArray], Any]) -> Any:
-    """Return a value for each array as a user sees them: the one, or dicts by tag and by key."""
+    """Return a value for each array in the user's format: a single one, or dicts by tag and by key."""
     nest: dict[str, Any] = {}
     for array in arrays:
         if not array.path:

@@ -1,4 +1,4 @@
-"""Repeat a step of device work: captured once as a CUDA graph and replayed, or called anew each time."""
+"""Repeated execution of a step on the device: captured once as a CUDA graph and replayed, or called each time."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ UseCudaGraph = Literal["auto", "on", "off"]
 Step = Callable[[], None]
 
 WARM_UPS = 3
-"""How often a step is run before it is captured: kernels are compiled, and libraries make their workspaces."""
+"""Number of warm-up runs before capture, in which kernels are compiled and libraries allocate workspaces."""
 
 
 class GraphError(WarpDriveError):
-    """A step that cannot be captured as a CUDA graph, where the configuration asks for one."""
+    """A step that cannot be captured as a CUDA graph though the configuration requires it."""
 
 
 class GraphRecorder(Protocol):
-    """What captures work on a device."""
+    """Protocol for objects that capture work on a device."""
 
     def aside(self) -> AbstractContextManager[None]:
-        """Within the block, work goes to a stream of its own: after what was asked for before, before what follows."""
+        """Run work within the block on a separate stream, ordered after earlier and before later work."""
 
     def record(self, step: Step) -> Step:
-        """Return a function that repeats the device work of ``step``, which is captured now and not run. To be called
-        within :meth:`aside`.
+        """Capture the device work of ``step`` without running it, and return a function that replays it.
+
+        Must be called within :meth:`aside`.
         """
 
 
@@ -44,7 +45,7 @@ class CudaGraphRecorder:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """See :class:`GraphRecorder`. The former stream is the current one again, even after a capture that failed."""
+        """See :class:`GraphRecorder`. The previous stream is restored even after a failed capture."""
         with torch.cuda.device(self.device):
             self.stream.wait_stream(torch.cuda.current_stream())
             try:
@@ -54,7 +55,7 @@ class CudaGraphRecorder:
                 torch.cuda.current_stream().wait_stream(self.stream)
 
     def record(self, step: Step) -> Step:
-        """See :class:`GraphRecorder`. Other threads may go on meanwhile."""
+        """See :class:`GraphRecorder`. Other threads may continue to work meanwhile."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
             step()
@@ -62,16 +63,16 @@ class CudaGraphRecorder:
 
 
 class StepGraphs:
-    """Makes steps that are repeated quick to start, as far as the device can.
+    """Captures repeated steps as graphs, if the device supports it.
 
     Args:
-        device: where the work is done.
-        use: ``"on"``: as CUDA graphs; ``"auto"``: as CUDA graphs on a GPU if a step can be captured, else, after one
-            warning that names the cause, without; ``"off"``: without.
-        recorder: what captures; None: CUDA graphs of PyTorch on a GPU, and nothing elsewhere.
+        device: The device of the work.
+        use: ``"on"``: use CUDA graphs; ``"auto"``: use CUDA graphs on a GPU if a step can be captured, otherwise warn
+            once with the cause and run without; ``"off"``: do not use graphs.
+        recorder: The object that captures. If None, PyTorch's CUDA graphs on a GPU, and nothing elsewhere.
 
     Raises:
-        GraphError: ``use`` is ``"on"``, and there is nothing that captures.
+        GraphError: If ``use`` is ``"on"``, and no recorder is available.
     """
 
     def __init__(self, device: torch.device, use: UseCudaGraph, recorder: GraphRecorder | None = None) -> None:
@@ -86,27 +87,27 @@ class StepGraphs:
         self._use, self._recorder = use, recorder
 
     def repeatable(self, step: Step, save: Callable[[], Callable[[], None]]) -> Step:
-        """Return what does the same as ``step`` each time it is called, or ``step`` itself where there is no graph.
+        """Return a function equivalent to ``step``, replaying a graph if possible, or ``step`` itself otherwise.
 
         Args:
-            step: work on the device at addresses that stay. Nothing in it may depend on the host: a number that changes
-                from call to call, a branch.
-            save: notes all that ``step`` changes and returns a function that puts it back: this method runs the step a
-                few times and leaves everything as it was.
+            step: Work on the device at fixed addresses. It must not depend on the host: no values that change from call
+                to call, no branches.
+            save: Saves all state that ``step`` changes and returns a function that restores it. This method runs the
+                step a few times and leaves the state unchanged.
 
         Raises:
-            GraphError: the step cannot be captured and ``use`` is ``"on"``.
+            GraphError: If the step cannot be captured and ``use`` is ``"on"``.
         """
         if self._recorder is None or self._use == "off":
             return step
         try:
-            with host_transfers_allowed():  # but not by the step
+            with host_transfers_allowed():  # but not within the step
                 return self._captured(self._recorder, step, save())
         except (WarpDriveError, RuntimeError) as error:
             cause = _cause(error)
             if self._use == "on":
                 raise GraphError(f"use_cuda_graph is 'on', but a step cannot be captured: {cause}") from error
-            self._use = "off"  # the next step would fail, too
+            self._use = "off"  # the next step would fail as well
             told = f"the rollout runs without a CUDA graph, which is slower: {cause}"
             warnings.warn(told, RuntimeWarning, stacklevel=2)
             return step
@@ -115,8 +116,8 @@ class StepGraphs:
         with recorder.aside():
             try:
                 for _ in range(WARM_UPS):
-                    restore()  # before each: a step may have room for one only
-                    # what cannot be captured is found here, with its name; a capture that fails says little
+                    restore()  # before each run: a step may have capacity for one only
+                    # reports operations that cannot be captured by name; a failed capture is less informative
                     with no_host_transfers(self.device):
                         step()
                 restore()
@@ -126,7 +127,7 @@ class StepGraphs:
 
 
 def _cause(error: BaseException) -> str:
-    """Return what went wrong first: a failed capture fails once more when it is ended."""
+    """Return the original cause of an error: a failed capture raises again when it is ended."""
     while error.__context__ is not None and not error.__suppress_context__:
         error = error.__context__
     text = str(error).strip() or type(error).__name__

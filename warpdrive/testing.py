@@ -1,4 +1,4 @@
-"""Help for tests of users' own environments and kernels."""
+"""Helpers for tests of user-defined environments and kernels."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from warpdrive.environment import Environment
 
 
 def check_environment(env: Environment, **options: Any) -> None:
-    """Check all that can be checked of an environment without knowing what it should do.
+    """Run all generic checks on an environment.
 
     In a test::
 
         def test_my_game():
             warpdrive.testing.check_environment(MyGame(num_agents=4))
 
-    Its kernels are checked as by :func:`check_kernels`. Then it is played: observations must lie within their space,
-    each episode must begin with observations of its start, the same seed must give the same again, and it must agree
-    with ``reference_step``, if it has one, and between backends. The options are those of
-    :func:`warpdrive.checks.complete.check_environment`.
+    The kernels are checked as in :func:`check_kernels`. The environment is then played: observations must lie within
+    their space, each episode must begin with observations of its start, equal seeds must give equal results, and the
+    results must agree with ``reference_step``, if defined, and across backends.
+
+    Args:
+        env: The environment.
+        **options: The options of :func:`warpdrive.checks.complete.check_environment`.
 
     Raises:
-        AssertionError: something was found; the message lists it.
-        DefinitionError: an environment that cannot work.
-        KernelError: a kernel that cannot be compiled.
+        AssertionError: If a check fails; the message lists all findings.
+        DefinitionError: If the environment is invalid.
+        KernelError: If a kernel cannot be compiled.
     """
     __tracebackhide__ = True
     _raise_unless_clean(complete.check_environment(env, **options), f"environment '{env.name}' is not clean")

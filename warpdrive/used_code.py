@@ -1,7 +1,7 @@
-"""Which code outside of packages this user has used: runs may name that again, and no other.
+"""Registry of the code outside of packages that this user has run; saved runs may only name registered code.
 
-For each place of code, ``path/to/file.py:Name`` or ``module:Name``, there is a small file in the user's cache folder
-with the hash of the code when it was last used. So code is known as long as it is where it was, as it was.
+For each location of code, ``path/to/file.py:Name`` or ``module:Name``, a small file in the user's cache folder holds
+the hash of the code when it was last used. Moved or modified code is thus not registered.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ _in_this_process: dict[str, str] = {}
 
 
 def note_used(target: str) -> None:
-    """Note that this user has used the code at a place."""
+    """Register the code at a location as used by this user."""
     text, content = _described(target)
     if content is None or is_known(target):
         return
     _in_this_process[text] = content
     marker = _marker(text)
-    with suppress(OSError):  # then it is known for as long as this process lives
+    with suppress(OSError):  # then it is registered for the lifetime of this process only
         if make_private(marker.parent):
             marker.write_text(content, encoding="ascii")
 
 
 def is_known(target: str) -> bool:
-    """Return whether this user has used the code at a place, and it has not changed since."""
+    """Return True if this user has used the code at a location, and it is unchanged."""
     text, content = _described(target)
     return content is not None and content in (_in_this_process.get(text), _noted(text))
 
 
 def was_known(target: str) -> bool:
-    """Return whether this user has used what was at a place, which may have changed."""
+    """Return True if this user has used the code at a location, possibly in an earlier version."""
     return _noted(_described(target)[0]) is not None
 
 
 def is_installed(target: str) -> bool:
-    """Return whether the module of ``package.module:Name`` is of an installed package, and not of a folder at hand."""
+    """Return True if the module of ``package.module:Name`` belongs to an installed package, not to a local folder."""
     top = target.rpartition(":")[0].partition(".")[0]
     if not top.isidentifier() or target.rpartition(":")[0].endswith((".py", "__main__")):
         return False
@@ -58,7 +58,7 @@ def is_installed(target: str) -> bool:
 
 
 def file_of(target: str) -> Path | None:
-    """Return the file of the code at a place, if there is one; nothing is imported to find it."""
+    """Return the file of the code at a location, if there is one, without importing anything."""
     place = target.rpartition(":")[0]
     if place.endswith(".py"):
         return Path(place).resolve()
@@ -73,7 +73,7 @@ def file_of(target: str) -> Path | None:
 
 
 def _described(target: str) -> tuple[str, str | None]:
-    """Return what names the code at a place wherever one is, and the hash of its file; None: there is none."""
+    """Return an identifier of the code at a location, and the hash of its file, or None if there is none."""
     file = file_of(target)
     place, _, name = target.rpartition(":")
     try:

@@ -1,4 +1,4 @@
-"""Run code of the user's: files that are imported, constructors, methods that the library calls."""
+"""Execution of user code: imported files, constructors, and methods called by the library."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from warpdrive.errors import DefinitionError, WarpDriveError, one_line
 
 _OTHERS = ("<frozen ", str(Path(__file__).parent), sysconfig.get_path("stdlib"))
-"""Beginnings of the names of files that are not the user's: of this package and of Python."""
+"""Path prefixes of files that are not the user's: those of this package and of Python."""
 
 
 @contextmanager
 def user_code(what: str) -> Iterator[None]:
-    """Raise :class:`DefinitionError` for whatever the block raises: ``what`` it is, the error, and its file and line.
+    """Convert any exception of the block to :class:`DefinitionError` with ``what``, the error, and its file and line.
 
-    Ending the process (``sys.exit()``) is such an error, too: to the caller it would look as if all were well.
+    ``sys.exit()`` is converted as well: otherwise the process would appear to succeed.
     """
     try:
         yield
@@ -29,7 +29,7 @@ def user_code(what: str) -> Iterator[None]:
 
 
 def told(error: BaseException) -> str:
-    """Return an error in one line: its type, its message, and where in the user's code it was raised."""
+    """Return a one-line description of an error: its type, message, and location in the user's code."""
     name = "sys.exit() was called" if isinstance(error, SystemExit) else type(error).__name__
     text = one_line(str(error))
     place = _place(error)
@@ -37,9 +37,9 @@ def told(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Return the file and line of the last frame that is in a file of the user's, as far as can be told."""
+    """Return the file and line of the last frame in a file of the user's, as far as known."""
     if isinstance(error, SyntaxError):
-        return ""  # its message has it
+        return ""  # part of its message
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OTHERS)]
     frames = [frame for frame in frames if "site-packages" not in frame.filename]
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
