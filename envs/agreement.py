@@ -1,4 +1,4 @@
-"""How closely the kernels of the environments follow their references, and how that is found out."""
+"""Comparison of the environments' kernels with their references, and the tolerances of each environment."""
 
 from __future__ import annotations
 
@@ -22,28 +22,26 @@ from warpdrive.envs.tag_continuous import reference as tag_continuous
 
 Array = npt.NDArray[Any]
 Act = Callable[[Environment, dict[str, Array], np.random.Generator], Array]
-"""From an environment and its observations (``[replicas, agents, ...]``, by name) to actions for all of them."""
+"""Policy: maps an environment and its observations (``[replicas, agents, ...]``, by name) to actions."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """How an environment is compared with its reference.
+    """Settings of the comparison of an environment with its reference.
 
     Attributes:
-        reference: what the reference is, in Markdown.
-        step_tolerance: largest difference allowed between one step of the kernels and of the reference from the same
-            state, in any number of the observations and rewards.
-        episode_tolerance: the same where the reference goes its own way from the start of an episode to its end; None
-            where rounding errors grow so fast that such a comparison says nothing.
-        act: chooses the actions.
-        act_in_episodes: chooses them instead in the comparison of whole episodes, where rounding errors would grow too
-            fast otherwise; None where they do not.
-        margin: how far a state is from the boundary between going on and the end of the episode; None where episodes
-            end by their time limit alone.
-        reward_margin: how far a state is from a boundary at which rewards jump; None where they do not.
-        twin: makes the step that the kernels are compared with; None where it is the environment's
-            ``reference_step``.
-        variants: parameters with which the environment is compared, by what they are called in the table.
+        reference: The description of the reference, in Markdown.
+        step_tolerance: The maximum difference between one step of the kernels and of the reference from the same state,
+            in any element of the observations and rewards.
+        episode_tolerance: The same for whole episodes from the same start state; None for chaotic dynamics, where
+            rounding errors grow so fast that the comparison is meaningless.
+        act: The policy.
+        act_in_episodes: The policy for whole episodes, if rounding errors would grow too fast under ``act``; otherwise
+            None.
+        margin: Returns the distance of a state from the termination boundary; None if episodes only end by truncation.
+        reward_margin: Returns the distance of a state from a discontinuity of the rewards; None if there is none.
+        twin: Creates the step that the kernels are compared with; None for the environment's ``reference_step``.
+        variants: Parameters of the environment to compare, by their name in the table.
     """
 
     reference: str
@@ -59,15 +57,15 @@ class Case:
 
 @dataclass
 class Agreement:
-    """What came out of a comparison.
+    """Result of a comparison.
 
     Attributes:
-        steps: how many steps of a replica were compared.
-        episodes: how many episodes ended in them.
-        largest: the largest difference found in any number of the observations and rewards.
-        doubtful: steps that end an episode on one side alone, or are paid for differently, where the reference is
-            within the tolerance of the boundary that decides that.
-        wrong_ends: other episodes that ended on one side alone, in words.
+        steps: The number of replica steps compared.
+        episodes: The number of episodes that ended within them.
+        largest: The maximum difference in any element of the observations and rewards.
+        doubtful: The number of steps that terminate on one side only, or have different rewards, where the reference is
+            within the tolerance of the deciding boundary.
+        wrong_ends: Descriptions of other episodes that ended on one side only.
     """
 
     steps: int = 0
@@ -90,13 +88,17 @@ def compare(
     """Run an environment and its ``reference_step`` side by side with the same actions.
 
     Args:
-        env: the environment.
-        case: how to compare.
-        num_steps: how many steps are compared, at least, over all replicas.
-        whole_episodes: whether the reference is given only the start states, or the kernels' state before each step.
-        replicas: how many replicas run.
-        seed: of start states and actions.
-        backend: where the kernels run.
+        env: The environment.
+        case: The settings of the comparison.
+        num_steps: The minimum number of steps to compare, over all replicas.
+        whole_episodes: If True, the reference only shares the start states; otherwise it is given the kernels' state
+            before each step.
+        replicas: The number of replicas.
+        seed: The seed of start states and actions.
+        backend: The backend of the kernels.
+
+    Returns:
+        The result.
     """
     tolerance = case.episode_tolerance if whole_episodes else case.step_tolerance
     assert tolerance is not None, "this environment is compared step by step only"
@@ -141,7 +143,7 @@ def _host(tensor: Any) -> Array:
 
 
 def _by_name(observations: Any) -> dict[str, Array]:
-    """Return observations by the names of their arrays: one, or one for each policy tag."""
+    """Return observations by the names of their arrays: a single one, or one for each policy tag."""
     if isinstance(observations, dict):
         return {f"observations_{tag}": _host(array) for tag, array in observations.items()}
     return {"observations": _host(observations)}
@@ -158,7 +160,7 @@ def _states(wrapper: EnvWrapper) -> list[State]:
 
 
 def random_actions(env: Environment, observations: dict[str, Array], rng: np.random.Generator) -> Array:
-    """Return random actions, int32 of a discrete space, or float32 of a Box and half its size beyond it."""
+    """Return random actions: int32 for a discrete space, float32 for a Box, exceeding its range by half its size."""
     size = (len(next(iter(observations.values()))), env.num_agents)
     if isinstance(env.action_space, spaces.Discrete):
         return rng.integers(env.action_space.n, size=size).astype(np.int32)
@@ -172,7 +174,7 @@ def random_actions(env: Environment, observations: dict[str, Array], rng: np.ran
 
 
 def along_the_velocity(env: Environment, observations: dict[str, Array], rng: np.random.Generator) -> Array:
-    """Return actions for a mountain car: mostly a push in the direction that it moves in, which gets it up the hill."""
+    """Return actions for a mountain car, mostly in the direction of motion, which drives it up the hill."""
     others = random_actions(env, observations, rng)
     goes_right = (observations["observations"][..., 1] >= 0).reshape(others.shape)
     space = env.action_space
@@ -182,14 +184,14 @@ def along_the_velocity(env: Environment, observations: dict[str, Array], rng: np
 
 
 def against_the_swing(env: Environment, observations: dict[str, Array], rng: np.random.Generator) -> Array:
-    """Return actions for an acrobot: mostly a torque against the first link's velocity, which makes it swing."""
+    """Return actions for an acrobot, mostly a torque against the first link's velocity, which makes it swing."""
     against = np.where(observations["observations"][..., 4] >= 0, 0, 2)
     keep = rng.random(against.shape) < 0.8
     return np.where(keep, against, random_actions(env, observations, rng)).astype(np.int32)
 
 
 def braking(env: Environment, observations: dict[str, Array], rng: np.random.Generator) -> Array:
-    """Return actions for a pendulum: a torque against its velocity and a random one, so that it soon hangs down."""
+    """Return actions for a pendulum: a torque against its velocity plus noise, so that it soon hangs down."""
     return (0.25 * random_actions(env, observations, rng) - observations["observations"][..., 2:]).astype(np.float32)
 
 
@@ -241,8 +243,9 @@ CASES: dict[str, Case] = {
         variants={", 2 x 12 on 12 x 12 cells": {"agents_per_team": 12, "map_size": 12, "random_starts": True}},
     ),
 }
-"""By the name of the environment. Acrobot's motion is chaotic, and the pendulum's with random torques; in
-``tag_continuous``, an agent that is tagged on one side alone plays on only on the other."""
+"""Comparison settings by the name of the environment. The dynamics of acrobot, and of the pendulum with random torques,
+are chaotic; in ``tag_continuous``, an agent that is tagged on one side only continues to play on the other.
+"""
 
 USUAL_TOLERANCE = Tolerance(1e-5)
 TOLERANCES: dict[str, Tolerance] = {
@@ -254,4 +257,4 @@ TOLERANCES: dict[str, Tolerance] = {
     "simple_spread": Tolerance(1e-5, 1e-3),
     "simple_tag": Tolerance(1e-5, 1e-3),
 }
-"""How far floats may differ from one backend to another, by the name of the environment; others as usual."""
+"""Tolerances for floats between backends, by the name of the environment; others use the default."""

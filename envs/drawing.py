@@ -1,4 +1,4 @@
-"""What the pictures of the environments have in common: a frame with a title, colours, trails that fade, rods."""
+"""Shared rendering helpers: a frame with a title, colors, fading trails, rods."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def board(low: float, high: float, title: str, subtitle: str) -> tuple[Figure, A
 
 
 def scene(x: tuple[float, float], y: tuple[float, float], title: str, subtitle: str) -> tuple[Figure, Axes]:
-    """Return a figure 560 pixels wide and axes over ``x`` and ``y`` (low, high), a unit of one as long as of the other.
+    """Return a figure 560 pixels wide and axes over ``x`` and ``y`` (low, high) with equal scales.
 
-    The picture is as high as that needs; the number of pixels is even, as films want it.
+    The height follows from the aspect ratio; it is an even number of pixels, as video encoders require.
     """
     width, margin, head = 5.6, 0.25, 0.7
     inner = width - 2 * margin
@@ -67,7 +67,7 @@ def rod(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour
 
 
 def legend(figure: Figure, entries: Sequence[tuple[str, str]]) -> None:
-    """Write the (word, colour) pairs below the title, each word in its colour."""
+    """Write the (word, color) pairs below the title, each word in its color."""
     x = 0.045
     for word, colour in entries:
         figure.text(x, 0.907, f"\N{BLACK CIRCLE} {word}", fontsize=9, color=colour, va="center")

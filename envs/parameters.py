@@ -1,4 +1,4 @@
-"""Checks of constructor parameters: each returns the value in its plain Python type, or says what would be allowed."""
+"""Validation of constructor parameters; each function returns the value as a plain Python type or raises."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The physics that the multi-agent particle environments share (Lowe et al. 2017; the package ``mpe2``).
+"""Physics of the multi-agent particle environments (Lowe et al. 2017; the package ``mpe2``).
 
-Discs move on a plane. In a step the forces on each are those of its agent's action and of its contacts, and
+Discs move on a plane. The forces on a disc are its agent's action and its contacts. In each step
 
     position += velocity * time_step
     velocity = velocity * (1 - damping) + force / mass * time_step
 
-Two discs push each other apart with a force of ``contact_force * softplus(overlap / margin) * margin``, a smooth
-version of ``contact_force * max(overlap, 0)``.
+Two discs repel each other with a force of ``contact_force * softplus(overlap / margin) * margin``, a smooth version of
+``contact_force * max(overlap, 0)``.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from warpdrive.envs import parameters
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 NEGLIGIBLE = np.float32(-20)
-"""An overlap of so many margins pushes with a force below 1e-8 of what a disc of one margin's overlap feels."""
+"""Overlap in margins at which the contact force is below 1e-8 of that at an overlap of one margin."""
 
 NUM_ACTIONS = 5
-"""Do nothing, left, right, down, up."""
+"""No-op, left, right, down, up."""
 
 
 def action_space(continuous: bool) -> spaces.Discrete | spaces.Box:
-    """Return the space of one agent's actions: one of the five directions, or how much of each, from 0 to 1."""
+    """Return the action space of one agent: one of the five directions, or the magnitude of each, from 0 to 1."""
     return spaces.Box(0.0, 1.0, (NUM_ACTIONS,), np.float32) if continuous else spaces.Discrete(NUM_ACTIONS)
 
 
 class ParticleWorld(wd.Environment):
-    """Discs that move, and push each other apart, by the physics above."""
+    """Base class of environments with discs that move and repel each other."""
 
     def _set_physics(
         self,
@@ -48,7 +48,7 @@ class ParticleWorld(wd.Environment):
         episode_length: int,
         continuous_actions: bool,
     ) -> None:
-        """Check and keep the constants that all such environments have, and what kernels need of them."""
+        """Validate and store the shared constants, and derive those used by kernels."""
         real = parameters.real
         self.mass = real("mass", mass, above=0)
         self.damping = real("damping", damping, at_least=0, at_most=1)
@@ -63,7 +63,7 @@ class ParticleWorld(wd.Environment):
         self.action_space = action_space(self.continuous_actions)
 
     def _at_rest(self, thing: str, number: int) -> dict[str, npt.NDArray[np.float32]]:
-        """Return all agents at rest in the middle, and so many things that do not move."""
+        """Return all agents at rest at the origin, and ``number`` static objects there."""
         agents, things = np.zeros(self.num_agents, np.float32), np.zeros(number, np.float32)
         names = ("loc_x", "loc_y", "velocity_x", "velocity_y")
         return {**dict.fromkeys(names, agents), **dict.fromkeys((f"{thing}_x", f"{thing}_y"), things)}
@@ -88,16 +88,16 @@ def continuous_push(actions, env, agent):
 
 @wd.device_function
 def within_0_and_1(x):
-    """Return the number from 0 to 1 that is closest to ``x``."""
+    """Clip ``x`` to the range from 0 to 1."""
     return min(max(x, ZERO), ONE)
 
 
 @wd.device_function
 def contact(dx, dy, touching, contact_force, margin, inverse_margin):
-    """Return the force (x, y) on a disc that lies (dx, dy) from another, both touching at the distance ``touching``.
+    """Return the force (x, y) on a disc at the offset (dx, dy) from another; they touch at the distance ``touching``.
 
-    Most pairs are too far apart to feel each other, which their squared distance tells. Discs in one place, as a disc
-    is with itself, do not push each other: there is no direction to push in.
+    Pairs that are too far apart to interact, which are most, are rejected by their squared distance. Discs at the same
+    position, such as a disc and itself, exert no force: the direction is undefined.
     """
     squared = dx * dx + dy * dy
     reach = touching - NEGLIGIBLE * margin

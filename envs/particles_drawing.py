@@ -1,4 +1,4 @@
-"""What the pictures of the particle environments have in common."""
+"""Shared rendering helpers of the particle environments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def points(state: dict[str, Any], x: str = "loc_x", y: str = "loc_y") -> npt.NDA
 
 
 def plane(states: Iterable[dict[str, Any]], square: float, title: str, subtitle: str) -> tuple[Figure, Axes]:
-    """Return a figure that shows the square of half that side around 0, and every agent however far it went."""
+    """Return a figure of the square from ``-square`` to ``square``, enlarged to include every agent."""
     farthest = max(float(np.abs(points(state)).max()) for state in states)
     limit = max(1.2 * square, farthest + 0.15 * square)
     figure, axes = drawing.board(-limit, limit, title, subtitle)
@@ -33,12 +33,12 @@ def plane(states: Iterable[dict[str, Any]], square: float, title: str, subtitle:
 
 
 def trails(axes: Axes, path: Sequence[dict[str, Any]], agents: npt.NDArray[np.intp], colour: str) -> None:
-    """Draw where agents were in the last states of ``path``, the latest last."""
+    """Draw the trails of agents over the last states of ``path``, the latest last."""
     recent = path[-LONGEST_TRAIL:]
     x, y = (np.stack([state[name][agents] for state in recent]) for name in ("loc_x", "loc_y"))
     drawing.fading_trails(axes, x, y, colour, 2.2)
 
 
 def bursts(axes: Axes, places: npt.NDArray[np.floating[Any]]) -> None:
-    """Mark places ``[n, 2]`` where two touch."""
+    """Mark contact positions ``[n, 2]``."""
     axes.scatter(places[:, 0], places[:, 1], s=130, marker="*", c=drawing.TAGGED_COLOUR, edgecolors="white", zorder=6)

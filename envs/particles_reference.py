@@ -1,4 +1,4 @@
-"""The physics of the particle environments in plain NumPy and float64: what the kernels are tested against."""
+"""Reference physics of the particle environments, in NumPy and float64, for tests of the kernels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def distances(points: Floats, others: Floats) -> Floats:
 
 
 def contacts(env: Any, points: Floats, sizes: Sizes, others: Floats, other_sizes: Sizes) -> Floats:
-    """Return the sum of the forces ``[n, 2]`` of other discs on each of n; discs in one place leave each other be."""
+    """Return the total contact forces ``[n, 2]`` on n discs; discs at the same position do not interact."""
     apart = points[:, None] - others
     distance = distances(points, others)
     overlap = (sizes[:, None] + other_sizes - distance) / env.contact_margin
@@ -47,7 +47,7 @@ def moved(env: Any, state: dict[str, Any], forces: Floats) -> tuple[Floats, Floa
 
 
 def others_seen(points: Floats) -> Floats:
-    """Return for each point the way to all others in their order, ``[n, 2 * (n - 1)]``."""
+    """Return for each point the offsets to all others in order, ``[n, 2 * (n - 1)]``."""
     n = len(points)
     ways = points - points[:, None]
     return ways[~np.eye(n, dtype=bool)].reshape(n, -1)

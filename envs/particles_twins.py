@@ -1,4 +1,4 @@
-"""The particle environments as ``mpe2``'s own classes do them, in float64: what the kernels are compared with."""
+"""Reference steps of the particle environments by ``mpe2``'s own classes, in float64."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Step = Callable[[dict[str, Any], npt.NDArray[Any]], dict[str, Any]]
 
 
 def spread(env: SimpleSpread) -> Step:
-    """Return what ``mpe2`` does in a step, with the constants of ``env``."""
+    """Return the step of ``mpe2`` with the constants of ``env``."""
     from mpe2.simple_spread.simple_spread import raw_env
 
     other = raw_env(
@@ -40,7 +40,7 @@ def spread(env: SimpleSpread) -> Step:
 
 
 def tag(env: SimpleTag) -> Step:
-    """Return what ``mpe2`` does in a step, with the constants of ``env``."""
+    """Return the step of ``mpe2`` with the constants of ``env``."""
     from mpe2.simple_tag.simple_tag import raw_env
 
     a = env.num_adversaries
@@ -70,14 +70,14 @@ def tag(env: SimpleTag) -> Step:
 
 
 def spread_margin(env: SimpleSpread, state: dict[str, Any]) -> float:
-    """Return how far two agents are, at least, from the boundary between touching and not."""
+    """Return the minimum distance of any two agents from the boundary between contact and no contact."""
     position = physics.places(state, ("loc_x", "loc_y"))
     gaps = np.abs(physics.distances(position, position) - 2 * env.agent_size)
     return float(gaps[~np.eye(env.num_agents, dtype=bool)].min(initial=np.inf))
 
 
 def tag_margin(env: SimpleTag, state: dict[str, Any]) -> float:
-    """Return how far an adversary and a good agent are, at least, from the boundary between touching and not."""
+    """Return the minimum distance of any adversary and good agent from the boundary between contact and no contact."""
     position, a = physics.places(state, ("loc_x", "loc_y")), env.num_adversaries
     touching = env.size[a:, None].astype(np.float64) + env.size[:a]
     return float(np.abs(physics.distances(position[a:], position[:a]) - touching).min())

@@ -123,7 +123,7 @@ class Rollout:
             self.action_mask.masked_fill_(absent.unsqueeze(-1), True)
 
     def _absent_at_the_end(self) -> torch.Tensor:
-        """Return the mask of agents inactive at the end of truncated episodes, ``[slots, num_envs, num_agents]`` bool."""
+        """Return a mask of agents inactive at the end of truncated episodes: ``[slots, num_envs, num_agents]`` bool."""
         assert self.still_active is not None
         slot = torch.where(self.final_slot < 0, self.num_final, self.final_slot).long()  # extra slot for other steps
         absent = self.still_active.new_zeros(self.num_final + 1, *self.still_active.shape[1:])

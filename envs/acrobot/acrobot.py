@@ -80,7 +80,7 @@ def step(
     largest_velocity_2,
     time_step,
 ):
-    """Apply the torque for ``time_step`` (Runge and Kutta's method of fourth order), and see how high the end is."""
+    """Apply the torque for ``time_step`` (fourth-order Runge-Kutta method), and check the height of the free end."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     torque = torques[actions[env, agent]]
     p, q, v, w = angle_1[env], angle_2[env], velocity_1[env], velocity_2[env]
@@ -215,7 +215,7 @@ class Acrobot(wd.Environment):
         return reference.twin(self)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (int, ``[1]``), worked out by Gymnasium's ``AcrobotEnv``."""
+        """Return the state after ``actions`` (int, ``[1]``), computed by Gymnasium's ``AcrobotEnv``."""
         return reference.step(self._gymnasium, state, actions)
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
@@ -223,7 +223,7 @@ class Acrobot(wd.Environment):
         return reference.observe(state)
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a picture of ``state``; ``trail``, the states before it, shows as the path of the free end."""
+        """Return a figure of ``state``; ``trail``, the states before it, is drawn as the path of the free end."""
         from warpdrive.envs.acrobot.render import draw
 
         return draw(self, state, trail)

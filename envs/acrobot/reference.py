@@ -1,4 +1,4 @@
-"""One step of ``acrobot`` as Gymnasium's own class does it, in float64: what the kernels are tested against."""
+"""Reference step of ``acrobot`` by Gymnasium's own class, in float64, for tests of the kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATE = ("angle_1", "angle_2", "velocity_1", "velocity_2")
 
 
 def twin(env: Acrobot) -> AcrobotEnv:
-    """Return Gymnasium's environment with the constants of ``env``; its gravity of 9.8 cannot be changed."""
+    """Return Gymnasium's environment with the constants of ``env``, except gravity, which is fixed at 9.8."""
     from gymnasium.envs.classic_control import AcrobotEnv
 
     if env.gravity != 9.8:
@@ -55,6 +55,6 @@ def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:
 
 
 def margin(env: Acrobot, state: dict[str, Any]) -> float:
-    """Return how far ``state`` is from the boundary between going on and the end of the episode."""
+    """Return the distance of ``state`` from the termination boundary."""
     p, q = float(state["angle_1"]), float(state["angle_2"])
     return abs(-math.cos(p) - math.cos(p + q) - 1.0)

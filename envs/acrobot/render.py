@@ -1,4 +1,4 @@
-"""Pictures of ``acrobot``."""
+"""Rendering of ``acrobot``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Point = tuple[float, float]
 
 
 def draw(env: Acrobot, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a picture of ``state``: both links, the path of the free end, and the height it must reach."""
+    """Return a figure of ``state``: both links, the path of the free end, and the height it must reach."""
     reach = 1.15 * (env.length_1 + env.length_2)
     figure, axes = drawing.scene(
         (-reach, reach), (-reach, reach), f"Step {int(state.get('timestep', 0))} of {env.episode_length}", ""
@@ -34,7 +34,7 @@ def draw(env: Acrobot, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -
 
 
 def _joints(env: Acrobot, state: dict[str, Any]) -> tuple[Point, Point]:
-    """Return where the second joint and the free end are."""
+    """Return the positions of the second joint and the free end."""
     p, q = float(state["angle_1"]), float(state["angle_2"])
     x, y = env.length_1 * math.sin(p), -env.length_1 * math.cos(p)
     return (x, y), (x + env.length_2 * math.sin(p + q), y - env.length_2 * math.cos(p + q))

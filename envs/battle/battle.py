@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ZERO, ONE = np.float32(0), np.float32(1)
 EMPTY = 0
 WALL = 2**30
-"""What a cell holds where nobody can stand; a cell where somebody stands holds their health, negative for blue."""
+"""Value of a wall cell. An occupied cell holds the agent's health, negative for blue."""
 MOST_HEALTH = 1e6
 WIDEST_MAP = 2**12
 FARTHEST = 100
@@ -56,11 +56,11 @@ def step(
     kill_reward,
     death_reward,
 ):
-    """Count the hits on every cell; decide who kills and who moves; then change what is on the cells.
+    """Count the hits on every cell, resolve kills and moves, then update the cells.
 
-    Whoever wants what only one can have (a free cell, the reward for a kill) puts a claim on the cell, and the highest
-    one counts: a maximum of integers, which is the same in whatever order the threads come. ``hits`` and ``claims``
-    are zeros again after the step.
+    Agents that compete for a resource (a free cell, the reward for a kill) write a claim to the cell, and the highest
+    claim wins: an integer maximum, which does not depend on the order of threads. ``hits`` and ``claims`` are reset to
+    zero at the end of the step.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     team = 1 if agent >= agents_per_team else 0
@@ -120,7 +120,7 @@ def step(
 def see_surroundings(
     observations, env, agent, loc_x, loc_y, active, cells, agents_per_team, margin, view_range, see_health, health_scale
 ):
-    """Write the channels of walls, own team and other team, and of their health if that is seen."""
+    """Write the channels of walls, own team and opposing team, and of their health if observed."""
     side = 1 if agent < agents_per_team else -1
     top = loc_y[env, agent] + margin - view_range
     left = loc_x[env, agent] + margin - view_range
@@ -149,7 +149,7 @@ def see_nothing(observations, env, agent):
 def observe_surroundings(
     loc_x, loc_y, active, cells, observations, agents_per_team, margin, view_range, see_health, health_scale
 ):
-    """Write what is around each agent; the fallen see nothing."""
+    """Write the surroundings of each agent; inactive agents observe zeros."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if active[env, agent]:
         see_surroundings(
@@ -179,7 +179,7 @@ def observe_surroundings_and_map(
     share_of_agent,
     location_scale,
 ):
-    """Write what is around each agent, and on how many of each team stand in each square of the whole map."""
+    """Write the surroundings of each agent, and the number of agents of each team in each square of the whole map."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     counts = cuda.shared.array((2, num_squares), np.int32)
     for square in range(agent, num_squares, num_agents):
@@ -215,7 +215,7 @@ def reset_at_random(
     loc_x, loc_y, cells, claims, rng, free_x, free_y, bare_cells, num_free, num_agents, agents_per_team, margin,
     most_health,
 ):  # fmt: skip
-    """Draw a cell for each agent, again where another one has it: every arrangement is equally probable."""
+    """Draw a cell for each agent, rejecting occupied ones: every arrangement is equally probable."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     width = bare_cells.shape[1]
     for i in range(agent, width * width, num_agents):
@@ -247,36 +247,37 @@ def reset_at_random(
 
 
 class Battle(wd.Environment):
-    """Two teams, red and blue, fight until one of them has fallen. Agents are paid for what they do themselves.
+    """Two teams, red and blue, fight until one of them is eliminated. Rewards are individual.
 
-    Agents ``0 .. agents_per_team - 1`` are red, the others are blue. Unless said otherwise, the constants are those
-    that the documentation of MAgent2 gives for ``battle_v4``. Health is counted in tenths.
+    Agents ``0 .. agents_per_team - 1`` are red, the others are blue. Unless noted otherwise, the constants are those of
+    ``battle_v4`` in the documentation of MAgent2. Health is stored in tenths.
 
     Args:
-        agents_per_team: agents of each team, 1 or more.
-        map_size: cells along each side of the map, 2 to 4096.
-        walls: cells (x, y) on which nobody can stand, besides all that is off the map.
-        random_starts: whether agents start on cells drawn at random, no more than half of those without walls, or in
-            two blocks that face each other.
-        spacing: of the agents of a block: one on every so many cells, 1 or more.
-        gap: cells between the middle of the map and each block, 0 or more (MAgent2's blocks are not symmetrical).
-        health: of an agent at the start, and the most it can have: 0.1 to 1,000,000, a multiple of 0.1.
-        damage: what a hit takes of it, a multiple of 0.1 from 0 to 1,000,000.
-        recovery: what an agent gets back in each step, a multiple of 0.1 from 0 to 1,000,000.
-        move_range: how far a move goes at most, 1 to 100: an action for each cell that is at most so far away.
-        attack_range: the same of an attack.
-        view_range: how many cells agents see in each direction, 1 to 100.
-        see_health: whether they see the health of others, in two channels more.
-        minimap: whether they see the whole map in squares and where they are in it, in four channels more.
-        step_reward: of each step.
-        attack_reward: of each attack, whatever it hits.
-        hit_reward: of an attack on an opponent, besides.
-        kill_reward: of an attack on an opponent that falls; of several such attacks one is rewarded.
-        death_reward: of the one that falls.
-        episode_length: steps after which an episode is truncated, 1 or more.
+        agents_per_team: The number of agents of each team, 1 or more.
+        map_size: The number of cells along each side of the map, 2 to 4096.
+        walls: The cells (x, y) that cannot be entered, in addition to everything off the map.
+        random_starts: If True, agents start on random cells, at most half of those without walls; otherwise in two
+            blocks that face each other.
+        spacing: The distance in cells between agents of a block, 1 or more.
+        gap: The number of cells between the middle of the map and each block, 0 or more (MAgent2's blocks are
+            asymmetric).
+        health: The initial and maximum health of an agent: 0.1 to 1,000,000, a multiple of 0.1.
+        damage: The health lost per hit, a multiple of 0.1 from 0 to 1,000,000.
+        recovery: The health regained in each step, a multiple of 0.1 from 0 to 1,000,000.
+        move_range: The maximum distance of a move, 1 to 100; there is one action for each cell within it.
+        attack_range: The maximum distance of an attack, 1 to 100; there is one action for each cell within it.
+        view_range: The number of cells that agents observe in each direction, 1 to 100.
+        see_health: If True, the health of other agents is observed, in two additional channels.
+        minimap: If True, a downscaled map and the agent's own location are observed, in four additional channels.
+        step_reward: The reward in each step.
+        attack_reward: The reward for each attack, whether or not it hits.
+        hit_reward: The additional reward for an attack that hits an opponent.
+        kill_reward: The reward for an attack that eliminates an opponent; only one of several such attacks is rewarded.
+        death_reward: The reward for being eliminated.
+        episode_length: The number of steps after which an episode is truncated, 1 or more.
 
     Raises:
-        DefinitionError: a parameter has the wrong type, sign or range, or the agents do not fit on the map.
+        DefinitionError: If a parameter has the wrong type, sign or range, or the agents do not fit on the map.
     """
 
     name = "battle"
@@ -357,7 +358,7 @@ class Battle(wd.Environment):
         self.walls = _walls(walls, self.map_size)
         farthest_action = int(max(self.move_range, self.attack_range))
         self.margin = max(self.view_range, farthest_action)
-        """Cells around the map that hold walls, so that nothing that agents see or do leaves the array."""
+        """Width in cells of the border of walls around the map, which keeps views and actions within the array."""
         free = np.ones((self.map_size, self.map_size), np.bool_)
         for x, y in self.walls:
             free[y, x] = False
@@ -382,9 +383,9 @@ class Battle(wd.Environment):
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         """Return a start state.
 
-        Per agent: ``loc_x``, ``loc_y``, ``health`` (int32, in tenths) and ``active`` (bool: has not fallen). Per cell
-        of the map with its margin: ``cells`` (int32: who stands there, see ``WALL``), ``hits`` and ``claims`` (int32,
-        which are 0 between steps).
+        Per agent: ``loc_x``, ``loc_y``, ``health`` (int32, in tenths) and ``active`` (bool: not eliminated). Per cell
+        of the map with its border: ``cells`` (int32: the occupant, see ``WALL``), ``hits`` and ``claims`` (int32, 0
+        between steps).
         """
         if self.random_starts:
             drawn = rng.choice(self.num_free, self.num_agents, replace=False)
@@ -405,15 +406,15 @@ class Battle(wd.Environment):
         }
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (int, ``[num_agents]``), worked out in plain NumPy."""
+        """Return the state after ``actions`` (int, ``[num_agents]``), computed in NumPy."""
         return reference.step(self, state, actions)
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[num_agents, channels, width, width]``, in plain NumPy."""
+        """Return the observations of ``state``, ``[num_agents, channels, width, width]``, computed in NumPy."""
         return reference.observe(self, state)
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a picture of ``state``: both teams, the paler the less health, and where agents have fallen."""
+        """Return a figure of ``state``: both teams, in colors that fade with their health, and eliminated agents."""
         from warpdrive.envs.battle.render import draw
 
         return draw(self, state)
@@ -427,7 +428,7 @@ def _tenths(name: str, value: Any, at_least: float = 0.0) -> int:
 
 
 def _cells_within(distance: float) -> list[tuple[int, int]]:
-    """Return the ways (x, y) to other cells at most so far away, row by row."""
+    """Return the offsets (x, y) of other cells within a distance, row by row."""
     reach = range(-int(distance), int(distance) + 1)
     return [(x, y) for y in reach for x in reach if 0 < x * x + y * y <= distance * distance]
 

@@ -1,4 +1,4 @@
-"""Where two teams stand that face each other."""
+"""Start formation of two teams that face each other."""
 
 from __future__ import annotations
 
@@ -13,12 +13,21 @@ IntArray = npt.NDArray[np.int32]
 
 
 def blocks(agents_per_team: int, map_size: int, spacing: int, gap: int) -> tuple[IntArray, IntArray]:
-    """Return x and y of all agents, first team first: two blocks as high as wide, of which one mirrors the other.
+    """Return x and y of all agents, first team first: two square blocks, mirror images of each other.
 
-    A block is filled from the column in front to the one at its back, so that only the last may be shorter.
+    A block is filled from the front column to the back one, so that only the last may be shorter.
+
+    Args:
+        agents_per_team: The number of agents of each team.
+        map_size: The number of cells along each side of the map.
+        spacing: The distance in cells between agents of a block.
+        gap: The number of cells between the middle of the map and each block.
+
+    Returns:
+        Two integer arrays ``[2 * agents_per_team]``.
 
     Raises:
-        DefinitionError: the blocks do not fit on the map.
+        DefinitionError: If the blocks do not fit on the map.
     """
     rows = math.ceil(math.sqrt(agents_per_team))
     columns = math.ceil(agents_per_team / rows)

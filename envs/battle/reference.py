@@ -1,4 +1,4 @@
-"""What one step of ``battle`` does, in plain NumPy for one replica: what the kernels are tested against."""
+"""Reference step of ``battle`` for one replica, in NumPy, for tests of the kernels."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def step(env: Battle, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[
 
 
 def _turn(agent: int, agents_per_team: int, timestep: int) -> tuple[int, bool]:
-    """Return what agents are sorted by: everyone is first at times, and every second step a team before the other."""
+    """Return the sort key of an agent's priority: everyone is first at times, and the first team alternates by step."""
     is_blue, member = divmod(agent, agents_per_team)
     return (member + timestep) % agents_per_team, is_blue != timestep % 2
 

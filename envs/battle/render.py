@@ -1,4 +1,4 @@
-"""Pictures of ``battle``."""
+"""Rendering of ``battle``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PALEST = 0.25
 
 
 def draw(env: Battle, state: dict[str, Any]) -> Figure:
-    """Return a picture of ``state``."""
+    """Return a figure of ``state``."""
     n = env.agents_per_team
     members = [np.arange(n), np.arange(n, 2 * n)]
     standing = [agents[state["active"][agents]] for agents in members]
@@ -54,7 +54,7 @@ def _squares(env: Battle, axes: Axes, points: npt.NDArray[np.integer], size: flo
 
 
 def _paled(colour: str, strength: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Return a colour for each strength from 0 to 1, the nearer to that of the board the weaker."""
+    """Return a color for each strength from 0 to 1; weaker ones are closer to the color of the board."""
     share = (PALEST + (1 - PALEST) * strength)[:, None]
     mixed: npt.NDArray[np.floating] = share * np.array(to_rgb(colour)) + (1 - share) * np.array(to_rgb(drawing.BOARD))
     return mixed

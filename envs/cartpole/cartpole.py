@@ -54,7 +54,7 @@ def step(
     largest_position,
     largest_angle,
 ):
-    """Push the cart and integrate by one step of Euler's method: positions move with the velocities from before."""
+    """Push the cart and integrate one step of Euler's method: positions are updated with the previous velocities."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, v, theta, omega = position[env], velocity[env], angle[env], angular_velocity[env]
     force = push_force if actions[env, agent] == 1 else -push_force
@@ -159,7 +159,7 @@ class CartPole(wd.Environment):
         return reference.twin(self)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (int, ``[1]``), worked out by Gymnasium's ``CartPoleEnv``."""
+        """Return the state after ``actions`` (int, ``[1]``), computed by Gymnasium's ``CartPoleEnv``."""
         after = reference.step(self._gymnasium, state, actions)
         return {**after, "observations": reference.observe(after, self.see_velocities)}
 
@@ -168,7 +168,7 @@ class CartPole(wd.Environment):
         return reference.observe(state, self.see_velocities)
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a picture of ``state``; ``trail`` is not shown."""
+        """Return a figure of ``state``; ``trail`` is ignored."""
         from warpdrive.envs.cartpole.render import draw
 
         return draw(self, state)

@@ -1,4 +1,4 @@
-"""One step of ``cartpole`` as Gymnasium's own class does it, in float64: what the kernels are tested against."""
+"""Reference step of ``cartpole`` by Gymnasium's own class, in float64, for tests of the kernels."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def observe(state: dict[str, Any], see_velocities: bool) -> npt.NDArray[np.float
 
 
 def margin(env: CartPole, state: dict[str, Any]) -> float:
-    """Return how far ``state`` is from the boundary between going on and the end of the episode."""
+    """Return the distance of ``state`` from the termination boundary."""
     x, theta = abs(float(state["position"])), abs(float(state["angle"]))
     return min(abs(x - env.largest_position), abs(theta - env.largest_angle))

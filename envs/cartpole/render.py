@@ -1,4 +1,4 @@
-"""Pictures of ``cartpole``."""
+"""Rendering of ``cartpole``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BELOW, ABOVE = 0.45, 0.35
 
 
 def draw(env: CartPole, state: dict[str, Any]) -> Figure:
-    """Return a picture of ``state``: the track with its ends, the cart, and the pole on it."""
+    """Return a figure of ``state``: the track with its ends, the cart, and the pole on it."""
     x, angle = float(state["position"]), float(state["angle"])
     pole_length, width = 2 * env.pole_half_length, 1.1 * env.largest_position
     figure, axes = drawing.scene(

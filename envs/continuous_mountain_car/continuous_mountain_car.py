@@ -40,7 +40,7 @@ def step(
     goal_position,
     goal_velocity,
 ):
-    """Roll for one step under the motor's force and gravity; the square of the action is paid for, clipped or not."""
+    """Roll for one step under motor force and gravity; the cost is quadratic in the unclipped action."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     action = actions[env, agent, 0]
     push = min(max(action, -largest_action), largest_action) * power
@@ -117,5 +117,5 @@ class ContinuousMountainCar(Valley):
         return reference.twin(self)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (float, ``[1, 1]``), worked out by Gymnasium's own class."""
+        """Return the state after ``actions`` (float, ``[1, 1]``), computed by Gymnasium's own class."""
         return gymnasium_step(self._gymnasium, state, np.asarray(actions[0], np.float64))

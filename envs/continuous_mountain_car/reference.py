@@ -1,6 +1,6 @@
-"""What the kernels of ``continuous_mountain_car`` are tested against: Gymnasium's own class, in float64.
+"""Reference of ``continuous_mountain_car``: Gymnasium's own class, in float64, for tests of the kernels.
 
-It keeps its state in float32 from step to step.
+It stores its state as float32 between steps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from warpdrive.envs.continuous_mountain_car.continuous_mountain_car import ContinuousMountainCar
 
 FIXED = {"gravity": 0.0025, "action_cost": 0.1, "goal_reward": 100.0}
-"""What is a parameter here and cannot be changed there."""
+"""Parameters of the environment that are constants in Gymnasium."""
 
 
 def twin(env: ContinuousMountainCar) -> Continuous_MountainCarEnv:

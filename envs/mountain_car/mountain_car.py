@@ -36,7 +36,7 @@ def step(
     goal_position,
     goal_velocity,
 ):
-    """Roll for one step under the motor's force and gravity; every step costs 1."""
+    """Roll for one step under motor force and gravity; every step costs 1."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     push = np.float32(actions[env, agent] - 1) * force
     x, v = roll(position[env], velocity[env], push, gravity, min_position, max_position, max_speed)
@@ -102,5 +102,5 @@ class MountainCar(Valley):
         return reference.twin(self)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (int, ``[1]``), worked out by Gymnasium's ``MountainCarEnv``."""
+        """Return the state after ``actions`` (int, ``[1]``), computed by Gymnasium's ``MountainCarEnv``."""
         return reference.step(self._gymnasium, state, int(actions[0]))

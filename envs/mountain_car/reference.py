@@ -1,4 +1,4 @@
-"""One step of ``mountain_car`` as Gymnasium's own class does it, in float64: what the kernels are tested against."""
+"""Reference step of ``mountain_car`` by Gymnasium's own class, in float64, for tests of the kernels."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:
 
 
 def margin(env: Valley, state: dict[str, Any]) -> float:
-    """Return how far ``state`` is from the boundary between going on and the end of the episode."""
+    """Return the distance of ``state`` from the termination boundary."""
     ahead = float(state["position"]) - env.goal_position
     too_fast = float(state["velocity"]) - env.goal_velocity
     return min(abs(ahead), abs(too_fast)) if min(ahead, too_fast) >= 0 else max(-ahead, -too_fast)

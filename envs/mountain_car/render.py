@@ -1,4 +1,4 @@
-"""Pictures of the mountain cars."""
+"""Rendering of the mountain cars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHEEL = 0.028
 
 
 def draw(env: Valley, state: dict[str, Any]) -> Figure:
-    """Return a picture of ``state``: the valley, the car on its slope, and a flag at the goal."""
+    """Return a figure of ``state``: the valley, the car on its slope, and a flag at the goal."""
     x = float(state["position"])
     low, high = env.min_position - 0.06, env.max_position + 0.06
     figure, axes = drawing.scene(

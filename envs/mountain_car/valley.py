@@ -1,4 +1,4 @@
-"""What both mountain cars share: the valley, how a car rolls in it, where it starts, what it sees, how it looks."""
+"""Base class of both mountain cars: the valley, the dynamics, start states, observations and rendering."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ZERO, THREE = np.float32(0), np.float32(3)
 
 @wd.kernel
 def reset(position, velocity, rng, start_low, start_high):
-    """Draw the position of the car, which stands still."""
+    """Draw the position of the car, at rest."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     position[env] = start_low + (start_high - start_low) * wd.random.uniform(rng, env, agent)
     velocity[env] = ZERO
@@ -31,7 +31,7 @@ def reset(position, velocity, rng, start_low, start_high):
 
 @wd.device_function
 def roll(x, v, push, gravity, min_position, max_position, max_speed):
-    """Return position and velocity after a step; a car that runs into the left end stands still."""
+    """Return position and velocity after a step; a car that hits the left end stops."""
     v = min(max(v + push - gravity * math.cos(THREE * x), -max_speed), max_speed)
     x = min(max(x + v, min_position), max_position)
     return x, max(v, ZERO) if x == min_position else v
@@ -46,7 +46,7 @@ def observe(position, velocity, observations):
 
 
 class Valley(wd.Environment):
-    """A valley with a car in it, whose height is sin(3 position); what drives the car is a subclass's.
+    """A valley of height sin(3 position) with a car in it; subclasses define the motor.
 
     The arguments are those of :class:`~warpdrive.envs.mountain_car.MountainCar`.
     """
@@ -92,7 +92,7 @@ class Valley(wd.Environment):
         return reference.observe(state)
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a picture of ``state``; ``trail`` is not shown."""
+        """Return a figure of ``state``; ``trail`` is ignored."""
         from warpdrive.envs.mountain_car.render import draw
 
         return draw(self, state)

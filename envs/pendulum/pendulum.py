@@ -36,7 +36,7 @@ def reset(angle, velocity, rng, largest_start_angle, largest_start_velocity):
 
 @wd.kernel
 def step(angle, velocity, actions, rewards, gravity, mass, length, largest_torque, largest_velocity, time_step):
-    """Charge for the state and the torque, then turn: the angle moves with the new velocity."""
+    """Compute the cost of state and torque, then rotate: the angle is updated with the new velocity."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     theta, omega = angle[env], velocity[env]
     torque = min(max(actions[env, agent, 0], -largest_torque), largest_torque)
@@ -119,7 +119,7 @@ class Pendulum(wd.Environment):
         return reference.twin(self)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (float, ``[1, 1]``), worked out by Gymnasium's ``PendulumEnv``."""
+        """Return the state after ``actions`` (float, ``[1, 1]``), computed by Gymnasium's ``PendulumEnv``."""
         return reference.step(self._gymnasium, state, actions)
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
@@ -127,7 +127,7 @@ class Pendulum(wd.Environment):
         return reference.observe(state)
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a picture of ``state``; ``trail``, the states before it, shows as the path of the free end."""
+        """Return a figure of ``state``; ``trail``, the states before it, is drawn as the path of the free end."""
         from warpdrive.envs.pendulum.render import draw
 
         return draw(self, state, trail)

@@ -1,4 +1,4 @@
-"""One step of ``pendulum`` as Gymnasium's own class does it, in float64: what the kernels are tested against."""
+"""Reference step of ``pendulum`` by Gymnasium's own class, in float64, for tests of the kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of ``pendulum``."""
+"""Rendering of ``pendulum``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_TRAIL = 20
 
 
 def draw(env: Pendulum, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a picture of ``state``: the rod, the path of its end, and an arc as long as the torque is large."""
+    """Return a figure of ``state``: the rod, the path of its end, and an arc proportional to the torque."""
     reach = 1.3 * env.length
     figure, axes = drawing.scene(
         (-reach, reach),
@@ -43,6 +43,6 @@ def draw(env: Pendulum, state: dict[str, Any], trail: Sequence[dict[str, Any]]) 
 
 
 def _end(env: Pendulum, state: dict[str, Any]) -> tuple[float, float]:
-    """Return where the free end is; angles are counted from upright to the left."""
+    """Return the position of the free end; angles are measured counterclockwise from upright."""
     angle = float(state["angle"])
     return -env.length * math.sin(angle), env.length * math.cos(angle)

@@ -1,4 +1,4 @@
-"""Pictures of ``simple_spread``."""
+"""Rendering of ``simple_spread``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from warpdrive.envs.simple_spread.simple_spread import SimpleSpread
 
 COVERED = 0.1
-"""How near an agent must be to a landmark that the picture shows as covered, as in ``mpe2``'s statistics."""
+"""Distance within which an agent covers a landmark in the figure, as in ``mpe2``'s statistics."""
 COVERED_COLOUR = "#3c9a5f"
 
 
 def draw(env: SimpleSpread, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a picture of ``state``: landmarks, how far each is from the agent nearest to it, and who touches whom."""
+    """Return a figure of ``state``: landmarks, the distance of each to its nearest agent, and contacts."""
     path = [*trail, state]
     agents, landmarks = shared.points(state), shared.points(state, "landmark_x", "landmark_y")
     distances = np.linalg.norm(landmarks[:, None] - agents, axis=-1)

@@ -24,7 +24,7 @@ INFINITY = np.float32(np.inf)
 
 @wd.kernel
 def reset(loc_x, loc_y, landmark_x, landmark_y, rng, num_agents, num_landmarks, start_range):
-    """Draw where the agents and the landmarks are."""
+    """Draw the positions of the agents and the landmarks."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     loc_x[env, agent], loc_y[env, agent] = particles.random_place(rng, env, agent, start_range)
     for i in range(agent, num_landmarks, num_agents):
@@ -32,7 +32,7 @@ def reset(loc_x, loc_y, landmark_x, landmark_y, rng, num_agents, num_landmarks, 
 
 
 def _step(push: Any) -> Any:
-    """Return the kernel for actions of which ``push`` tells the direction."""
+    """Return the step kernel for actions whose direction is computed by ``push``."""
 
     @wd.kernel
     def step(
@@ -57,7 +57,7 @@ def _step(push: Any) -> Any:
         landmark_weight,
         collision_weight,
     ):
-        """Move all agents; then charge them for the distances of the landmarks, and each for its collisions."""
+        """Move all agents; then compute the shared cost of landmark distances, and each agent's cost of collisions."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
         distances = cuda.shared.array(num_landmarks, np.float32)
         x, y = loc_x[env, agent], loc_y[env, agent]
@@ -90,7 +90,7 @@ def _step(push: Any) -> Any:
                 dy = loc_y[env, other] - landmark_y[env, i]
                 nearest = min(nearest, dx * dx + dy * dy)
             distances[i] = math.sqrt(nearest)
-        collisions = -ONE  # an agent meets itself
+        collisions = -ONE  # corrects for the agent's contact with itself
         for other in range(num_agents):
             dx = loc_x[env, other] - loc_x[env, agent]
             dy = loc_y[env, other] - loc_y[env, agent]
@@ -110,7 +110,7 @@ discrete_step, continuous_step = _step(particles.discrete_push), _step(particles
 
 @wd.kernel
 def observe(loc_x, loc_y, velocity_x, velocity_y, landmark_x, landmark_y, observations, num_agents, num_landmarks):
-    """Write what an agent sees; the last ``2 * (num_agents - 1)`` numbers, what others say, stay 0: they are silent."""
+    """Write the observations of an agent; the last ``2 * (num_agents - 1)`` numbers, the communication, stay 0."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y = loc_x[env, agent], loc_y[env, agent]
     observations[env, agent, 0] = velocity_x[env, agent]
@@ -207,15 +207,15 @@ class SimpleSpread(particles.ParticleWorld):
         return self._at_rest("landmark", self.num_landmarks)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (``[num_agents]`` or ``[num_agents, 5]``), in plain NumPy."""
+        """Return the state after ``actions`` (``[num_agents]`` or ``[num_agents, 5]``), computed in NumPy."""
         return reference.step(self, state, actions)
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[num_agents, 4 + 2 landmarks + 4 others]``, in plain NumPy."""
+        """Return the observations of ``state``, ``[num_agents, 4 + 2 landmarks + 4 others]``, computed in NumPy."""
         return reference.observe(self, state)
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a picture of ``state``; ``trail`` holds the states before it, the latest last."""
+        """Return a figure of ``state``; ``trail`` holds the states before it, the latest last."""
         from warpdrive.envs.simple_spread.render import draw
 
         return draw(self, state, trail)

@@ -1,4 +1,4 @@
-"""Pictures of ``simple_tag``."""
+"""Rendering of ``simple_tag``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 OBSTACLE_COLOUR = "#8d8a80"
 EDGE = 1.0
-"""Where the charge for leaving becomes steep."""
+"""Coordinate at which the penalty for leaving the square becomes steep."""
 
 
 def draw(env: SimpleTag, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a picture of ``state``: obstacles, both sides with their paths, and who touches whom."""
+    """Return a figure of ``state``: obstacles, both teams with their paths, and contacts."""
     path, a = [*trail, state], env.num_adversaries
     agents, obstacles = shared.points(state), shared.points(state, "obstacle_x", "obstacle_y")
     adversaries, good_agents = agents[:a], agents[a:]

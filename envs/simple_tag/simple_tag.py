@@ -34,7 +34,7 @@ def reset(
     start_range,
     obstacle_range,
 ):
-    """Draw where the agents and the obstacles are."""
+    """Draw the positions of the agents and the obstacles."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     loc_x[env, agent], loc_y[env, agent] = particles.random_place(rng, env, agent, start_range)
     for i in range(agent, num_obstacles, num_agents):
@@ -43,14 +43,14 @@ def reset(
 
 @wd.device_function
 def charge_for_leaving(coordinate):
-    """Return what a good agent pays for one of its coordinates: nothing inside, more and more beyond 0.9."""
+    """Return a good agent's penalty for one of its coordinates: zero inside the square, increasing beyond 0.9."""
     x = abs(coordinate)
     near_the_edge = max(x - MARGIN_BEGINS, ZERO) * MARGIN_SLOPE
     return near_the_edge if x < ONE else min(math.exp(TWO * x - TWO), MOST_FOR_LEAVING)
 
 
 def _step(push: Any) -> Any:
-    """Return the kernel for actions of which ``push`` tells the direction."""
+    """Return the step kernel for actions whose direction is computed by ``push``."""
 
     @wd.kernel
     def step(
@@ -79,7 +79,7 @@ def _step(push: Any) -> Any:
         tag_penalty,
         leaving_penalty,
     ):
-        """Move all agents; then see whom the adversaries touch, and which good agents leave the square."""
+        """Move all agents; then compute the contacts of adversaries and the penalties for leaving the square."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
         tags = cuda.shared.array(num_agents, np.float32)
         x, y = loc_x[env, agent], loc_y[env, agent]
@@ -150,7 +150,7 @@ def observe_as(
     observations, env, row, agent, loc_x, loc_y, velocity_x, velocity_y, obstacle_x, obstacle_y, num_agents,
     num_adversaries, num_obstacles,
 ):  # fmt: skip
-    """Write what an agent sees into a row of the observations of its side."""
+    """Write the observations of an agent into a row of its team's array."""
     x, y = loc_x[env, agent], loc_y[env, agent]
     observations[env, row, 0] = velocity_x[env, agent]
     observations[env, row, 1] = velocity_y[env, agent]
@@ -186,7 +186,7 @@ def observe(
     num_adversaries,
     num_obstacles,
 ):
-    """Write what an agent sees: a good agent does not see its own velocity among those of the good agents."""
+    """Write the observations of an agent; a good agent's list of good agents' velocities excludes its own."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if agent < num_adversaries:
         observe_as(
@@ -314,15 +314,15 @@ class SimpleTag(particles.ParticleWorld):
         return self._at_rest("obstacle", self.num_obstacles)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (``[num_agents]`` or ``[num_agents, 5]``), in plain NumPy."""
+        """Return the state after ``actions`` (``[num_agents]`` or ``[num_agents, 5]``), computed in NumPy."""
         return reference.step(self, state, actions)
 
     def reference_observe(self, state: dict[str, Any]) -> dict[str, npt.NDArray[np.float32]]:  # type: ignore[override]
-        """Return ``observations_adversary`` and ``observations_good_agent`` of ``state``, in plain NumPy."""
+        """Return ``observations_adversary`` and ``observations_good_agent`` of ``state``, computed in NumPy."""
         return reference.observe(self, state)
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a picture of ``state``; ``trail`` holds the states before it, the latest last."""
+        """Return a figure of ``state``; ``trail`` holds the states before it, the latest last."""
         from warpdrive.envs.simple_tag.render import draw
 
         return draw(self, state, trail)

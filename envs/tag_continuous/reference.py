@@ -1,4 +1,4 @@
-"""What one step of ``tag_continuous`` does, in plain NumPy for one replica: what the kernels are tested against."""
+"""Reference step of ``tag_continuous`` for one replica, in NumPy, for tests of the kernels."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def distances_to(state: dict[str, Any], agent: int) -> FloatArray:
 
 
 def margin(env: TagContinuous, state: dict[str, Any]) -> float:
-    """Return how far distances in ``state`` are, at least, from where others would be tagged, or by others."""
+    """Return the minimum distance of ``state`` from a boundary at which other agents would be tagged, or tag."""
     runners = [runner for runner in env.policy_tags["runner"] if state["in_game"][runner]]
     if not runners:
         return float("inf")

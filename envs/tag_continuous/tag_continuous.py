@@ -54,7 +54,7 @@ def step(
     end_of_game_reward_for_runner,
     runner_exits_game_after_tagged,
 ):
-    """Move every agent; once all have moved, let every runner in the game see whether it is tagged."""
+    """Move every agent; once all have moved, check for every runner in the game if it is tagged."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
 
     playing = active[env, agent]
@@ -162,10 +162,10 @@ def observe_nearest(
 ):
     """Write ``observations [7 * K + 1]``: seven blocks of the K nearest agents in the game, and the time.
 
-    One pass over the agents keeps the K nearest so far in ascending order; most of the others are turned away
-    by one comparison with the last of them. A place without a neighbour holds the agent itself, whose
-    differences to itself are the zeros wanted there. The insertion has no branches and, once unrolled, no
-    indexing, so that the two short lists live in registers.
+    A single pass over the agents maintains the K nearest so far in ascending order; most others are rejected by one
+    comparison with the last of them. An entry without a neighbour holds the agent itself, whose difference to itself is
+    the required zero. The insertion is branchless and, once unrolled, free of indexing, so that both short lists stay
+    in registers.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     nearest = cuda.local.array(num_other_agents_observed, np.int32)
@@ -388,15 +388,15 @@ class TagContinuous(wd.Environment):
         }
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (int, ``[num_agents, 2]``), worked out in plain NumPy."""
+        """Return the state after ``actions`` (int, ``[num_agents, 2]``), computed in NumPy."""
         return reference.step(self, state, actions)
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations (``[num_agents, 7 * others + 1]``) of ``state``, worked out in plain NumPy."""
+        """Return the observations (``[num_agents, 7 * others + 1]``) of ``state``, computed in NumPy."""
         return reference.observe(self, state)
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a picture of ``state``; ``trail`` holds the states before it, the latest last."""
+        """Return a figure of ``state``; ``trail`` holds the states before it, the latest last."""
         from warpdrive.envs.tag_continuous.render import draw
 
         return draw(self, state, trail)

@@ -1,4 +1,4 @@
-"""What one step of ``tag_gridworld`` does, in plain NumPy for one replica: what the kernels are tested against."""
+"""Reference step of ``tag_gridworld`` for one replica, in NumPy, for tests of the kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of ``tag_gridworld``."""
+"""Rendering of ``tag_gridworld``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOARD_POINTS = 365.0
 
 
 def draw(env: TagGridworld, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a picture of ``state`` with the paths of the last steps in ``trail``."""
+    """Return a figure of ``state`` with the paths of the last steps in ``trail``."""
     x, y = state["loc_x"], state["loc_y"]
     tagged = bool(((x[:-1] == x[-1]) & (y[:-1] == y[-1])).any())
     figure, axes = drawing.board(

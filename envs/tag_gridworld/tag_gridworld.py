@@ -37,7 +37,7 @@ def step(
     tag_penalty_for_runner,
     step_cost_for_tagger,
 ):
-    """Move every agent; once all have moved, the runner sees whether it is tagged, and all are rewarded."""
+    """Move every agent; once all have moved, check if the runner is tagged, and write the rewards."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     runner = num_taggers
 
@@ -200,15 +200,15 @@ class TagGridworld(wd.Environment):
         return {"loc_x": locations[0], "loc_y": locations[1]}
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (int, ``[num_agents]``), worked out in plain NumPy."""
+        """Return the state after ``actions`` (int, ``[num_agents]``), computed in NumPy."""
         return reference.step(self, state, actions)
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[num_agents, length]``, worked out in plain NumPy."""
+        """Return the observations of ``state``, ``[num_agents, length]``, computed in NumPy."""
         return reference.observe(self, state)
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a picture of ``state``; ``trail`` holds the states before it, the latest last."""
+        """Return a figure of ``state``; ``trail`` holds the states before it, the latest last."""
         from warpdrive.envs.tag_gridworld.render import draw
 
         return draw(self, state, trail)
