@@ -1,4 +1,4 @@
-"""The CPU backend: kernels compiled natively through numba, blocks in parallel over the cores."""
+"""CPU backend: kernels compiled to machine code by numba, with blocks executed in parallel over the cores."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from warpdrive.kernels.fusion import Fusion
 
 
 class CpuBackend:
-    """Runs kernels on the cores of this machine."""
+    """Backend that runs kernels on the cores of this machine."""
 
     name = "cpu"
     device = torch.device("cpu")
     language = "Python"
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
-        """See :class:`warpdrive.backends.interface.Backend`."""
+        """Bind arguments to a fused kernel; see :class:`warpdrive.backends.interface.Backend`."""
         from warpdrive.backends.cpu.launch import bind
 
         return bind(fusion.kernel(), arguments, blocks, threads)
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
-        """See :class:`warpdrive.backends.interface.Backend`."""
+        """Return the number of replicas that run concurrently; see :class:`warpdrive.backends.interface.Backend`."""
         from warpdrive.backends.cpu.workers import get_num_threads
 
         return get_num_threads()

@@ -1,4 +1,4 @@
-"""Replace what stands for CUDA in a kernel by what stands for it on the CPU."""
+"""Rewriting of CUDA constructs in a kernel's syntax tree into their CPU equivalents."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from warpdrive.kernels.syntax import GENERATED, RANGE_ITEM, FunctionName, Intrin
 
 
 class CpuAdapter(ast.NodeTransformer):
-    """Replaces what stands for CUDA by what stands for it in generated code, and notes what that code then needs.
+    """AST transformer that replaces CUDA constructs by their equivalents in generated CPU code.
+
+    It also records the imports and helper functions that the generated code needs.
 
     Args:
-        minds_width: whether indices must have the 32 bits that they have on a GPU. That matters to few functions, and
-            without it the code is easier to vectorise.
+        minds_width: If True, indices are converted to int32, as on a GPU. Only few functions depend on the width, and
+            code without the conversions is easier to vectorise.
     """
 
     def __init__(self, minds_width: bool = False) -> None:
@@ -28,20 +30,20 @@ class CpuAdapter(ast.NodeTransformer):
         self.kinds: dict[bytes, tuple[str, str]] = {}
 
     def stack_array(self, shape: Any, dtype: Any) -> str:
-        """Return the name of the function that makes an uninitialised array of this kind on the stack."""
+        """Return the name of the function that allocates an uninitialised array on the stack."""
         return self.stack_arrays.setdefault((shape, dtype), f"{GENERATED}array_{len(self.stack_arrays)}")
 
     def view(self, dtype: str) -> str:
-        """Return the name of the function that sees an array of bytes as one of ``dtype``."""
+        """Return the name of the function that views an array of bytes as an array of ``dtype``."""
         return self.views.setdefault(dtype, f"{GENERATED}view_{len(self.views)}")
 
     def accessors(self, kind: bytes) -> tuple[str, str]:
-        """Return the names of the functions that get and put a value of a pickled type from and into its slot."""
+        """Return the names of the functions that load and store a value of a pickled numba type in its slot."""
         number = len(self.kinds)
         return self.kinds.setdefault(kind, (f"{GENERATED}get_{number}", f"{GENERATED}put_{number}"))
 
     def header(self, table: Table, imports: str) -> list[str]:
-        """Return the lines that a module begins with: what the kernel names, and what was noted."""
+        """Return the header of a generated module: imports of the kernel's names and recorded helpers."""
         lines = header_of(table, dict.fromkeys(mathematics.REPLACEMENTS, mathematics.__name__))
         lines.append("from numba import cfunc, njit")
         lines.append("from warpdrive.backends.cpu.compiler import EntryCompiler, FunctionCompiler")
@@ -61,7 +63,7 @@ class CpuAdapter(ast.NodeTransformer):
         return lines
 
     def visit_IntrinsicName(self, node: IntrinsicName) -> ast.expr:
-        """Indices are variables; functions are imported."""
+        """Replace an index by a variable and record the import of a function."""
         if node.path == "warpsize":
             return int32(ast.Constant(WARP))
         if node.path == "laneid":
@@ -72,20 +74,20 @@ class CpuAdapter(ast.NodeTransformer):
         return load(node.id)
 
     def visit_FunctionName(self, node: FunctionName) -> ast.expr:
-        """Device functions have their names in the generated module."""
+        """Replace a device function by its name in the generated module."""
         return load(node.id)
 
     def visit_SharedName(self, node: SharedName) -> ast.expr:
-        """Shared arrays are variables."""
+        """Replace a shared array by a variable."""
         return load(node.id)
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
-        """Raise what :mod:`warpdrive.backends.cpu.assertions` looks for, whatever the author raises."""
+        """Replace any exception by ``AssertionError``, which :mod:`warpdrive.backends.cpu.assertions` handles."""
         assert node.exc is not None
         return at(node, ast.Raise(ast.Call(load("AssertionError"), [node.exc], [])))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Arrays are taken from the stack, and device functions get what their threads know."""
+        """Allocate local arrays on the stack, and pass the hidden parameters to device functions."""
         if isinstance(node.func, IntrinsicName):
             if node.func.path == "local.array":
                 shape, dtype = (argument.value for argument in node.args if isinstance(argument, ast.Constant))

@@ -1,8 +1,8 @@
-"""The table of words that tells machine code where the arguments of a launch are.
+"""Table of 64-bit words from which machine code reads the arguments of a launch.
 
-Asking NumPy for the address, shape and strides of an array in Python takes a microsecond; a launch with other arguments
-of the same kinds has them read by compiled code instead, from the ``PyArrayObject`` of NumPy's C API, whose fields are
-part of its stable binary interface.
+Reading the address, shape and strides of an array in Python takes a microsecond. For a launch with other arguments of
+the same kinds, compiled code reads them from the ``PyArrayObject`` of NumPy's C API, whose fields are part of its
+stable binary interface.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from warpdrive.backends.cpu.native import native_module
 Array = npt.NDArray[Any]
 
 C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE = 0x1, 0x2, 0x400
-"""Bits of ``ndarray.flags.num``: NPY_ARRAY_C_CONTIGUOUS and its like in NumPy's C API."""
+"""Bits of ``ndarray.flags.num``: NPY_ARRAY_C_CONTIGUOUS, _F_CONTIGUOUS and _WRITEABLE of NumPy's C API."""
 
 KIND = C_CONTIGUOUS | F_CONTIGUOUS | WRITEABLE
-"""The flags that code is compiled for."""
+"""Mask of the array flags that machine code is specialised for."""
 
-# A row of ``expected`` says of one argument: its type, where in the table its words begin (-1 for a number, which has
-# none here), its dtype, its number of dimensions and its flags. No function here lets go of the GIL, so that what they
-# read stands still.
+# A row of ``expected`` describes one argument: its type, the index of its first word in the table (-1 for a number,
+# which has none here), its dtype, its number of dimensions and its flags. No function here releases the GIL, so the
+# objects they read do not change.
 _TEXT = f"""
 from numba import njit
 from warpdrive.backends.cpu.intrinsics import load_word, store_word
@@ -69,10 +69,12 @@ def take_arrays(arguments, expected, count, table):
 
 
 class ArgumentTable:
-    """Words for arrays, one after the other: the address, the shape, and the strides in bytes.
+    """Words of consecutive arrays: for each the address, the shape, and the strides in bytes.
 
-    ``own`` are the backend's arrays, which come first and stay. ``arguments`` are the values that a kernel is launched
-    with, each with the array that stands for it, or None for a value that is compiled in.
+    Args:
+        own: Arrays of the backend, which come first and are never replaced.
+        arguments: Values that the kernel is launched with, each with the array that holds it, or None for a value that
+            is compiled in.
     """
 
     def __init__(self, own: Sequence[Array], arguments: Sequence[tuple[Any, Array | None]]) -> None:
@@ -108,10 +110,16 @@ class ArgumentTable:
         self.can_be_refilled = native is not None and all(_can_be_replaced(value) for value, _ in arguments)
 
     def refill(self, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Put other arguments in place of those in the table, if they are of the same kinds.
+        """Replace the arguments in the table by others of the same kinds.
 
-        Returns what must live until the launch is over, or None if the arguments do not fit; what is then in the table
-        is undefined. The caller sees to it that nobody else uses the table.
+        The caller must ensure that nobody else uses the table.
+
+        Args:
+            arguments: Flattened arguments of a launch, in the order of those the table was made with.
+
+        Returns:
+            The objects that must stay alive until the launch is over, or None if the arguments are of other kinds; the
+            contents of the table are then undefined.
         """
         if self._take_arrays is None or len(arguments) != self._where[1]:
             return None
@@ -134,7 +142,7 @@ class ArgumentTable:
 
 
 def words_of(array: Array) -> tuple[int, ...]:
-    """Return the words of one array."""
+    """Return the address, shape and strides in bytes of one array."""
     return (array.__array_interface__["data"][0], *array.shape, *array.strides)
 
 
@@ -145,9 +153,9 @@ def _memory_of(tensor: Any) -> Array:
 
 
 def _can_be_replaced(value: Any) -> bool:
-    """Whether another argument of the same type, and for an array dtype, rank and layout, is of the same kind.
+    """Return True if an argument of the same type (and, for an array, dtype, rank and layout) is of the same kind.
 
-    A large Python integer is not: numbers of its type are signed or unsigned depending on their value.
+    This is False for a Python integer outside of int64, whose signedness depends on its value.
     """
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
@@ -156,7 +164,7 @@ def _can_be_replaced(value: Any) -> bool:
 
 @cache
 def _native() -> ModuleType | None:
-    """Return the compiled functions, or None where Python or NumPy lay objects out in another way."""
+    """Return the module of compiled functions, or None if this Python or NumPy lays objects out differently."""
     has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     if sys.implementation.name != "cpython" or struct.calcsize("P") != 8 or not has_gil:
         return None

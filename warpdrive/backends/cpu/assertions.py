@@ -1,4 +1,4 @@
-"""Raise on the host what an ``assert`` or ``raise`` in a kernel raised."""
+"""Raising of a kernel's ``assert`` and ``raise`` statements on the host."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from warpdrive.kernels.errors import KernelError
 def raising(run: Callable[[], None], faults: Sequence[str]) -> Callable[[], None]:
     """Return a function that runs a launch and raises :class:`KernelError` if the kernel raised one of its ``faults``.
 
-    Machine code cannot raise through the threads that run it: numba hands what was raised to ``sys.unraisablehook``,
-    and the part of the launch that it happened in ends there.
+    Machine code cannot raise through the threads that run it: numba passes the exception to ``sys.unraisablehook``, and
+    the part of the launch in which it occurred ends there.
     """
 
     def launch() -> None:

@@ -1,7 +1,7 @@
-"""The atomic operations of ``numba.cuda`` as generated CPU code calls them: atomic between blocks on different cores.
+"""Atomic operations of ``numba.cuda`` for generated CPU code: atomic between blocks on different cores.
 
-Each takes what its namesake there takes, for the same dtypes, and returns what the element held. They order the other
-memory accesses of a thread around them, which costs nothing on x86 and is what kernels that work on GPUs rely on.
+Each takes the arguments of its ``numba.cuda`` counterpart, for the same dtypes, and returns the old value of the
+element. All have acquire-release ordering, which costs nothing on x86 and which kernels written for GPUs rely on.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from numba.np.arrayobj import make_array
 from warpdrive.kernels.language import ATOMIC_DTYPES
 
 Change = Callable[[Any, Any, Any, Any], Any]
-"""``(builder, dtype, address, value) -> old value``: code that changes the element at an address."""
+"""``(builder, dtype, address, value) -> old value``: code generator that updates the element at an address."""
 
 
 def _native(operation: str, of_floats: str = "") -> Change:
-    """Return the change that is one instruction, of another name for floats."""
+    """Return an update that is one LLVM instruction, which may have another name for floats."""
 
     def change(builder: Any, dtype: Any, address: Any, value: Any) -> Any:
         name = of_floats if isinstance(dtype, types.Float) else operation
@@ -33,10 +33,10 @@ def _native(operation: str, of_floats: str = "") -> Change:
 
 
 def _unless(keeps: Callable[[Any, Any, Any, Any], Any]) -> Change:
-    """Return the change that puts the value in, unless ``keeps(builder, dtype, old, value)``.
+    """Return an update that stores the value unless ``keeps(builder, dtype, old, value)``.
 
-    An element that stays is only read: threads that all lower one minimum seldom write it, so that the cores need
-    not hand its cache line to each other.
+    An element that is kept is only read: threads that all lower one minimum seldom write it, so its cache line is not
+    transferred between cores.
     """
 
     def change(builder: Any, dtype: Any, address: Any, value: Any) -> Any:
@@ -62,7 +62,7 @@ def _unless(keeps: Callable[[Any, Any, Any, Any], Any]) -> Change:
 
 
 def _comparison(sign: str, *, keeps_nan: bool) -> Callable[[Any, Any, Any, Any], Any]:
-    """Return ``old sign value``. A NaN for a value never goes in; one in the element stays if ``keeps_nan``."""
+    """Return ``old sign value``. A NaN value is never stored; a NaN element is kept if ``keeps_nan``."""
 
     def compare(builder: Any, dtype: Any, old: Any, value: Any) -> Any:
         if isinstance(dtype, types.Float):
@@ -76,7 +76,7 @@ def _comparison(sign: str, *, keeps_nan: bool) -> Callable[[Any, Any, Any, Any],
 
 
 def _operation(name: str, change: Change) -> Any:
-    """Make the intrinsic ``atomic.name(array, index, value) -> old value``."""
+    """Return the intrinsic ``atomic.name(array, index, value) -> old value``."""
 
     def typing(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
         _check(f"atomic.{name}", array, index, value)
@@ -108,7 +108,7 @@ atomic_nanmin = _operation("nanmin", _unless(_comparison("<=", keeps_nan=False))
 
 @intrinsic  # type: ignore[untyped-decorator]
 def atomic_cas(typingctx: Any, array: Any, index: Any, expected: Any, value: Any) -> Any:
-    """Put ``value`` into an element if it holds ``expected``; return what it held."""
+    """Store ``value`` into an element if it equals ``expected``; return the old value."""
     _check("atomic.cas", array, index, expected, value)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -120,7 +120,7 @@ def atomic_cas(typingctx: Any, array: Any, index: Any, expected: Any, value: Any
 
 @intrinsic  # type: ignore[untyped-decorator]
 def atomic_compare_and_swap(typingctx: Any, array: Any, expected: Any, value: Any) -> Any:
-    """Do the same with the first element of an array of one dimension."""
+    """Store ``value`` into the first element of a 1-D array if it equals ``expected``; return the old value."""
     _check("atomic.compare_and_swap", array, types.intp, expected, value)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -146,7 +146,7 @@ def _address(context: Any, builder: Any, array_type: Any, index_type: Any, array
 
 
 def _check(path: str, array: Any, index: Any, *values: Any) -> None:
-    """Refuse what ``numba.cuda`` refuses, in words."""
+    """Raise ``TypingError`` with a readable message for argument types that ``numba.cuda`` rejects."""
     allowed = ATOMIC_DTYPES[path]
     if not isinstance(array, types.Array) or str(array.dtype) not in allowed:
         raise TypingError(f"cuda.{path} works on an array of {_listed(allowed)}, found {array}")

@@ -1,4 +1,4 @@
-"""Compile a kernel for the CPU, or find it compiled."""
+"""Compilation of kernels for the CPU, with a cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -36,10 +36,15 @@ from warpdrive.kernels.turns import Turns, turns_of
 class CompiledKernel:
     """Machine code of a kernel for one kind of arguments.
 
-    ``address`` is that of a C function ``void(table, part, parts)``. The table holds the grid's and a block's
-    three dimensions, an array ``[parts, threads, *shape]`` for each slot, and the kernel's arguments. ``faults`` are
-    what the exceptions mean that it raises, which say a number. Where threads wait for each other, ``sites`` says
-    where, and the address is that of what :class:`warpdrive.backends.cpu.fibres.WaitingLaunch` takes.
+    Attributes:
+        address: Address of a C function ``void(table, part, parts)``. The table holds the three dimensions of the grid
+            and of a block, an array ``[parts, threads, *shape]`` for each slot, and the kernel's arguments. If
+            ``sites`` is not empty, the function is the one that
+            :class:`warpdrive.backends.cpu.fibres.WaitingLaunch` takes.
+        slots: Slots of the variables that are kept between regions.
+        module: Module that owns the machine code; the reference keeps the code in memory.
+        faults: Messages of the exceptions the kernel raises, indexed by the number an exception carries.
+        sites: Source locations at which threads wait for each other; empty if they never wait.
     """
 
     address: int
@@ -53,9 +58,18 @@ _compiled: dict[str, CompiledKernel] = {}
 
 
 def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], launch: LaunchKind) -> CompiledKernel:
-    """Compile a kernel for arguments of the given types, or read it from the cache.
+    """Compile a kernel for arguments of the given kinds, or load it from the cache.
 
-    Raises :class:`KernelError`, with the author's file and line, for what cannot be compiled.
+    Args:
+        kernel: The kernel, with its names resolved.
+        kinds: Kind of each parameter, by name.
+        launch: Properties of the launch that the machine code is specialised for.
+
+    Returns:
+        The compiled kernel.
+
+    Raises:
+        KernelError: If the kernel cannot be compiled; the message has the file and line of its source.
     """
     key = cache.key_of(kernel.content(), repr(list(kinds.items())), repr(launch))
     turns = turns_of(kernel)
@@ -84,7 +98,7 @@ def _compile(
             cache.discard(key)
             if origins or cache.is_stored(key):
                 raise
-    return _compile(key, kernel, turns, kinds, launch)  # what was stored is damaged
+    return _compile(key, kernel, turns, kinds, launch)  # the stored module is damaged
 
 
 def _load(key: str) -> CompiledKernel:
@@ -132,9 +146,17 @@ def lower_with_slots(
 ) -> tuple[LoweredKernel, list[Slot]]:
     """Split a kernel into regions, and return a slot for each variable that is kept between them.
 
-    Where the types of these are not known, they are inferred from the kernel without its barriers, in which each
-    version of a variable has a type of its own. Versions of one type then share a variable. ``key`` names what is
-    compiled.
+    Unknown types are inferred from the kernel without its barriers, in which each version of a variable has a type of
+    its own. Versions of one type then share a variable.
+
+    Args:
+        key: Cache key of the kernel.
+        kernel: The kernel, with its names resolved.
+        kinds: Kind of each parameter, by name.
+        origins: Generated modules by name, to which the modules made for type inference are added.
+
+    Returns:
+        The lowered kernel and the slots of its kept variables.
     """
     lowered = lower(kernel, _arrays(kinds))
     known = known_slots(lowered)
@@ -144,7 +166,7 @@ def lower_with_slots(
     functions_module = cache.module_name(key, "functions")
     twin = generate_typing_twin(lowered, functions_module)
     origins |= {"functions": functions, "twin": twin}
-    own = f"{key}-{os.getpid()}"  # the folder for all to see comes with everything in it
+    own = f"{key}-{os.getpid()}"  # the shared folder is created only when complete
     cache.store(own, {"functions.py": functions.text})
     cache.import_file(functions_module, cache.path(own, "functions.py"))
     cache.discard(own)

@@ -1,7 +1,7 @@
-"""Numba's compiler with less work: what only other compiled functions call is no program of its own.
+"""Numba's compiler pipeline with fewer passes, in which device functions are optimised only with their callers.
 
-By itself numba optimises each function as if it were the whole program, makes machine code of it, and optimises it
-again within each caller. Here what device functions become is optimised with their callers alone.
+By default numba optimises each function as a whole program, emits machine code for it, and optimises it again within
+each caller.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ SKIPPED = frozenset(
         WithLifting,
     }
 )
-"""Passes for what no kernel contains, and for reports that nobody reads."""
+"""Passes for constructs that no kernel contains, and for reports that are never read."""
 
 
 class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """A function that is there to be linked into its callers' libraries, and optimised with them."""
+    """Library of a function that is linked into its callers' libraries and optimised with them."""
 
     def _optimize_final_module(self) -> None:
-        """Leave that to the callers."""
+        """Do nothing: the module is optimised with its callers."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -68,10 +68,10 @@ class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """What becomes machine code, together with all that is linked into it."""
+    """Library that is compiled to machine code together with all libraries linked into it."""
 
     def _finalize_specific(self) -> None:
-        """Tell the machine code where numba's environments are: what prints in a linked function looks there."""
+        """Set the addresses of numba's environments, which printing in a linked function needs, in the machine code."""
         super()._finalize_specific()
         symbols = {variable.name for variable in self._final_module.global_variables}
         for name in symbols & environments.keys():
@@ -79,12 +79,12 @@ class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 environments: dict[str, Any] = {}
-"""The environments of linked functions, by the symbols that hold their addresses; they live as long as the code."""
+"""Environments of linked functions, by the symbols that hold their addresses; they live as long as the code."""
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class LoweringOfEntry(NativeLowering):  # type: ignore[misc]
-    """Lower a function to a library of its own."""
+    """Lowering pass that emits a function into a library of its own."""
 
     _name = "lowering_of_entry"
 
@@ -97,7 +97,7 @@ class LoweringOfEntry(NativeLowering):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class LoweringToLink(NativeLowering):  # type: ignore[misc]
-    """Lower a function to what its callers link."""
+    """Lowering pass that emits a function for linking into its callers."""
 
     _name = "lowering_to_link"
 
@@ -109,7 +109,7 @@ class LoweringToLink(NativeLowering):  # type: ignore[misc]
         lowered = state["cr"]
         described = lowered.fndesc
         environments[state.targetctx.get_env_name(described)] = lowered.env
-        nowhere = 0  # Python never calls it: the object stands for it in numba's tables
+        nowhere = 0  # Python never calls it: the object only represents it in numba's tables
         function = _dynfunc.make_function(described.lookup_module(), described.qualname, "", nowhere, lowered.env, ())
         state.targetctx.insert_user_function(function, described, [state.library])
         state["cr"] = _LowerResult(described, lowered.call_helper, cfunc=function, env=lowered.env)
@@ -118,9 +118,9 @@ class LoweringToLink(NativeLowering):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class FieldsByName(FunctionPass):  # type: ignore[misc]
-    """What of numba's rewrites after type inference kernels need: elements of records by the names of their fields.
+    """The subset of numba's rewrites after type inference that kernels need: access to record fields by name.
 
-    The others are about expressions of whole arrays, which take new memory.
+    The others rewrite whole-array expressions, which allocate memory.
     """
 
     _name = "fields_by_name"
@@ -129,7 +129,7 @@ class FieldsByName(FunctionPass):  # type: ignore[misc]
         FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """Rewrite each block until nothing is found in it."""
+        """Apply each rewrite to each block until it matches nothing."""
         blocks = state.func_ir.blocks
         for kind in (RewriteStringLiteralGetitems, RewriteStringLiteralSetitems):
             rewrite = kind(state)
@@ -140,9 +140,9 @@ class FieldsByName(FunctionPass):  # type: ignore[misc]
 
 
 class RememberingContext(Context):  # type: ignore[misc]
-    """Another view of numba's typing context that remembers which signatures operators have for types of operands.
+    """View of numba's typing context that caches operator signatures by operand types.
 
-    Numba tries dozens of candidates each time that it meets an operator.
+    Numba tries dozens of candidates for each occurrence of an operator.
     """
 
     signatures: ClassVar[dict[tuple[Any, tuple[types.Type, ...]], Any]] = {}
@@ -151,7 +151,16 @@ class RememberingContext(Context):  # type: ignore[misc]
         self.__dict__ = context.__dict__
 
     def resolve_function_type(self, func: Any, args: tuple[types.Type, ...], kws: Mapping[str, types.Type]) -> Any:
-        """Return the signature of a call of a function, or of its type, with arguments of these types."""
+        """Return the signature of a call.
+
+        Args:
+            func: The function, or its type.
+            args: Types of the positional arguments.
+            kws: Types of the keyword arguments.
+
+        Returns:
+            The signature, or None if there is none.
+        """
         named = func.typing_key if isinstance(func, types.Function) else func
         if kws or getattr(named, "__module__", None) != operator.add.__module__:
             return super().resolve_function_type(func, args, kws)
@@ -161,7 +170,16 @@ class RememberingContext(Context):  # type: ignore[misc]
         return self.signatures[key]
 
     def resolve_setitem(self, target: types.Type, index: types.Type, value: types.Type) -> Any:
-        """Return the signature of an assignment to an element."""
+        """Return the signature of an assignment to an element.
+
+        Args:
+            target: Type of the container.
+            index: Type of the index.
+            value: Type of the assigned value.
+
+        Returns:
+            The signature, or None if there is none.
+        """
         key = operator.setitem, (target, index, value)
         if key not in self.signatures:
             self.signatures[key] = super().resolve_setitem(target, index, value)
@@ -169,7 +187,7 @@ class RememberingContext(Context):  # type: ignore[misc]
 
 
 class KernelPasses(PassManager):  # type: ignore[misc]
-    """Runs passes that do not follow the lifetimes of variables after each of them: only lowering asks for that."""
+    """Pass manager that does not recompute live variables after each pass; only lowering needs them."""
 
     @global_compiler_lock  # type: ignore[untyped-decorator]
     def run(self, state: Any) -> None:
@@ -180,7 +198,7 @@ class KernelPasses(PassManager):  # type: ignore[misc]
 
 @contextmanager
 def _lifetimes_on_demand(function: FunctionIdentity) -> Iterator[None]:
-    """Let numba compute where variables of a function live and end only where something reads that."""
+    """Defer numba's liveness analysis of a function until a pass requests deletions."""
     at_once = PostProcessor.run
 
     def run(self: PostProcessor, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
@@ -197,7 +215,7 @@ def _lifetimes_on_demand(function: FunctionIdentity) -> Iterator[None]:
 
 
 class EntryCompiler(CompilerBase):  # type: ignore[misc]
-    """Numba's pipeline without the passes that kernels have no use for."""
+    """Numba's pipeline without the passes that kernels do not need."""
 
     lowering: type[NativeLowering] = LoweringOfEntry
 
@@ -205,13 +223,13 @@ class EntryCompiler(CompilerBase):  # type: ignore[misc]
         super().__init__(RememberingContext(typingctx), *arguments)
 
     def define_pipelines(self) -> list[PassManager]:
-        """Return the one pipeline there is."""
+        """Return the only pipeline."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
         instead = {NativeLowering: self.lowering, NopythonRewrites: FieldsByName}
         return [_pipeline((instead.get(kind, kind), text) for kind, text in passes)]
 
     def infer_types(self, function: FunctionType) -> Mapping[str, types.Type]:
-        """Return the types of a function's variables, without compiling it. Raises numba's errors."""
+        """Return the types of a function's variables without compiling it. Raises numba's errors."""
         self.state.func_id = FunctionIdentity.from_function(function)
         self.state.bc = ByteCode(self.state.func_id)
         passes = DefaultPassBuilder.define_untyped_pipeline(self.state).passes
@@ -221,7 +239,7 @@ class EntryCompiler(CompilerBase):  # type: ignore[misc]
 
 
 class FunctionCompiler(EntryCompiler):
-    """The same for functions that only other compiled functions call."""
+    """Pipeline of functions that only other compiled functions call."""
 
     lowering = LoweringToLink
 

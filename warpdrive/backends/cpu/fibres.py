@@ -1,8 +1,8 @@
-"""Run the threads of a launch that wait for each other: each on a stack of its own, on one core, in turns.
+"""Cooperative scheduling of threads that wait for each other: each on a stack of its own, all on one core.
 
-A thread runs until it waits, at a barrier or in a loop whose turn has changed nothing; then the next goes on upon
-another stack. Where no thread waits, one stack serves all of them, one after the other. A block begins when those
-before it have ended or wait, so blocks may wait for later ones, too.
+A thread runs until it waits, at a barrier or in a loop whose iteration changed nothing; then the next thread resumes
+on another stack. If no thread waits, one stack serves all threads in sequence. A block begins when those before it have
+ended or wait, so blocks may also wait for later ones.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.turns import KINDS
 
 MOST_THREADS = 1 << 16
-"""How many threads may have begun and not ended at once: about as many as a large GPU holds."""
+"""Maximum number of threads that have begun and not ended: about as many as a large GPU holds."""
 
 LIMIT = 10_000_000
-"""How often threads look in vain, all of them together, before they are taken to wait for ever."""
+"""Total number of unsuccessful polls, over all threads, after which a launch is reported as a deadlock."""
 
 _HEADER = 256
-"""Bytes at the upper end of a stack that say which thread runs upon it."""
+"""Bytes of the header at the upper end of a stack, which describes the thread that runs on it."""
 
 _ROOM = 26 * 64
-"""Bytes that a block has for its barriers; what its threads share follows."""
+"""Bytes of a block's barriers; its shared memory follows."""
 
 _MOST_ROOM = 1 << 34
-"""Bytes of address space for what the threads of all blocks share, of which only what is used takes memory."""
+"""Bytes of address space reserved for the shared memory of all blocks; only pages that are used take memory."""
 
 COUNT, AND, WARP = (KINDS[path] for path in ("syncthreads_count", "syncthreads_and", "syncwarp"))
 
-# What a function must keep is pushed onto one stack and popped from the other. A new stack is laid out as if it had
-# been left so, with a return to wd_begin_fibre, which calls a function with two arguments, again if it returns.
+# Callee-saved registers are pushed onto one stack and popped from the other. A new stack is laid out as if it had been
+# suspended, with a return to wd_begin_fibre, which calls a function with two arguments, again if it returns.
 _ASSEMBLY = {
     "x86_64": (
         "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
@@ -66,17 +66,19 @@ _ASSEMBLY = {
         (20, 0, 1, 2, 11),
     ),
 }
-"""By processor: the switch, the beginning, and how many words a new stack has and which of them are the function, its
-two arguments, and where to return to."""
+"""Per processor: the instructions that switch stacks and that begin a fibre, and the layout of a new stack.
+
+The layout gives the number of words, and the indices of the function, its two arguments and the return address.
+"""
 
 _PROCESSOR = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
 
 
 def _assembled(module: Any, name: str, kind: ir.FunctionType, text: str) -> Any:
-    """Return the function of a module that consists of nothing but the given instructions."""
+    """Return a function of the module that consists of exactly the given instructions."""
     function = cgutils.get_or_insert_function(module, kind, name)
     if function.is_declaration:
-        binding.initialize_native_asmparser()  # which numba has no need of
+        binding.initialize_native_asmparser()  # numba does not initialise it
         function.linkage = "linkonce_odr"
         function.attributes.add("naked")
         function.attributes.add("noinline")
@@ -91,7 +93,7 @@ _WORD = ir.IntType(64)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def switch_stacks(typingctx: Any, left: Any, stack: Any) -> Any:
-    """Leave the stack, noting where it was left at the address ``left``, and go on upon another that was left so."""
+    """Switch from the current stack, whose pointer is stored at the address ``left``, to a suspended one."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [_WORD, _WORD])
@@ -103,7 +105,7 @@ def switch_stacks(typingctx: Any, left: Any, stack: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def beginning_of_fibre(typingctx: Any) -> Any:
-    """Return the address of what a new stack returns to."""
+    """Return the address of the code that a new stack returns to."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [])
@@ -116,8 +118,8 @@ def beginning_of_fibre(typingctx: Any) -> Any:
 def fibre_call(place: int, stack_bytes: int) -> Any:
     """Return a function, for use in compiled code, that calls ``intp(header, a, b)`` of the scheduler.
 
-    Its address is a word of the header at the upper end of the stack that the caller runs upon, which is found by
-    rounding the address of something on it.
+    Its address is a word of the header at the upper end of the caller's stack, which is found by rounding the address
+    of a stack variable.
     """
 
     @intrinsic  # type: ignore[untyped-decorator]
@@ -137,9 +139,9 @@ def fibre_call(place: int, stack_bytes: int) -> Any:
     return call
 
 
-# Words of the launch, of a header and of a room, by their places in bytes. A room holds what the threads of a block
-# share: first the barrier of the block and those of its warps, each with how many threads have not ended, how many have
-# come, who waits, how many voted, and the outcome: how many had voted and come.
+# Words of the launch, of a header and of a room, by their offsets in bytes. A room holds the shared state of a block:
+# first the barrier of the block and those of its warps, each with the number of threads that have not ended, the number
+# that have arrived, the list of waiting threads, the number of votes, and the outcome: the final votes and arrivals.
 (
     _LEFT, _FIBRE, _TABLE, _BLOCKS, _THREADS, _NEXT_BLOCK, _NEXT_THREAD, _NEWEST, _STACKS, _STACK_BYTES, _NUM_STACKS,
     _MOST_STACKS, _IDLE, _NUM_IDLE, _FIRST, _LAST, _LENGTH, _STALLS, _WAITED, _FREE, _ROOMS, _ROOM_BYTES, _NUM_ROOMS,
@@ -378,22 +380,25 @@ def _scheduler() -> ModuleType:
 
 
 def stack_bytes(local_bytes: int) -> int:
-    """Return the size of the stacks of threads that have that much local memory: a power of two."""
+    """Return the size in bytes of the stacks of threads with this much local memory: a power of two."""
     return 1 << (127 * 1024 + local_bytes + _HEADER - 1).bit_length()
 
 
 class WaitingLaunch:
-    """A launch whose threads wait for each other.
+    """Launch whose threads wait for each other.
 
     Args:
-        name: the kernel.
-        fibre: the address of its machine code, ``void(table, header)``: what runs upon a stack.
-        table: the address of its arguments.
-        blocks: how many there are, in each dimension.
-        threads: how many each block has, in each dimension.
-        stack: the size of a stack.
-        shared_bytes: what the threads of a block share.
-        sites: where threads may wait, by number.
+        name: Name of the kernel.
+        fibre: Address of its machine code, ``void(table, header)``, which runs on each stack.
+        table: Address of its argument table.
+        blocks: Number of blocks in each dimension.
+        threads: Number of threads per block in each dimension.
+        stack: Size of a stack in bytes.
+        shared_bytes: Shared memory of a block in bytes.
+        sites: Source locations at which threads may wait, by number.
+
+    Raises:
+        KernelError: If the processor is neither x86-64 nor ARM64.
     """
 
     def __init__(
@@ -421,7 +426,7 @@ class WaitingLaunch:
         watch(WaitingLaunch.run.__code__)
 
     def run(self) -> None:
-        """Run all threads. Raises :class:`KernelError` if they wait for ever."""
+        """Run all threads. Raises :class:`KernelError` on a deadlock."""
         with self.in_use:
             if self.stacks is None:
                 self._take_memory()
@@ -453,7 +458,7 @@ class WaitingLaunch:
         self.first_words = np.array([words[place] for place in sorted(words)], np.int64)
 
     def _whereabouts(self) -> str:
-        """Tell where the threads are that have not ended."""
+        """Return the description of a deadlock: the locations at which unfinished threads wait."""
         assert self.stacks is not None
         first, number, begun = (int(self.words[word // 8]) for word in (_STACKS, _NUM_STACKS, _NEXT_BLOCK))
         memory = np.frombuffer(self.stacks, np.int64)
@@ -489,7 +494,7 @@ def _product(dimensions: Dimensions) -> int:
 
 
 def _reserve(size: int) -> mmap.mmap:
-    """Return zeroed memory, of which only what is touched takes room."""
+    """Return zeroed memory whose pages are allocated on first use."""
     unreserved = getattr(mmap, "MAP_NORESERVE", 0x4000 if platform.system() == "Linux" else 0x40)
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | unreserved)
 

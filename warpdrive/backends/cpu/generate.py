@@ -1,7 +1,7 @@
-"""Generate the Python module that numba compiles for the CPU: loops over threads, and blocks in parallel.
+"""Generation of the Python modules that numba compiles for the CPU: loops over threads, and blocks in parallel.
 
-One module holds the device functions; another holds ``wd__run_block`` (one loop over the threads of a block for each
-region between barriers) and ``entry`` (one part of the blocks), which finds its arguments in a table.
+One module holds the device functions. Another holds ``wd__run_block`` (one loop over the threads of a block for each
+region between barriers) and ``entry`` (one part of the blocks), which reads its arguments from a table.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ FUNCTION_OPTIONS = f"{NUMBA_OPTIONS}, pipeline_class=FunctionCompiler"
 FUNCTION_DECORATOR = f"@njit({FUNCTION_OPTIONS})"
 INLINED_DECORATOR = f"@njit({FUNCTION_OPTIONS}, forceinline=True)"
 BLOCK_DECORATOR = f"@njit({NUMBA_OPTIONS}, pipeline_class=EntryCompiler, forceinline=True)"
-"""For what a block does, without arrays in shared memory: optimised by itself first, steps of environments run up to 7
-percent faster. With such arrays, a reduction runs three times as fast if it is optimised only once, with the entry."""
+"""Decorator of the function of a block without arrays in shared memory.
+
+Optimised separately before it is inlined, such a function makes environment steps up to 7 percent faster. With shared
+arrays, a reduction runs three times as fast if it is optimised only once, with the entry.
+"""
 ENTRY_OPTIONS = "pipeline_class=EntryCompiler, _nrt=False, error_model='numpy', cache=True"
 ENTRY_DECORATOR = f"@cfunc('void(intp, intp, intp)', {ENTRY_OPTIONS})"
 THREAD = f"{GENERATED}thread"
@@ -48,11 +51,13 @@ RUN_BLOCK = f"{GENERATED}run_block"
 
 @dataclass(frozen=True)
 class LaunchKind:
-    """What the machine code depends on of a launch's dimensions.
+    """Properties of a launch's dimensions that the machine code is specialised for.
 
-    ``grid_rank`` is 1 where the grid has one dimension, which needs no divisions, and 3 otherwise. ``block`` is baked
-    in: loops over a known number of threads are what LLVM unrolls and vectorises, and a block of one thread needs none.
-    So are the bytes of dynamic shared memory, which lies on the stack.
+    Attributes:
+        grid_rank: 1 for a grid of one dimension, which needs no divisions, and 3 otherwise.
+        block: Threads per block in each dimension. Being constant, they let LLVM unroll and vectorise the loops over
+            threads, and a block of one thread needs no loop.
+        shared_bytes: Bytes of dynamic shared memory, which lies on the stack.
     """
 
     grid_rank: int
@@ -61,24 +66,29 @@ class LaunchKind:
 
     @staticmethod
     def of(configuration: Configuration) -> LaunchKind:
-        """Return the kind of a launch that is so configured."""
+        """Return the kind of a launch with this configuration."""
         grid_rank = 1 if configuration.blocks[1:] == (1, 1) else 3
         return LaunchKind(grid_rank, configuration.threads, configuration.shared_bytes)
 
 
 MOST_COPIES = 4
-"""How many copies of a device function machine code may hold: a call passes each array as its address, shape and
-strides, in memory, and hides what is known of them. With more copies, LLVM decides."""
+"""Maximum number of inlined copies of a device function.
+
+A call passes each array as its address, shape and strides, in memory, and hides what is known of them. Above this
+number, LLVM decides whether to inline.
+"""
 
 PACK = 256
-"""How many blocks of one thread do a stretch before any begins the next: LLVM can vectorise over them, and what they
-use stays in the cache."""
+"""Number of single-thread blocks that run one stretch before any runs the next.
+
+LLVM can vectorise over them, and their data stays in the cache.
+"""
 
 POSITION_PARAMETERS = [index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS[1:] for axis in AXES]
 
 
 def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedModule:
-    """Generate the module of the device functions that a kernel calls; ``imports`` is what it needs besides."""
+    """Generate the module of the device functions that a kernel calls; ``imports`` are further lines of its header."""
     adapter = CpuAdapter(minds_width(kernel))
     writer = ModuleWriter(adapter)
     copies = copies_of_functions(kernel)
@@ -93,7 +103,7 @@ def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedMod
 
 
 def copies_of_functions(kernel: LoweredKernel) -> Counter[str]:
-    """Return how often each device function would be in the machine code if all calls were inlined."""
+    """Return the number of copies of each device function in the machine code if all calls were inlined."""
     copies = Counter(_called_names(kernel.body))
     for function in reversed(kernel.device_functions):  # callers before callees
         for name in _called_names(function.body):
@@ -112,7 +122,18 @@ def generate_kernel(
     functions_module: str,
     launch: LaunchKind,
 ) -> GeneratedModule:
-    """Generate the module with ``wd__run_block`` and ``entry``."""
+    """Generate the module with ``wd__run_block`` and ``entry``.
+
+    Args:
+        kernel: The lowered kernel.
+        argument_kinds: Kind of each parameter, in order.
+        slots: Slots of the variables that are kept between regions.
+        functions_module: Name of the module with the device functions.
+        launch: Properties of the launch that the code is specialised for.
+
+    Returns:
+        The generated module, which also defines ``SLOTS``.
+    """
     adapter = CpuAdapter(minds_width(kernel))
     writer = ModuleWriter(adapter)
     if launch.block == (1, 1, 1):
@@ -141,13 +162,13 @@ def _not_negative(name: str) -> ast.stmt:
 
 
 def minds_width(kernel: LoweredKernel) -> bool:
-    """Whether a function is called for whose result it matters that indices have 32 bits on a GPU."""
+    """Return True if the kernel calls a function whose result depends on indices being int32, as on a GPU."""
     bodies = (kernel.body, *(function.body for function in kernel.device_functions))
     return any(isinstance(node, IntrinsicName) and node.path in MIND_WIDTH for body in bodies for node in walk(body))
 
 
 def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:
-    """Generate a function ``twin`` with the kernel's statements, barriers left out, to infer types from."""
+    """Generate a function ``twin`` with the kernel's statements, without barriers, for type inference."""
     adapter = CpuAdapter(minds_width(kernel))
     writer = ModuleWriter(adapter)
     parameters = [*kernel.parameters, *map(index_name, INDICES)]
@@ -157,7 +178,7 @@ def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> Genera
 
 
 def _single_thread(stretch: list[ast.stmt], writer: ModuleWriter) -> list[ast.stmt]:
-    """Write what blocks of one thread do, which wait for nobody."""
+    """Return the statements of single-thread blocks, which have no barriers."""
     body = writer.adapt(without_barriers(stretch))
     used = loaded_names(body)
     indices = (index_name(f"threadIdx.{axis}") for axis in AXES)
@@ -165,9 +186,9 @@ def _single_thread(stretch: list[ast.stmt], writer: ModuleWriter) -> list[ast.st
 
 
 def _shared_arrays(kernel: LoweredKernel, adapter: CpuAdapter, dynamic_bytes: int) -> list[ast.stmt]:
-    """Write the statements that make the arrays in shared memory, which all threads of a block then see.
+    """Return the statements that allocate the shared arrays of a block.
 
-    Those of dynamic size all begin at the same place, whatever their dtypes.
+    Arrays of dynamic size all begin at the same address, whatever their dtypes.
     """
     statements: list[ast.stmt] = []
     dynamic = f"{GENERATED}dynamic"
@@ -184,7 +205,7 @@ def _shared_arrays(kernel: LoweredKernel, adapter: CpuAdapter, dynamic_bytes: in
 
 
 class _Block:
-    """Writes the body of ``wd__run_block``."""
+    """Generator of the body of ``wd__run_block``."""
 
     def __init__(
         self,
@@ -216,7 +237,7 @@ class _Block:
         return self.loop(part)
 
     def loop(self, loop: Loop) -> list[ast.stmt]:
-        """Write a loop around barriers: it goes round as long as one thread does."""
+        """Return a loop around barriers, which iterates as long as at least one thread does."""
         count = f"{GENERATED}threads_going"
         counting = ast.AugAssign(ast.Name(count, ast.Store()), ast.Add(), load(loop.going))
         advance = self.region(Region([*loop.advance.statements, counting]))
@@ -255,7 +276,7 @@ class _Block:
         return ast.Assign([target], load(slot.name))
 
     def over_threads(self, body: list[ast.stmt]) -> ast.stmt:
-        """Write the loops over the threads of a block, the x axis innermost."""
+        """Return the loops over the threads of a block, the x axis innermost."""
         x, y, z = (index_name(f"threadIdx.{axis}") for axis in AXES)
         width, height, depth = self.block
         used = loaded_names(body)
@@ -293,9 +314,9 @@ def _entry_text(
     slots: Sequence[Slot],
     launch: LaunchKind,
 ) -> str:
-    """Return the function that runs one part of the blocks, and how it loads its arguments.
+    """Return the source of the function that runs one part of the blocks, and of the loaders of its arguments.
 
-    ``functions`` are called for each block one after the other, but the first for a pack of blocks before the second.
+    Each of ``functions`` is called for every block of a pack before the next one.
     """
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
@@ -332,7 +353,17 @@ def _entry_text(
 def argument_loads(
     table: str, parameters: Sequence[str], kinds: Sequence[ArgumentKind], slots: Sequence[Slot]
 ) -> tuple[list[str], list[str]]:
-    """Return the lines that define how arguments are loaded, and those that load them from a table."""
+    """Generate the loading of arguments from a table.
+
+    Args:
+        table: Name of the variable with the table's address.
+        parameters: Names of the kernel's parameters.
+        kinds: Kind of each parameter.
+        slots: Slots of the variables that are kept between regions.
+
+    Returns:
+        The lines that define the loaders, and those that load the arguments.
+    """
     sizes = [index_name(f"{dimension}.{axis}") for dimension in ("gridDim", "blockDim") for axis in AXES]
     whole = ArgumentKind("int64", None)
     room_kinds = [ArgumentKind(slot.dtype, 2 + len(slot.shape)) for slot in slots]
@@ -346,7 +377,7 @@ def argument_loads(
 
 
 def _load_text(kind: ArgumentKind, table: str, place: int, loaders: list[str]) -> str:
-    """Return the expression of an argument, whose words begin at ``place``; what it needs goes to ``loaders``."""
+    """Return the expression that loads an argument whose words begin at ``place``; its loaders go to ``loaders``."""
     if kind.parts is not None:
         parts = []
         for part in kind.parts:

@@ -1,4 +1,4 @@
-"""Generate the Python modules of a kernel whose threads wait for each other, each of which has a stack of its own."""
+"""Generation of the Python modules of a kernel whose threads wait for each other, each on a stack of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from warpdrive.kernels.turns import MEET, WAIT, Turns
 from warpdrive.kernels.variables import Variables
 
 _ALIGNMENT = 64
-"""Bytes: a cache line, where every array begins."""
+"""Alignment of arrays in bytes: a cache line."""
 
 FIBRE_DECORATOR = f"@cfunc('void(intp, intp)', {ENTRY_OPTIONS})"
 RUN_THREAD, TAKE, TABLE, HEADER, THREAD, ROOM, BLOCK = (
@@ -41,9 +41,19 @@ RUN_THREAD, TAKE, TABLE, HEADER, THREAD, ROOM, BLOCK = (
 def generate_turns(
     kernel: ResolvedKernel, turns: Turns, kinds: Sequence[ArgumentKind], launch: LaunchKind, functions_module: str
 ) -> tuple[GeneratedModule, GeneratedModule]:
-    """Generate the module of the device functions, and that of ``entry``: what runs upon a stack.
+    """Generate the module of the device functions, and that of ``entry``, which runs on each stack.
 
-    Threads are taken one after the other, and each is run to its end; it waits by calling the scheduler.
+    Threads are taken from the scheduler in sequence and run to completion; they wait by calling the scheduler.
+
+    Args:
+        kernel: The kernel, with its names resolved.
+        turns: The kernel's functions, with calls of the scheduler where threads wait.
+        kinds: Kind of each parameter, in order.
+        launch: Properties of the launch that the code is specialised for.
+        functions_module: Name of the module with the device functions.
+
+    Returns:
+        The module of the device functions and the module of ``entry``.
     """
     *device_functions, function = turns.functions
     lowered = LoweredKernel(
@@ -81,7 +91,7 @@ def _fibre_text(
     launch: LaunchKind,
     shared: Sequence[tuple[str, str, str]],
 ) -> str:
-    """Return the function that runs thread after thread; ``passed`` is what a thread is called with."""
+    """Return the source of the function that runs threads in sequence; ``passed`` are the arguments of a thread."""
     loaders, loads = argument_loads(TABLE, parameters, kinds, [])
     x, y, z = (index_name(f"threadIdx.{axis}") for axis in AXES)
     width, height, _ = launch.block
@@ -116,9 +126,9 @@ def _fibre_text(
 
 
 def _shared_arrays(kernel: ResolvedKernel, launch: LaunchKind) -> tuple[list[tuple[str, str, str]], int]:
-    """Return for each array in shared memory its name, that of the function that makes it, and what that is made of.
+    """Return ``(name, maker, maker arguments)`` of each array in shared memory, and the total size in bytes.
 
-    Arrays of dynamic size all begin at the same place, behind the others. Also return the bytes of all.
+    Arrays of dynamic size all begin at the same address, behind the others.
     """
     shared = kernel.table.shared.items()
     sizes = {name: 0 if shape == DYNAMIC else _bytes_of(shape, dtype) for name, (shape, dtype) in shared}
@@ -137,7 +147,7 @@ def _bytes_of(shape: tuple[int, ...], dtype: str) -> int:
 
 
 def _local_bytes(kernel: LoweredKernel) -> int:
-    """Return the bytes of the arrays in local memory that a thread may have at once, at most."""
+    """Return the maximum number of bytes of local arrays that a thread holds at once."""
     copies = copies_of_functions(kernel)
     bodies = [(kernel.body, 1), *((function.body, copies[function.name]) for function in kernel.device_functions)]
     total = 0

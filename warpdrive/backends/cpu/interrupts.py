@@ -1,9 +1,9 @@
-"""End a process that is asked to end while it is in a kernel that does not return.
+"""Termination of a process by a signal while it is in a kernel that does not return.
 
-Python calls the handlers of signals in the main thread, between two of its own instructions; a kernel that does not
-return holds that thread in machine code, so neither Ctrl-C nor a SIGTERM with a handler would be heard. A thread of our
-own hears of signals by the file that ``signal.set_wakeup_fd`` names, and looks whether the main thread comes out of its
-launch. Launches do nothing for that.
+Python calls signal handlers in the main thread, between two bytecode instructions. A kernel that does not return keeps
+that thread in machine code, so neither Ctrl-C nor a SIGTERM with a handler would take effect. A background thread
+receives signals through the file of ``signal.set_wakeup_fd`` and checks whether the main thread leaves its launch.
+Launches themselves have no overhead.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 GRACE = 5.0
-"""Seconds that a launch has to return once a signal has come."""
+"""Seconds that a launch has to return after a signal."""
 
 TELL_AFTER = 1.0
-"""Seconds after which is told what is waited for."""
+"""Seconds after which a message reports what is waited for."""
 
 ATTENTION = 60.0
-"""Seconds after a signal in which the main thread may yet come to a launch that does not return."""
+"""Seconds after a signal during which the main thread may still enter a launch that does not return."""
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 IS_UNIX = hasattr(os, "register_at_fork")
-"""Whether a thread can wait for a pipe here, and a process end as a signal ends one. Elsewhere nothing is watched."""
+"""True if a thread can wait for a pipe, and a process can end by a signal. If False, nothing is watched."""
 
 _launches: set[CodeType] = set()
 _pipe: tuple[int, int] | None = None
 
 
 def watch(code: CodeType) -> None:
-    """Have a process end that is asked to while it does not come out of a function with this code.
+    """Let signals end the process while it does not return from a function with this code.
 
-    Signals wake one file alone: where the program has named one of its own, as servers do, nothing is watched.
+    Signals wake only one file: if the program has set one of its own, as servers do, nothing is watched.
     """
     global _pipe
     _launches.add(code)
@@ -58,7 +58,7 @@ def watch(code: CodeType) -> None:
 
 
 def _forget_pipe() -> None:
-    """Leave the pipe to the process that made it, after a fork."""
+    """Close the pipe in the child after a fork; it belongs to the parent."""
     global _pipe
     if _pipe is not None:
         if (other := signal.set_wakeup_fd(-1)) not in (-1, _pipe[1]):
@@ -81,7 +81,7 @@ def _listen(pipe: int) -> None:
 
 
 def _look_on(pipe: int, number: signal.Signals) -> None:
-    """Look whether the process is in one launch for too long, now that it was asked to end."""
+    """Watch whether the process stays in one launch for too long after a signal."""
     began = time.monotonic()
     held, told = _Held(), False
     while time.monotonic() - began < ATTENTION:
@@ -99,14 +99,14 @@ def _look_on(pipe: int, number: signal.Signals) -> None:
 
 
 class _Held:
-    """The launch that holds the process, and since when it was seen."""
+    """Launch that the main thread is in, with the time since when."""
 
     def __init__(self) -> None:
         self.launch: FrameType | None = None
         self.since = time.monotonic()
 
     def look(self) -> tuple[FrameType | None, float]:
-        """Return the launch, if there is one, and for how many seconds it has been there."""
+        """Return the current launch, if any, and the seconds since it was first seen."""
         present = _launch_that_holds_the_process()
         if present is not self.launch or present is None:
             self.launch, self.since = present, time.monotonic()
@@ -116,7 +116,7 @@ class _Held:
 
 @contextlib.contextmanager
 def launches_within(seconds: float, exit_code: int) -> Iterator[None]:
-    """Within the block, end the process with a line and an exit code if a launch takes more than so many seconds."""
+    """Within the block, end the process with a message and an exit code if a launch takes more than ``seconds``."""
     over = threading.Event()
 
     def look_on() -> None:
@@ -153,7 +153,7 @@ def _launch_of(frame: FrameType | None) -> FrameType | None:
 
 
 def _described(launch: FrameType) -> str:
-    """Tell where the launch was made, outside of this library."""
+    """Return a description of the launch with its location outside of this library."""
     frame: FrameType | None = launch
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("warpdrive"):
         frame = frame.f_back
@@ -168,7 +168,7 @@ def _tell(text: str) -> None:
 
 
 def _end(number: signal.Signals, launch: FrameType, why: str) -> None:
-    """End the process as the signal does where nobody handles it."""
+    """End the process as the default action of the signal does."""
     _tell(
         f"{_described(launch)} {why}: the process ends. What was saved stays; 'warpdrive check' and wd.check_launch "
         "say where a kernel that does not end stands"

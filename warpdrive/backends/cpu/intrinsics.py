@@ -1,4 +1,4 @@
-"""What generated CPU code calls: arrays on the stack, loading of arguments, words that threads share, fences."""
+"""Intrinsics of generated CPU code: stack arrays, argument loading, atomic words and memory fences."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from warpdrive.backends.ranges import range_item_of
 from warpdrive.kernels.dtypes import dtype_of
 
 _STACK_ALIGNMENT = 64
-"""Bytes: a cache line, so that vectors of any width and dtypes of any size may begin there."""
+"""Alignment in bytes: a cache line, which suits vectors of any width and dtypes of any size."""
 
 range_item = range_item_of(intrinsic)
 
 
 @cache
 def stack_array(shape: tuple[int, ...], dtype: str) -> Any:
-    """Return a function, for use in compiled code, that gives an uninitialised C-ordered array on the stack.
+    """Return a function, for use in compiled code, that returns an uninitialised C-ordered array on the stack.
 
-    The array lives as long as the call of the function that contains it; one call site has one array.
+    The array lives until the function that contains it returns; each call site has one array.
     """
     element = numba.from_dtype(dtype_of(dtype))
     array_type = types.Array(element, len(shape), "C")
@@ -46,7 +46,16 @@ def stack_array(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def array_at(shape: tuple[int, ...], dtype: str, offset: int) -> Any:
-    """Return a function, for use in compiled code, that gives the C-ordered array so far behind an address."""
+    """Return a function, for use in compiled code, that returns the C-ordered array at an address plus ``offset``.
+
+    Args:
+        shape: Shape of the array.
+        dtype: Dtype of its elements.
+        offset: Distance in bytes from the address that the function is called with.
+
+    Returns:
+        A numba intrinsic ``(address) -> array``.
+    """
     array_type = types.Array(numba.from_dtype(dtype_of(dtype)), len(shape), "C")
 
     @intrinsic  # type: ignore[untyped-decorator]
@@ -79,7 +88,7 @@ def _array_of(context: Any, builder: Any, array_type: types.Array, shape: tuple[
 
 @cache
 def view(dtype: str) -> Any:
-    """Return a function, for use in compiled code, that sees an array of bytes as as many of ``dtype`` as it holds."""
+    """Return a function, for use in compiled code, that views an array of bytes as a 1-D array of ``dtype``."""
     element = numba.from_dtype(dtype_of(dtype))
     array_type = types.Array(element, 1, "C")
 
@@ -106,7 +115,7 @@ def view(dtype: str) -> Any:
 
 @cache
 def number_loader(dtype: str) -> Any:
-    """Return a function, for use in compiled code, that reads a number where a table says; see :func:`array_loader`."""
+    """Return a function, for use in compiled code, that loads a scalar from a table; see :func:`array_loader`."""
     element = numba.from_dtype(dtype_of(dtype))
 
     @intrinsic  # type: ignore[untyped-decorator]
@@ -123,10 +132,18 @@ def number_loader(dtype: str) -> Any:
 
 @cache
 def array_loader(dtype: str, rank: int, layout: str, readonly: bool, extents: tuple[int | None, ...]) -> Any:
-    """Return a function, for use in compiled code, that makes an array of what a table says.
+    """Return a function, for use in compiled code, that builds an array from its words in a table.
 
-    It takes the address of the words: the array's address, its shape, and its strides in bytes. Lengths that
-    ``extents`` has are taken from there.
+    Args:
+        dtype: Dtype of the elements.
+        rank: Number of dimensions.
+        layout: ``"C"``, ``"F"`` or ``"A"``, as in numba's array types.
+        readonly: If True, the array cannot be written.
+        extents: Constant length of each dimension, or None for one that is read from the table.
+
+    Returns:
+        A numba intrinsic that takes the address of the words (the array's address, its shape, and its strides in
+        bytes) and returns the array.
     """
     element = numba.from_dtype(dtype_of(dtype))
     array_type = types.Array(element, rank, layout, readonly=readonly)
@@ -180,7 +197,7 @@ def call_entry(typingctx: Any, function: Any, table: Any, part: Any, parts: Any)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def not_negative(typingctx: Any, value: Any) -> Any:
-    """Return an integer, and promise that it is not negative: as an index it need not be checked for that."""
+    """Return an integer that LLVM knows to be non-negative, so that indexing needs no wraparound check."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _as_length(builder, args[0])
@@ -190,9 +207,9 @@ def not_negative(typingctx: Any, value: Any) -> Any:
 
 @intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
 def not_constant(typingctx: Any, value: Any) -> Any:
-    """Return a positive constant of at most 16 bits, and let LLVM know nothing of it but which powers of two divide it.
+    """Return a positive constant of at most 16 bits, of which LLVM knows only the powers of two that divide it.
 
-    A loop that counts to it is not unrolled, but vectorised, without a remainder where there is none.
+    A loop with this bound is not unrolled but vectorised, without a remainder loop if none is needed.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -208,7 +225,7 @@ def not_constant(typingctx: Any, value: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def fetch_add(typingctx: Any, address: Any, value: Any) -> Any:
-    """Add to the word at an address, seen by all threads in one order; return what it was."""
+    """Atomically add to the word at an address (sequentially consistent); return the old value."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.atomic_rmw("add", _word_at(builder, args[0]), args[1], "seq_cst")
@@ -218,7 +235,7 @@ def fetch_add(typingctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def atomic_load(typingctx: Any, address: Any) -> Any:
-    """Return the word at an address, seen by all threads in one order."""
+    """Return the word at an address (atomic, sequentially consistent)."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load_atomic(_word_at(builder, args[0]), "seq_cst", 8)
@@ -228,7 +245,7 @@ def atomic_load(typingctx: Any, address: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def atomic_store(typingctx: Any, address: Any, value: Any) -> Any:
-    """Store a word at an address, seen by all threads in one order."""
+    """Store a word at an address (atomic, sequentially consistent)."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.store_atomic(args[1], _word_at(builder, args[0]), "seq_cst", 8)
@@ -264,7 +281,7 @@ def _word_at(builder: Any, address: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def threadfence(typingctx: Any) -> Any:
-    """Order the memory accesses of a thread before it and after it, as threads of other blocks see them."""
+    """Order the memory accesses of a thread before and after the fence, as seen by threads of other blocks."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.fence("seq_cst")
@@ -278,4 +295,4 @@ threadfence_system = threadfence
 
 @numba.njit  # type: ignore[untyped-decorator]
 def threadfence_block() -> None:
-    """Order memory accesses between threads of a block: nothing to do, as one core runs them in turn."""
+    """Do nothing: one core runs the threads of a block, so their memory accesses are already ordered."""

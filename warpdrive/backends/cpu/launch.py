@@ -1,4 +1,4 @@
-"""Launch kernels on the CPU: look at the arguments, compile, lay the arguments out in a table, and run."""
+"""Kernel launches on the CPU: argument inspection, compilation, argument table and execution."""
 
 from __future__ import annotations
 
@@ -36,17 +36,27 @@ _CACHE_LINES = 128
 
 
 def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any) -> Callable[[], None]:
-    """Return a function without arguments that launches the kernel, compiled now, with these arguments.
+    """Compile a kernel and return a function without arguments that launches it.
 
-    ``arguments`` maps each parameter to a NumPy array, a CPU tensor or a number. The arrays must stay where they
-    are as long as the function is used.
+    Args:
+        kernel: The kernel.
+        arguments: NumPy array, CPU tensor, number, None or tuple of these for each parameter, by name. Arrays must keep
+            their memory as long as the returned function is used.
+        blocks: Number of blocks.
+        threads: Number of threads per block.
+
+    Returns:
+        The function that launches the kernel.
+
+    Raises:
+        KernelError: If the kernel cannot be compiled for these arguments.
     """
     configuration = Configuration(dimensions(blocks, "blocks"), dimensions(threads, "threads"))
     return BoundKernel(kernel, arguments, configuration, replicas=blocks).run
 
 
 class BoundKernel:
-    """A kernel compiled for its arguments, and the table that its machine code finds them in."""
+    """Kernel compiled for its arguments, with the table from which its machine code reads them."""
 
     def __init__(
         self, kernel: Kernel, arguments: Mapping[str, Any], configuration: Configuration, replicas: int | None = None
@@ -102,7 +112,7 @@ class BoundKernel:
         self._run()
 
     def run_with(self, arguments: tuple[Any, ...]) -> bool:
-        """Launch the kernel with other arguments of the same kinds; return False if that cannot be done now."""
+        """Launch the kernel with other arguments of the same kinds; return False if that is not possible now."""
         if self._threads != get_num_threads() or not self._in_use.acquire(blocking=False):
             return False
         try:
@@ -116,7 +126,7 @@ class BoundKernel:
             self._in_use.release()
 
     def let_go(self) -> bool:
-        """Forget the arguments; return whether :meth:`run_with` can ever take others."""
+        """Release the arguments; return True if :meth:`run_with` can take others."""
         self.table.arguments = ()
         return self.table.can_be_refilled
 
@@ -138,7 +148,7 @@ def _number(value: Any) -> Array:
 
 
 def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
-    """Return an argument as an array: the same memory, or a number as an array of one."""
+    """Return an argument as an array that shares its memory; a number becomes an array of one element."""
     if isinstance(value, torch.Tensor):
         if value.device.type != "cpu":
             raise KernelError(f"argument '{name}' of kernel '{kernel.source.name}' is on {value.device}, not the CPU")
@@ -151,7 +161,7 @@ def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
             ) from None
     if isinstance(value, np.ndarray):
         return value
-    if isinstance(value, np.void):  # a record: what the kernel writes is written to it
+    if isinstance(value, np.void):  # a record: the kernel's writes go to its memory
         return np.frombuffer(value, value.dtype)
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return _number(value)
@@ -167,7 +177,7 @@ def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
 
 
 def _kind(kernel: Kernel, name: str, value: Any, leaves: list[tuple[Any, Array | None]]) -> ArgumentKind:
-    """Return the kind of an argument; what it consists of is added to ``leaves``, each with its array."""
+    """Return the kind of an argument; its leaves are appended to ``leaves``, each with its array."""
     if isinstance(value, tuple):
         parts = [_kind(kernel, f"{name}[{index}]", part, leaves) for index, part in enumerate(value)]
         return ArgumentKind("", None, parts=tuple(parts), named=AuthorsClass.of(type(value)))
@@ -196,7 +206,7 @@ def _instead_of(dtype: np.dtype[Any]) -> str:
 
 @cache
 def _kind_of(dtype: np.dtype[Any], rank: int | None, flags: int) -> ArgumentKind | None:
-    """Return the kind of an array with these flags (as NumPy numbers them), or None if it cannot be computed with."""
+    """Return the kind of an array with these NumPy flags, or None if the dtype is not supported."""
     if not _is_computable(dtype):
         return None
     try:
@@ -209,16 +219,16 @@ def _kind_of(dtype: np.dtype[Any], rank: int | None, flags: int) -> ArgumentKind
 
 
 def _is_computable(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype, and each field of a structured one, is of what numba has here: it has float16 only on GPUs."""
+    """Return True if numba supports a dtype, or each field of a structured one, on the CPU; float16 is GPU only."""
     if dtype.fields is not None:
         return all(_is_computable(field[0].base) for field in dtype.fields.values())
     return dtype.kind in "biufcmMSU" and dtype != np.float16
 
 
 def _rooms(compiled: CompiledKernel, parts: int, block: Dimensions) -> list[Array]:
-    """Return the arrays ``[parts, threads, *shape]`` of the slots.
+    """Return the arrays ``[parts, threads + padding, *shape]`` of the slots.
 
-    Each part's room ends with a stretch that nobody uses: two cores that write to one cache line wait for each other.
+    The padding keeps parts on different cache lines and so avoids false sharing between cores.
     """
     threads = block[0] * block[1] * block[2]
     rooms = []

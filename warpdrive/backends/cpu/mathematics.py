@@ -1,7 +1,7 @@
-"""Functions that numba lacks on a CPU, or types or computes differently there than on a GPU: as they are on a GPU.
+"""Mathematical functions that numba lacks on the CPU, or types or computes differently than on a GPU.
 
-There, ``floor``, ``ceil`` and ``trunc`` give floats, a power with an exponent of int32 has the type of its base, and of
-two floats ``min`` and ``max`` give the one that is a number.
+They follow the GPU: ``floor``, ``ceil`` and ``trunc`` return floats, a power with an int32 exponent has the type of its
+base, and ``min`` and ``max`` of two floats return the one that is not NaN.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from numba.core.typing.templates import AbstractTemplate, Signature, infer_globa
 from warpdrive.backends.cpu.scalars import FLOATS, Code, declare
 
 REPLACED = frozenset({"ceil", "floor", "trunc", "fmod", "modf", "remainder", "pow", "frexp", "ldexp"})
-"""What this module has in the place of ``math``'s, under the same name."""
+"""Functions of ``math`` that this module replaces, under the same name."""
 EXTREMES = {"min": "llvm.minnum", "max": "llvm.maxnum"}
-"""What it has in the place of Python's own, and the operation on two floats."""
+"""Builtin functions that this module replaces, with the LLVM intrinsic for two floats."""
 REPLACEMENTS = [*(("math", name) for name in sorted(REPLACED)), *(("builtins", name) for name in EXTREMES)]
-"""``(module, name)`` of all of them."""
+"""``(module, name)`` of all replaced functions."""
 
 
 def ceil(x: Any) -> Any:
-    """Return the smallest whole number that is not below ``x``, as a float."""
+    """Return the smallest integer not less than ``x``, as a float."""
 
 
 def floor(x: Any) -> Any:
-    """Return the largest whole number that is not above ``x``, as a float."""
+    """Return the largest integer not greater than ``x``, as a float."""
 
 
 def trunc(x: Any) -> Any:
-    """Return ``x`` without its fraction, as a float."""
+    """Return ``x`` rounded towards zero, as a float."""
 
 
 def fmod(x: Any, y: Any) -> Any:
-    """Return what remains of ``x``, with its sign, when ``y`` is taken away as often as it fits."""
+    """Return the remainder of ``x / y`` with the quotient rounded towards zero; it has the sign of ``x``."""
 
 
 def remainder(x: Any, y: Any) -> Any:
-    """Return the difference between ``x`` and the closest multiple of ``y``."""
+    """Return the IEEE 754 remainder: the difference between ``x`` and the closest multiple of ``y``."""
 
 
 def modf(x: Any) -> Any:
-    """Return the fraction and the whole part of ``x``, both with its sign."""
+    """Return the fractional and the integral part of ``x``, both with its sign."""
 
 
 def pow(x: Any, y: Any) -> Any:
@@ -63,15 +63,15 @@ def ldexp(x: Any, i: Any) -> Any:
 
 
 def min(*args: Any) -> Any:
-    """Return the least; of two floats the other one if one is not a number."""
+    """Return the minimum; of two floats the other one if one is NaN."""
 
 
 def max(*args: Any) -> Any:
-    """Return the largest; of two floats the other one if one is not a number."""
+    """Return the maximum; of two floats the other one if one is NaN."""
 
 
 def replacement(function: Any) -> Any:
-    """Return what stands here in the place of a function of ``math``, or None if nothing does."""
+    """Return this module's replacement of a function of ``math``, or None if there is none."""
     is_ours = getattr(function, "__module__", None) == "math" and function.__name__ in REPLACED
     return globals()[function.__name__] if is_ours else None
 
@@ -87,7 +87,7 @@ def _call(builder: Any, name: str, args: Any) -> Any:
 
 
 def _instruction(name: str) -> Code:
-    """Return the code that is an operation of LLVM's on floats; integers are converted first."""
+    """Return the code generator of an LLVM intrinsic on floats; integer arguments are converted first."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.return_type
@@ -97,7 +97,7 @@ def _instruction(name: str) -> Code:
 
 
 def _as_on_the_cpu(function: Any) -> Code:
-    """Return the code that numba has for the same signature."""
+    """Return the code generator that numba has for the same signature."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return context.get_function(function, signature)(builder, args)
@@ -145,7 +145,7 @@ declare(ldexp, [signature(kind, kind, types.int32) for kind in FLOATS], _as_on_t
 
 
 def _declare_extreme(function: Any) -> None:
-    """Give ``min`` or ``max`` the types that numba gives it, and its code but for two floats."""
+    """Register ``min`` or ``max`` with numba's types, and with numba's code except for two floats."""
     original, operation = getattr(builtins, function.__name__), EXTREMES[function.__name__]
 
     class Template(AbstractTemplate):  # type: ignore[misc]

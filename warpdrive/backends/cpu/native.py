@@ -1,4 +1,4 @@
-"""Compile the small functions that the backend itself needs, or find them compiled."""
+"""Compilation of the backend's own small functions, with caching."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from warpdrive.backends import cache
 
 
 def native_module(text: str) -> ModuleType:
-    """Return the module with this text, whose functions numba compiles; it is kept in the cache as kernels are."""
+    """Return the module with this source, whose functions numba compiles; it is cached like kernels."""
     key = cache.key_of(text)
     with cache.one_process_at_a_time(key):
         if cache.is_stored(key):
             try:
                 return cache.load(key, "kernel")
-            except Exception:  # what was stored is damaged
+            except Exception:  # the stored module is damaged
                 cache.discard(key)
         cache.store(key, {"kernel.py": text})
         return cache.load(key, "kernel")

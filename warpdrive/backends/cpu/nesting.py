@@ -1,4 +1,4 @@
-"""Tuples among the arguments of a launch: how they nest, and what is in them one after the other."""
+"""Flattening of nested tuples among the arguments of a launch."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 Nesting = tuple[Any, tuple[Any, ...]] | None
-"""The type of a tuple and the nesting of each item; None for what is no tuple."""
+"""Type of a tuple and nesting of each of its items; None for a value that is not a tuple."""
 
 
 def nesting_of(value: Any) -> Nesting:
-    """Return how tuples nest in an argument."""
+    """Return the nesting of tuples in an argument."""
     return (type(value), tuple(map(nesting_of, value))) if isinstance(value, tuple) else None
 
 
 def flattened(values: Sequence[Any], nestings: Sequence[Nesting]) -> list[Any] | None:
-    """Return what is in the values one after the other, or None if they do not nest as ``nestings`` says."""
+    """Return the leaves of the values in order, or None if the values do not nest like ``nestings``."""
     flat: list[Any] = []
     for value, nesting in zip(values, nestings, strict=True):
         if nesting is None:

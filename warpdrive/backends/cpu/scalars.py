@@ -1,6 +1,6 @@
-"""The scalar intrinsics of ``numba.cuda`` as generated CPU code calls them, with the types they have there.
+"""Scalar intrinsics of ``numba.cuda`` for generated CPU code, with the same types.
 
-What they compute is one instruction or a few, which LLVM repeats over the threads of a block side by side.
+Each is one or a few LLVM instructions, which are vectorised over the threads of a block.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, Signature, infer_global, signature
 
 Code = Callable[[Any, Any, Any, Any], Any]
-"""``(context, builder, signature, arguments) -> value``, as numba calls it."""
+"""``(context, builder, signature, arguments) -> value``: code generator with numba's calling convention."""
 
 FLOATS = (types.float32, types.float64)
 WIDE_INTEGERS = (types.int32, types.uint32, types.int64, types.uint64)
@@ -24,19 +24,19 @@ INTEGERS = (types.int8, types.int16, types.uint8, types.uint16, *WIDE_INTEGERS)
 
 
 def popc(x: Any) -> Any:
-    """Count the ones of an integer."""
+    """Count the one bits of an integer."""
 
 
 def clz(x: Any) -> Any:
-    """Count the zeros before an integer's first one."""
+    """Count the leading zero bits of an integer."""
 
 
 def ffs(x: Any) -> Any:
-    """Return the place of an integer's lowest one, counted from 1, or 0 if there is none."""
+    """Return the position of the lowest one bit of an integer, counted from 1, or 0 if there is none."""
 
 
 def brev(x: Any) -> Any:
-    """Turn the bits of an integer around."""
+    """Reverse the bits of an integer."""
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
@@ -52,13 +52,18 @@ def selp(a: Any, b: Any, c: Any) -> Any:
 
 
 def nanosleep(ns: Any) -> None:
-    """Do nothing: on a core that runs a block's threads in turn there is nobody to wait for."""
+    """Do nothing: one core runs the threads of a block in sequence, so sleeping lets no other thread proceed."""
 
 
 def declare(function: Any, signatures: Sequence[Signature], code: Code) -> None:
-    """Give a function of this or another module its signatures and its code.
+    """Register the signatures and the code generator of a function with numba.
 
-    An argument that no signature has is converted as numba does it on every target.
+    An argument that no signature matches is converted by numba's usual rules.
+
+    Args:
+        function: The function, of this or another module.
+        signatures: Its signatures, all with the same number of arguments.
+        code: Its code generator.
     """
     template = type(function.__name__, (ConcreteTemplate,), {"key": function, "cases": list(signatures)})
     infer_global(function)(template)
@@ -66,7 +71,7 @@ def declare(function: Any, signatures: Sequence[Signature], code: Code) -> None:
 
 
 def operation(name: str, *constants: int) -> Code:
-    """Return the code that is one instruction of LLVM's, ``constants`` its last operands: bits."""
+    """Return the code generator of one LLVM instruction whose last operands are the bits ``constants``."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return getattr(builder, name)(*args, *(ir.Constant(ir.IntType(1), bit) for bit in constants))

@@ -1,4 +1,4 @@
-"""Infer the types of the variables that live across barriers, which numba cannot see in one piece."""
+"""Type inference for variables that are live across barriers."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def _local_arrays(kernel: LoweredKernel) -> dict[str, Slot]:
 def infer_types(twin: FunctionType, argument_types: Sequence[types.Type]) -> dict[str, types.Type]:
     """Return the type of each variable of ``twin``, a kernel without its barriers whose variables are versions.
 
-    Raises numba's errors where the types do not fit.
+    Raises numba's errors if the types do not unify.
     """
     kinds: dict[str, list[types.Type]] = {}
     for key, kind in _inferred_types(twin, (*argument_types, *[types.int64] * len(INDICES))).items():
-        if not key.startswith("$"):  # what numba holds in between
-            # numba gives the values that a variable takes one after the other types, and names, of their own
+        if not key.startswith("$"):  # temporaries of numba's
+            # numba gives successive values of a variable separate types, and names
             kinds.setdefault(re.sub(r"\.\d+$", "", key), []).append(types.unliteral(kind))
     return {name: cpu_target.typing_context.unify_types(*found) or found[0] for name, found in kinds.items()}
 
 
 def together_by_type(kinds: Mapping[str, types.Type]) -> Naming:
-    """Return the naming that lets versions of a variable share a name if they have one type."""
+    """Return the naming in which versions of a variable with the same type share a name."""
 
     def naming(versions: Sequence[str]) -> Sequence[int]:
         first: dict[Any, int] = {}
@@ -75,14 +75,14 @@ def slots_of(kernel: LoweredKernel, kinds: Mapping[str, types.Type]) -> list[Slo
     slots = known_slots(kernel)
     for name in kernel.variables.kept:
         if name not in slots:
-            slots[name] = _slot(kernel, name, kinds.get(name, types.int64))  # of what is never reached
-    if any(slot.kind for slot in slots.values()):  # what is kept may lead to any local array: they must stay, too
+            slots[name] = _slot(kernel, name, kinds.get(name, types.int64))  # int64 in unreachable code
+    if any(slot.kind for slot in slots.values()):  # a kept value may refer to any local array
         slots |= _local_arrays(kernel)
     return sorted(slots.values(), key=lambda slot: slot.name)
 
 
 def _inferred_types(function: FunctionType, arguments: tuple[types.Type, ...]) -> Mapping[str, types.Type]:
-    """Return the types of a function's variables, as numba infers them when it compiles the function."""
+    """Return the types of a function's variables, as numba's type inference determines them."""
     typing_context = cpu_target.typing_context
     flags = compiler.Flags()
     flags.error_model = "numpy"
@@ -105,5 +105,5 @@ def _slot(kernel: LoweredKernel, name: str, kind: Any) -> Slot:
 
 
 def authors_name(name: str) -> str:
-    """Return what the author calls a variable that may have been renamed when its function was inlined."""
+    """Return the author's name of a variable that may have been renamed when its function was inlined."""
     return re.sub(rf"^({GENERATED}(own|\d+|[av]\d+)_)+", "", name)

@@ -1,4 +1,4 @@
-"""Keep values between regions whose types are no dtypes: views, tuples, records."""
+"""Storage between regions of values whose types are no dtypes: views, tuples, records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEPT = (types.Array, types.BaseTuple, types.Record, types.EnumMember, types.Rang
 
 
 def is_kept(kind: types.Type) -> bool:
-    """Whether a value of this type can be kept by its bytes."""
+    """Return True if a value of this type can be stored as its bytes."""
     if isinstance(kind, types.Optional):
         return is_kept(kind.type)
     if isinstance(kind, types.BaseTuple):
@@ -24,7 +24,7 @@ def is_kept(kind: types.Type) -> bool:
 
 
 def bytes_of(kind: types.Type) -> int:
-    """Return how many bytes a value of this type takes, rounded up to whole words."""
+    """Return the size in bytes of a value of this type, rounded up to a multiple of 8."""
     context = cpu_target.target_context
     return int(-(-context.get_abi_sizeof(context.get_value_type(kind)) // 8) * 8)
 
@@ -32,7 +32,7 @@ def bytes_of(kind: types.Type) -> int:
 def slot_accessors(pickled: bytes) -> tuple[Any, Any]:
     """Return the functions ``get(slots, thread)`` and ``put(slots, thread, value)``, for use in compiled code.
 
-    ``slots`` is an array of bytes ``[threads, bytes_of(kind)]``.
+    ``slots`` is a uint8 array of shape ``[threads, bytes_of(kind)]``.
     """
     kind = pickle.loads(pickled)
 

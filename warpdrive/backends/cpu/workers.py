@@ -1,9 +1,9 @@
-"""Spread the blocks of a launch over the cores.
+"""Thread pool that distributes the blocks of a launch over the cores.
 
-A launch is cut into parts, which the calling thread and its helpers take one after the other. Nobody waits for a helper
-that got no part: where another program, or PyTorch's own threads, have the other cores, the calling thread does the
-work alone instead of waiting for its turn there. (OpenMP's threads, which numba's ``parallel=True`` uses, must all
-arrive at the end of every launch: with one busy neighbour on two cores, small launches took ten times as long so.)
+A launch is split into parts, which the calling thread and its helpers take in turn. Nobody waits for a helper that got
+no part: if another program, or PyTorch's own threads, occupy the other cores, the calling thread does the work alone.
+(The OpenMP threads of numba's ``parallel=True`` must all reach a barrier at the end of every launch: with one busy
+process on two cores, small launches took ten times as long.)
 """
 
 from __future__ import annotations
@@ -22,23 +22,27 @@ from warpdrive.backends.cpu.interrupts import watch
 from warpdrive.backends.cpu.native import native_module
 
 PARTS_PER_THREAD = 4
-"""How finely a launch is cut: enough that threads of unequal speed end together."""
+"""Number of parts per thread: enough that threads of unequal speed finish together."""
 
 PATIENCE = 200_000
-"""How often a helper looks for the next launch before it sleeps, which takes about 100 microseconds: to be woken takes
-about as long, and steps of small environments follow each other within that time."""
+"""Number of polls for the next launch before a helper sleeps: about 100 microseconds.
+
+Waking it takes about as long, and steps of small environments follow each other within that time.
+"""
 
 LAST_PART = 20_000
-"""How often the calling thread looks whether the others are done before it lets go of its core: about 10 microseconds,
-which is what the last part of a short launch takes. To let go and come back takes as long."""
+"""Number of polls for the end of a launch before the calling thread yields its core: about 10 microseconds.
+
+The last part of a short launch takes that long, and so does yielding and resuming.
+"""
 
 MAX_THREADS = 256
 
-# A job's words, each in a cache line of its own: what is done, the machine code and its table, into how many parts the
-# launch is cut, how many queues there are, and the queues. A queue's word holds where its parts end and, below it,
-# which comes next: one atomic addition tells a thread both, so that it can never mistake a part of one launch for a
-# part of another. Each thread begins with its own queue, which holds the same part of the blocks in every launch, so
-# that their memory stays in its core's cache; then it helps with the others.
+# Words of a job, each in a cache line of its own: the number of finished parts, the machine code and its table, the
+# number of parts, the number of queues, and the queues. A queue's word holds its end in the upper bits and the next
+# part in the lower ones: one atomic addition returns both, so that a thread never confuses parts of two launches. Each
+# thread begins with its own queue, which holds the same blocks in every launch, so that their memory stays in its
+# core's cache; then it helps with the others.
 _TEXT = f"""
 from numba import njit
 from warpdrive.backends.cpu.intrinsics import atomic_load, atomic_store, call_entry, fetch_add
@@ -101,7 +105,7 @@ def is_done(job, parts):
 
 
 class _Helper:
-    """A thread that helps with launches, and the door that it sleeps behind."""
+    """Thread that helps with launches, and the lock that it sleeps on."""
 
     def __init__(self, number: int, module: ModuleType, job: int) -> None:
         self.number, self.module, self.job = number, module, job
@@ -112,12 +116,12 @@ class _Helper:
         self.thread.start()
 
     def wake(self) -> None:
-        """Let it look for parts of a launch, if it sleeps, on another core than the caller's.
+        """Wake the helper if it sleeps, and keep it off the caller's core.
 
-        Where the other cores have something to do, Linux would put a thread onto the core of the one that woke it, and
-        leave it there: it would only get in the way.
+        If the other cores are busy, Linux would place a thread on the core of the one that woke it, and leave it there,
+        where it would compete with the caller.
         """
-        if not self.door.locked():  # it was woken before and looks, or will
+        if not self.door.locked():  # it is already awake, or waking
             return
         if (cores := _cores_of_others()) and cores != self.cores:
             self.cores = cores
@@ -131,7 +135,7 @@ class _Helper:
 
 
 class _Pool:
-    """The calling thread's helpers, and the job that they share."""
+    """Helpers of the calling thread, and the job that they share."""
 
     def __init__(self) -> None:
         self.module = native_module(_TEXT)
@@ -152,13 +156,13 @@ class _Pool:
                 module.take_parts(address, 0)
                 while not module.is_done(address, parts):
                     time.sleep(0)
-            except BaseException:  # such as Ctrl-C: helpers are at work, and another launch would take their job away
+            except BaseException:  # such as Ctrl-C: helpers still use the job, which another launch would overwrite
                 module.finish(address, parts)
                 raise
 
 
 def _cores_of_others() -> set[int]:
-    """Return the cores that this process may use, but for the one that the caller is on; none if that is not known."""
+    """Return the cores available to this process except the caller's; empty if unknown."""
     if _this_core is None:
         return set()
     return os.sched_getaffinity(0) - {_this_core()}
@@ -170,12 +174,15 @@ _num_threads = min(int(numba.config.NUMBA_NUM_THREADS), MAX_THREADS)
 
 
 def get_num_threads() -> int:
-    """Return how many threads share a launch."""
+    """Return the number of threads that share a launch."""
     return _num_threads
 
 
 def set_num_threads(count: int) -> None:
-    """Set how many threads share a launch: at first as many as there are cores, or ``NUMBA_NUM_THREADS``."""
+    """Set the number of threads that share a launch; the default is the number of cores, or ``NUMBA_NUM_THREADS``.
+
+    Raises :class:`ValueError` for a number out of range.
+    """
     global _num_threads
     if not 1 <= count <= MAX_THREADS:
         raise ValueError(f"the number of threads is {count}, expected 1 to {MAX_THREADS}")
@@ -183,12 +190,21 @@ def set_num_threads(count: int) -> None:
 
 
 def parts_of(blocks: int) -> int:
-    """Return into how many parts a launch of that many blocks is cut."""
+    """Return the number of parts that a launch of ``blocks`` blocks is split into."""
     return 1 if _num_threads == 1 else min(blocks, PARTS_PER_THREAD * _num_threads)
 
 
 def launch_on_all_cores(function: int, table: int, parts: int) -> Callable[[], None]:
-    """Return a function that runs all parts of a launch: the machine code and table of arguments at these addresses."""
+    """Return a function that runs all parts of a launch.
+
+    Args:
+        function: Address of the machine code.
+        table: Address of the argument table.
+        parts: Number of parts.
+
+    Returns:
+        The function, which returns when all parts are done.
+    """
     global _pool
     if _pool is None:
         _pool = _Pool()
