@@ -1,1 +1,1 @@
-"""What both GPU backends need of CUDA itself."""
+"""CUDA driver access shared by the GPU backends."""

@@ -1,4 +1,4 @@
-"""What compilers for GPUs make."""
+"""Output of the compilers for GPUs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class CudaCode:
     """GPU code of a kernel for one kind of arguments.
 
     Attributes:
-        name: what the kernel is called in ``image``.
-        image: what the driver loads: a cubin, or PTX where there is no linker.
-        ptx: the PTX that it was made of.
-        resources: what it takes of the GPU; None where there is no linker to tell.
+        name: Symbol of the kernel in ``image``.
+        image: Code that the driver loads: a cubin, or PTX if there is no linker.
+        ptx: PTX that the image was made from.
+        resources: GPU resources that it uses; None if there is no linker to report them.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A GPU in use: its context, which PyTorch's is too, and the code that was loaded onto it."""
+"""GPU in use: its primary context, shared with PyTorch, and the code loaded onto it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from warpdrive.backends.cuda.driver import Driver, Gpu, the_driver
 from warpdrive.backends.cuda.packing import Packing
 
 MOST_THREADS, SHARED_BYTES, LOCAL_BYTES, REGISTERS, MOST_DYNAMIC_SHARED_BYTES = 0, 1, 3, 4, 8
-"""Attributes of a function: ``CUfunction_attribute`` of ``cuda.h``."""
+"""Function attributes: ``CUfunction_attribute`` of ``cuda.h``."""
 
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6
-"""Options of loading: ``CUjit_option`` of ``cuda.h``."""
+"""Options of module loading: ``CUjit_option`` of ``cuda.h``."""
 
 _LOG_BYTES = 4096
 _ONE_AT_A_TIME = threading.Lock()
@@ -26,15 +26,15 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel that was loaded onto a GPU.
+    """Kernel that was loaded onto a GPU.
 
     Attributes:
-        name: what messages call it.
-        handle: the driver's ``CUfunction``.
-        registers: that a thread takes.
-        local_bytes: of memory that a thread takes beside them.
-        shared_bytes: that a block takes, without those given at launch.
-        most_threads: that a block can have, with so many registers.
+        name: Name in messages.
+        handle: The driver's ``CUfunction``.
+        registers: Registers per thread.
+        local_bytes: Local memory per thread in bytes.
+        shared_bytes: Static shared memory per block in bytes.
+        most_threads: Maximum number of threads per block with this many registers.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Function:
 
 
 class Device:
-    """A GPU with its primary context, which stays for as long as the process does.
+    """GPU with its primary context and loaded code, both of which are retained until the process ends.
 
-    So does the code that is loaded onto it: CUDA graphs that were captured refer to it.
+    Captured CUDA graphs refer to the code.
     """
 
     def __init__(self, index: int, driver: Driver) -> None:
@@ -63,7 +63,7 @@ class Device:
 
     @contextmanager
     def in_context(self) -> Iterator[None]:
-        """Make this GPU's context the calling thread's for the time of a block."""
+        """Make this GPU's context current in the calling thread within the block."""
         what, before = f"GPU {self.index} cannot be used", c_void_p()
         self.driver.call(what, "cuCtxPushCurrent_v2", self.context)
         try:
@@ -72,10 +72,18 @@ class Device:
             self.driver.call(what, "cuCtxPopCurrent_v2", before)
 
     def load(self, name: str, symbol: str, image: bytes) -> Function:
-        """Return a kernel of a cubin or PTX, which is loaded if it has not been before.
+        """Return a kernel of a cubin or PTX image, loading it on first use.
 
-        ``symbol`` is what the code calls it, ``name`` what messages do. Raises
-        :class:`warpdrive.backends.cuda.driver.DriverError`.
+        Args:
+            name: Name of the kernel in messages.
+            symbol: Symbol of the kernel in the image.
+            image: The cubin or PTX.
+
+        Returns:
+            The loaded kernel.
+
+        Raises:
+            DriverError: If the driver cannot load the image.
         """
         key = (symbol, hashlib.sha256(image).hexdigest())
         with _ONE_AT_A_TIME:
@@ -109,7 +117,7 @@ class Device:
         )
 
     def allow_shared_bytes(self, function: Function, dynamic: int) -> None:
-        """Let a kernel have so much shared memory given at launch, which beyond 48 KiB must be asked for."""
+        """Allow a kernel this many bytes of dynamic shared memory, as required beyond a total of 48 KiB."""
         what = (
             f"kernel '{function.name}' cannot have {dynamic} bytes of shared memory given at launch, beside the "
             f"{function.shared_bytes} that it declares, on GPU {self.index}"
@@ -118,7 +126,16 @@ class Device:
             self.driver.call(what, "cuFuncSetAttribute", function.handle, MOST_DYNAMIC_SHARED_BYTES, dynamic)
 
     def resident_blocks(self, function: Function, threads: int, dynamic_shared_bytes: int = 0) -> int:
-        """Return how many blocks of so many threads a multiprocessor runs at a time."""
+        """Return the occupancy: the number of blocks of this size that a multiprocessor runs concurrently.
+
+        Args:
+            function: The kernel.
+            threads: Number of threads per block.
+            dynamic_shared_bytes: Dynamic shared memory per block in bytes.
+
+        Returns:
+            The number of blocks.
+        """
         blocks, what = c_int(), f"the occupancy of kernel '{function.name}' cannot be computed"
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         with self.in_context():
@@ -126,7 +143,7 @@ class Device:
         return blocks.value
 
     def replicas_at_once(self, function: Function, packing: Packing) -> int:
-        """Return how many replicas all multiprocessors together run at a time, with no dynamic shared memory."""
+        """Return the number of replicas that all multiprocessors run concurrently, without dynamic shared memory."""
         return self.gpu.multiprocessors * self.resident_blocks(function, packing.threads) * packing.replicas_per_block
 
     def _in_words(self) -> str:
@@ -137,6 +154,6 @@ class Device:
 
 @cache
 def device_at(index: int) -> Device:
-    """Return a GPU, which PyTorch is the first to use. Raises :class:`BackendError` where it cannot be used."""
+    """Return a GPU, after initialising it through PyTorch. Raises :class:`BackendError` if it cannot be used."""
     pytorch.start(index)
     return Device(index, the_driver())

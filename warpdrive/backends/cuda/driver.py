@@ -1,7 +1,7 @@
-"""The NVIDIA driver: those of its functions that look at GPUs, and that load and launch compiled code.
+"""NVIDIA driver API: the functions that query GPUs, and that load and launch compiled code.
 
-They are called through ``ctypes``, as they have been the same since CUDA 4: looking at a machine then needs no package
-that may be missing from it.
+They are called through ``ctypes``, as they have been stable since CUDA 4: inspecting a machine then requires no
+package that may not be installed.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
     "cuGetErrorName": (c_int, POINTER(c_char_p)),
 }
-"""The parameters of each, as ``cuda.h`` has them."""
+"""Parameter types of each function, as declared in ``cuda.h``."""
 
 MULTIPROCESSORS, CAPABILITY_MAJOR, CAPABILITY_MINOR = 16, 75, 76
-"""Attributes of a device: ``CUdevice_attribute`` of ``cuda.h``."""
+"""Device attributes: ``CUdevice_attribute`` of ``cuda.h``."""
 
 
 class DriverError(BackendError):
-    """What the driver says when something fails. ``code`` is its ``CUresult``."""
+    """Failure of a driver call. ``code`` is its ``CUresult``."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -51,12 +51,12 @@ class DriverError(BackendError):
 
 
 class DriverMissingError(BackendError):
-    """There is no NVIDIA driver on this machine."""
+    """Absence of an NVIDIA driver."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as the driver describes it."""
+    """GPU as described by the driver."""
 
     name: str
     capability: tuple[int, int]
@@ -65,7 +65,7 @@ class Gpu:
 
 
 class Driver:
-    """The driver's library; its functions raise :class:`DriverError` where they fail."""
+    """Driver library; its methods raise :class:`DriverError` on failure."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
@@ -74,22 +74,40 @@ class Driver:
             function.argtypes, function.restype = parameters, c_int
 
     def call(self, what: str, name: str, *arguments: Any) -> None:
-        """Call a function. ``what`` says in an error's message what could not be done."""
+        """Call a function of the driver.
+
+        Args:
+            what: Description of the failure, for an error's message.
+            name: Name of the function.
+            *arguments: Its arguments.
+
+        Raises:
+            DriverError: If the function returns an error.
+        """
         self.check(what, getattr(self.library, name)(*arguments))
 
     def check(self, what: str, code: int, details: str = "") -> None:
-        """Raise :class:`DriverError` if a function returned an error."""
+        """Raise :class:`DriverError` if a function returned an error.
+
+        Args:
+            what: Description of the failure, for the message.
+            code: The ``CUresult`` that the function returned.
+            details: Cause of the failure, if known.
+
+        Raises:
+            DriverError: If ``code`` is not 0.
+        """
         if code:
             raise DriverError(code, explained(what, code, self._name_of(code), details))
 
     def version(self) -> tuple[int, int]:
-        """Return the newest CUDA that the driver supports. Works without a GPU."""
+        """Return the newest CUDA version that the driver supports. Works without a GPU."""
         number = c_int()
         self.call("the driver's version cannot be read", "cuDriverGetVersion", number)
         return number.value // 1000, number.value % 1000 // 10
 
     def gpus(self) -> list[Gpu]:
-        """Return the GPUs, in PyTorch's order. Raises :class:`DriverError` where there are none."""
+        """Return the GPUs, in PyTorch's order. Raises :class:`DriverError` if there are none."""
         self.call("the NVIDIA driver does not start", "cuInit", 0)
         count = c_int()
         self.call("the GPUs cannot be counted", "cuDeviceGetCount", count)
@@ -123,7 +141,7 @@ class Driver:
 
 @cache
 def the_driver() -> Driver:
-    """Return the driver of this machine. Raises :class:`DriverMissingError` where there is none."""
+    """Return the driver of this machine. Raises :class:`DriverMissingError` if there is none."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         return Driver(ctypes.CDLL(name))

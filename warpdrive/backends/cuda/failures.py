@@ -1,4 +1,4 @@
-"""What the driver's error codes mean for a user, and what would help."""
+"""Explanations of the driver's error codes, with remedies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,17 @@ _EXPLANATIONS = {
 
 
 def explained(what: str, code: int, name: str, details: str = "") -> str:
-    """Return the message of an error: ``what`` could not be done, why, and what would help."""
+    """Return the message of a driver error, with its cause and a remedy.
+
+    Args:
+        what: Description of the failure.
+        code: The ``CUresult``.
+        name: Name of the error.
+        details: Cause of the failure, if known.
+
+    Returns:
+        The message.
+    """
     cause = ": ".join(filter(None, [details, _EXPLANATIONS.get(code, "")]))
     hidden = os.environ.get(VISIBLE)
     if code in (100, 101) and hidden is not None:

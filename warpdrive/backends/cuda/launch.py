@@ -1,4 +1,4 @@
-"""Launch loaded code: everything is laid out beforehand, so that a launch is one call of the driver."""
+"""Launches of loaded code: all parameters are laid out beforehand, so that a launch is one driver call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warpdrive.kernels.configuration import Dimensions
 from warpdrive.kernels.errors import KernelError
 
 WORD = 8
-"""Bytes of a parameter's place. The driver reads as many of them as the kernel declares."""
+"""Bytes reserved for each parameter. The driver reads as many of them as the kernel declares."""
 
 _LETTERS = {
     **{"b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"},
@@ -24,28 +24,29 @@ _LETTERS = {
 }
 _OUT_OF_RESOURCES = 701
 _SHARED_BYTES_UNASKED = 48 << 10
-"""What a block can have of shared memory on every GPU without asking for it (CUDA programming guide)."""
+"""Shared memory available to a block on every GPU without opting in (CUDA programming guide)."""
 
 
 class Launch:
-    """A kernel with its grid and its parameters.
+    """Kernel with its grid and its parameters.
 
-    A launch neither allocates nor waits, and can be captured in a CUDA graph. What addresses among the
-    parameters point to must stay where it is; ``keep`` takes what has to live as long.
+    A launch neither allocates nor synchronises, and can be captured in a CUDA graph. Memory that address parameters
+    point to must stay valid; pass objects that own it in ``keep``.
 
     Args:
-        device: the GPU.
-        function: the kernel.
-        blocks: of the grid.
-        threads: of a block.
-        dtypes: of the parameters that the kernel declares; of an address, int64.
-        values: of the parameters.
-        shared_bytes: of each block, besides what the kernel declares.
-        stream: the handle of a stream; 0: PyTorch's current one at each launch.
-        keep: objects that live as long as this one.
+        device: The GPU.
+        function: The kernel.
+        blocks: Blocks of the grid in each dimension.
+        threads: Threads per block in each dimension.
+        dtypes: Dtypes of the parameters that the kernel declares; int64 for an address.
+        values: Values of the parameters.
+        shared_bytes: Dynamic shared memory per block in bytes.
+        stream: Handle of a stream; 0 for PyTorch's current stream at each launch.
+        keep: Objects to keep alive as long as this one.
 
     Raises:
-        KernelError: more threads, or more shared memory, than the GPU has for this kernel.
+        KernelError: If a block has more threads than the GPU supports for this kernel.
+        DriverError: If the GPU does not have that much shared memory.
     """
 
     def __init__(
@@ -72,16 +73,16 @@ class Launch:
         self._run = _runner(device, function, (*blocks, *threads, shared_bytes), places, stream)
 
     def fill(self, values: Sequence[Any]) -> None:
-        """Put other values in place of those of the parameters."""
+        """Replace the values of the parameters."""
         self._layout.pack_into(self.parameters, 0, *values)
 
     def run(self) -> None:
-        """Launch. Raises :class:`warpdrive.backends.cuda.driver.DriverError` where that fails."""
+        """Launch the kernel. Raises :class:`warpdrive.backends.cuda.driver.DriverError` on failure."""
         self._run()
 
 
 def _in_a_word(dtype: np.dtype[Any]) -> str:
-    """Return what :mod:`struct` calls a number of this dtype that begins a word."""
+    """Return the :mod:`struct` format of a number of this dtype, padded to a word."""
     letter = _LETTERS[dtype.str[1:]]
     return f"{letter}{WORD - dtype.itemsize}x"
 
@@ -89,7 +90,7 @@ def _in_a_word(dtype: np.dtype[Any]) -> str:
 def _runner(
     device: Device, function: Function, sizes: tuple[int, ...], places: ctypes.Array[c_void_p], stream: int
 ) -> Callable[[], None]:
-    """Return a function that launches."""
+    """Return a function that launches the kernel."""
     library = device.driver.library
     launch, current_context, context = library.cuLaunchKernel, library.cuCtxGetCurrent, device.context
     given = (function.handle, *sizes)
@@ -99,7 +100,7 @@ def _runner(
         found = c_void_p()
         if current_context(found) == 0 and found.value == context:
             code = launch(*given, stream_now(), places, None)
-        else:  # another thread, or another GPU's turn
+        else:  # another context is current in this thread
             with device.in_context():
                 code = launch(*given, stream_now(), places, None)
         if code:

@@ -1,4 +1,4 @@
-"""Make machine code of PTX with nvJitLink, which tells what of a GPU's resources the code takes. Needs no GPU."""
+"""Linking of PTX to machine code with nvJitLink, which also reports resource usage. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Resources:
-    """What compiled GPU code takes.
+    """Resource usage of compiled GPU code.
 
     Attributes:
-        registers: of a thread.
-        local_bytes: of a thread, in memory: its arrays, and what did not fit into registers.
-        spilled_bytes: of a thread: those that are stored because there were no more registers.
-        shared_bytes: of a block, in shared memory that was declared with a size.
+        registers: Registers per thread.
+        local_bytes: Local memory per thread in bytes, for arrays and spilled registers.
+        spilled_bytes: Bytes of spill stores per thread.
+        shared_bytes: Static shared memory per block in bytes.
     """
 
     registers: int
@@ -24,14 +24,14 @@ class Resources:
 
 
 class LinkError(Exception):
-    """PTX that is no machine code of the GPU it is for."""
+    """PTX that cannot be linked for a GPU."""
 
 
 def link(ptx: str, capability: tuple[int, int]) -> tuple[bytes, Resources | None]:
-    """Return a cubin for a GPU of that compute capability, and what it takes.
+    """Return a cubin for a GPU of that compute capability, and its resource usage.
 
-    Where nvJitLink is not installed, the PTX itself is returned, which the driver compiles when it is loaded.
-    Raises :class:`LinkError`, with ptxas' words, for what a GPU cannot take.
+    If nvJitLink is not installed, the PTX itself is returned, which the driver compiles on loading, and None. Raises
+    :class:`LinkError`, with the log of ptxas, if the GPU does not support the code.
     """
     try:
         from cuda.bindings import nvjitlink
@@ -62,7 +62,7 @@ def link(ptx: str, capability: tuple[int, int]) -> tuple[bytes, Resources | None
 
 
 def _shared_bytes(ptx: str) -> int:
-    """Return the size of what PTX declares in shared memory, of which nvJitLink's log says nothing."""
+    """Return the size of the shared memory that PTX declares, which nvJitLink's log does not report."""
     size = 0
     for alignment, length in re.findall(r"\.shared \.align (\d+) \.b8 \w+\[(\d+)\]", ptx):
         size += -size % int(alignment) + int(length)
@@ -70,7 +70,7 @@ def _shared_bytes(ptx: str) -> int:
 
 
 def resources_in(log: str) -> Resources:
-    """Return what ptxas says in its verbose log about the one kernel that it compiled."""
+    """Return the resource usage in ptxas' verbose log of a single kernel."""
 
     def number(pattern: str) -> int:
         found = re.search(pattern, log)

@@ -1,4 +1,4 @@
-"""How the agents of replicas lie on the threads of a GPU."""
+"""Assignment of the agents of replicas to the threads of a GPU."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from warpdrive.kernels.language import WARP
 
 MOST_THREADS = 1024
-"""Threads that a block has at most on every GPU (CUDA programming guide, technical specifications)."""
+"""Maximum number of threads per block on every GPU (CUDA programming guide, technical specifications)."""
 
 WARPS = 2
-"""Warps of a block in which small replicas share warps: with two, as many blocks as a multiprocessor takes fill it (32
-of 64 threads), and few replicas spread over many multiprocessors."""
+"""Number of warps per block if small replicas share warps.
+
+With two, the maximum number of resident blocks fills a multiprocessor (32 of 64 threads), and few replicas spread over
+many multiprocessors.
+"""
 
 MOST_SHARED_BYTES = 48 * 1024
 """Shared memory that a block may declare on every GPU (CUDA programming guide, technical specifications)."""
@@ -19,17 +22,17 @@ MOST_SHARED_BYTES = 48 * 1024
 
 @dataclass(frozen=True)
 class Packing:
-    """What a block of the GPU holds.
+    """Number of replicas and agents in a block of the GPU.
 
-    Up to 32 agents, as many whole replicas as fit lie side by side in each warp. A replica with up to 1024 agents has a
-    block for itself, and so has one whose shared memory leaves no room for others. With more, each of the block's
-    threads does the work of ``rounds`` agents in turn.
+    Replicas of up to 32 agents share warps: as many whole replicas as fit are side by side in each warp. A replica with
+    up to 1024 agents has a block for itself, and so has one whose shared memory leaves no room for others. With more
+    agents, each thread of the block runs up to ``rounds`` agents in turn.
 
     Attributes:
-        agents: the agents of a replica: the threads of the block that the author sees.
-        threads: the threads of a block on the GPU.
-        replicas_per_warp: how many replicas share a warp; 0 where a replica has a block for itself.
-        rounds: how many agents a thread stands for at most.
+        agents: Agents of a replica: the threads per block in the author's view.
+        threads: Threads per block on the GPU.
+        replicas_per_warp: Replicas that share a warp; 0 if a replica has a block for itself.
+        rounds: Maximum number of agents per thread.
     """
 
     agents: int
@@ -39,7 +42,7 @@ class Packing:
 
     @staticmethod
     def of(agents: int, shared_bytes: int = 0) -> Packing:
-        """Return the packing for replicas of so many agents, and so many bytes of shared memory each."""
+        """Return the packing for replicas with this many agents and bytes of shared memory each."""
         if agents > WARP:
             return Packing.alone(agents)
         replicas_per_warp = WARP // agents
@@ -52,14 +55,14 @@ class Packing:
         rounds = -(-agents // MOST_THREADS)
         if rounds == 1:
             return Packing(agents, agents)
-        warps = -(-agents // (rounds * WARP))  # no more than are needed for that many rounds
+        warps = -(-agents // (rounds * WARP))  # the minimum for this number of rounds
         return Packing(agents, warps * WARP, rounds=rounds)
 
     @property
     def replicas_per_block(self) -> int:
-        """How many replicas a block holds."""
+        """Number of replicas in a block."""
         return self.replicas_per_warp * (self.threads // WARP) or 1
 
     def blocks(self, replicas: int) -> int:
-        """Return how many blocks so many replicas take."""
+        """Return the number of blocks for this many replicas."""
         return -(-replicas // self.replicas_per_block)

@@ -1,4 +1,4 @@
-"""PyTorch's part in the use of a GPU: it starts it, and its current stream is where kernels are launched."""
+"""Cooperation with PyTorch: it initialises GPUs, and kernels are launched on its current stream."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from warpdrive.errors import BackendError
 
 
 def start(index: int) -> None:
-    """Have PyTorch make a GPU's primary context, before anybody else uses it.
+    """Let PyTorch create a GPU's primary context, before any other use.
 
-    Raises :class:`BackendError` where PyTorch cannot use it.
+    Raises :class:`BackendError` if PyTorch cannot use the GPU.
     """
     try:
         with torch.cuda.device(index):
             torch.zeros(1, device=f"cuda:{index}")
-    except (RuntimeError, AssertionError) as error:  # the latter where PyTorch was built without CUDA
+    except (RuntimeError, AssertionError) as error:  # AssertionError if PyTorch was built without CUDA
         reason = str(error).partition("\n")[0]
         raise BackendError(f"PyTorch {torch.__version__} cannot use GPU {index}: {reason}") from error
 
 
 def make_current(index: int) -> None:
-    """Make a GPU the one that PyTorch uses where none is named."""
+    """Make a GPU PyTorch's current device."""
     torch.cuda.set_device(index)
 
 
 def current_device() -> int:
-    """Return the GPU that PyTorch uses where none is named."""
+    """Return the index of PyTorch's current device."""
     return torch.cuda.current_device()
 
 
 def current_stream_of(index: int) -> Callable[[], int]:
     """Return a function that returns the handle of PyTorch's current stream on a GPU."""
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of the time; what PyTorch's compiler uses
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # ten times as fast; used by PyTorch's compiler
     if raw is not None:
         return lambda: int(raw(index))
     return lambda: int(torch.cuda.current_stream(index).cuda_stream)

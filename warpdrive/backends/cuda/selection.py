@@ -1,4 +1,4 @@
-"""Choose the GPU of a process, or say why there is none that a backend can use."""
+"""Selection of the GPU of a process."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from warpdrive.errors import BackendError
 
 
 def usable_device(backend: str, process_id: int) -> Device:
-    """Return the GPU that a process uses, which becomes PyTorch's current one: processes take turns.
+    """Return the GPU of a process, assigned round-robin, and make it PyTorch's current device.
 
-    Raises :class:`BackendError` where it cannot be used.
+    Raises :class:`BackendError` if it cannot be used.
     """
     check_usable(backend, process_id)
     device = device_at(gpu_of(process_id, this_machine()))
@@ -21,7 +21,7 @@ def usable_device(backend: str, process_id: int) -> Device:
 
 
 def check_usable(backend: str, process_id: int) -> None:
-    """Raise :class:`BackendError`, which tells all that ``backend`` lacks on this machine, if it lacks something."""
+    """Raise :class:`BackendError` with all unmet requirements of ``backend`` on this machine, if there are any."""
     missing = lacks(backend, this_machine(), process_id)
     if missing:
         raise BackendError(

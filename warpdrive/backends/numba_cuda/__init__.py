@@ -1,4 +1,4 @@
-"""The Numba CUDA backend: kernels compiled for GPUs by numba.cuda's compiler, launched on PyTorch's stream."""
+"""Numba CUDA backend: kernels compiled for GPUs by numba.cuda's compiler, launched on PyTorch's stream."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class NumbaCudaBackend:
-    """Runs kernels written in Python on a GPU.
+    """Backend that runs kernels written in Python on a GPU.
 
     Args:
-        process_id: which of several processes on this machine this is: they take turns at its GPUs.
+        process_id: Index of this process among those on the machine; processes are assigned GPUs round-robin.
 
     Raises:
-        BackendError: there is no GPU that can be used, or something else is missing.
+        BackendError: If there is no usable GPU, or another requirement is missing.
     """
 
     name = "numba"
@@ -34,19 +34,19 @@ class NumbaCudaBackend:
         self._constants: dict[int, tuple[npt.NDArray[Any], torch.Tensor]] = {}
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
-        """See :class:`warpdrive.backends.interface.Backend`."""
+        """Bind arguments to a fused kernel; see :class:`warpdrive.backends.interface.Backend`."""
         from warpdrive.backends.numba_cuda.launch import bind
 
         return bind(fusion.kernel(), arguments, blocks, threads, self.gpu, self._copy_of)
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
-        """See :class:`warpdrive.backends.interface.Backend`."""
+        """Return the number of replicas that run concurrently; see :class:`warpdrive.backends.interface.Backend`."""
         from warpdrive.backends.numba_cuda.launch import replicas_at_once
 
         return replicas_at_once(fusion.kernel(), arguments, blocks, threads, self.gpu)
 
     def _copy_of(self, array: npt.NDArray[Any]) -> torch.Tensor:
-        """Return a constant's copy on the GPU, made once. The array is kept, so that no other gets its ``id``."""
+        """Return a constant's copy on the GPU, made once. The array is kept, so that its ``id`` is not reused."""
         if id(array) not in self._constants:
             copy = torch.from_numpy(np.array(array, order="C")).to(self.device)
             self._constants[id(array)] = (array, copy)

@@ -1,4 +1,4 @@
-"""Replace what stands for CUDA in a kernel by numba.cuda's own, and the author's indices by variables."""
+"""Rewriting of CUDA constructs in a kernel's syntax tree into numba.cuda's, with indices as variables."""
 
 from __future__ import annotations
 
@@ -15,54 +15,63 @@ _MATHEMATICS = "warpdrive.backends.numba_cuda.mathematics"
 _FUNCTIONS = {("math", name): _MATHEMATICS for name in ("sin", "cos", "tan")} | {
     ("numpy", name): _MATHEMATICS for name in ("sin", "cos", "tan", "absolute", "sign", "sqrt", "exp", "floor", "ceil")
 }
-"""Functions that are others on a GPU: numba.cuda's compute in float64, or it has none of NumPy's."""
+"""Functions replaced on a GPU: numba.cuda computes them in float64, or lacks NumPy's."""
 
 
 class CudaAdapter(ast.NodeTransformer):
-    """Replaces what stands for CUDA by numba.cuda's own, and notes the dtypes of arrays that are made.
+    """AST transformer that replaces CUDA constructs by numba.cuda's, and records the dtypes of new arrays.
 
-    Indices are variables of 32 bits, since a thread of the GPU need not be the author's thread of the same number.
+    Indices are 32-bit variables, since a thread of the GPU need not be the author's thread of the same number.
     """
 
     def __init__(self) -> None:
         self.dtypes: dict[str, str] = {}
 
     def array(self, space: str, shape: Any, dtype: Any) -> ast.expr:
-        """Return the expression of a new array in ``"shared"`` or ``"local"`` memory."""
+        """Return the expression of a new array in ``"shared"`` or ``"local"`` memory.
+
+        Args:
+            space: ``"shared"`` or ``"local"``.
+            shape: Shape of the array.
+            dtype: Dtype of its elements.
+
+        Returns:
+            The expression.
+        """
         name = self.dtypes.setdefault(dtype, f"{GENERATED}dtype_{len(self.dtypes)}")
         return ast.Call(_cuda(f"{space}.array"), [ast.parse(repr(shape), mode="eval").body, load(name)], [])
 
     def header(self, table: Table) -> list[str]:
-        """Return the lines that a module begins with."""
+        """Return the first lines of a generated module."""
         lines = header_of(table, _FUNCTIONS)
         lines += [f"from numba import cuda as {CUDA}, from_dtype"]
         lines += [f"{name} = from_dtype(dtype_of({dtype!r}))" for dtype, name in self.dtypes.items()]
         return lines
 
     def visit_IntrinsicName(self, node: IntrinsicName) -> ast.expr:
-        """Indices are variables; all else is numba.cuda's."""
+        """Replace an index by a variable, and any other intrinsic by numba.cuda's."""
         if node.path == "laneid":
             return int32(lane())
         return load(node.id) if node.path in INDICES else _cuda(node.path)
 
     def visit_FunctionName(self, node: FunctionName) -> ast.expr:
-        """Device functions have their names in the generated module."""
+        """Replace a device function by its name in the generated module."""
         return load(node.id)
 
     def visit_SharedName(self, node: SharedName) -> ast.expr:
-        """Shared arrays are variables."""
+        """Replace a shared array by a variable."""
         return load(node.id)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        """A GPU raises nothing, as with numba.cuda outside of its debug mode."""
+        """Remove an assertion: a GPU raises nothing, as with numba.cuda outside of its debug mode."""
         return at(node, ast.Pass())
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
-        """The same."""
+        """Remove a raise statement: a GPU raises nothing."""
         return at(node, ast.Pass())
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Device functions get what their threads know."""
+        """Allocate local arrays, and pass the hidden parameters to device functions."""
         if isinstance(node.func, IntrinsicName):
             if node.func.path == "local.array":
                 shape, dtype = (argument.value for argument in node.args if isinstance(argument, ast.Constant))

@@ -1,4 +1,4 @@
-"""Kernels launched on their own on a GPU, with blocks and threads as their author says."""
+"""Launches of single kernels on a GPU, with the author's blocks and threads."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from warpdrive.kernels.kernel import Kernel
 
 
 class BoundOnGpu:
-    """A kernel compiled for its arguments and loaded onto a GPU, with room for the words of a launch.
+    """Kernel compiled for its arguments and loaded onto a GPU, with a buffer for the words of a launch.
 
     Args:
-        kernel: the kernel.
-        arguments: by the names of its parameters.
-        configuration: blocks and threads.
-        index: the number of the GPU; None: PyTorch's current one.
+        kernel: The kernel.
+        arguments: Argument of each parameter, by name.
+        configuration: Blocks, threads, dynamic shared memory and stream of the launch.
+        index: Index of the GPU; None for PyTorch's current one.
 
     Raises:
-        KernelError: an argument, or the kernel itself, that a GPU cannot take.
-        BackendError: the GPU cannot be used.
+        KernelError: If a GPU does not support an argument, or the kernel itself.
+        BackendError: If the GPU cannot be used.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class BoundOnGpu:
         self._launch.run()
 
     def run_with(self, arguments: tuple[Any, ...]) -> bool:
-        """Launch the kernel with other arguments of the same kinds; return False if that cannot be done now."""
+        """Launch the kernel with other arguments of the same kinds; return False if that is not possible now."""
         words = self._words_of(arguments)
         if words is None or not self._in_use.acquire(blocking=False):
             return False

@@ -1,4 +1,4 @@
-"""Arguments of a launch on a GPU: what code depends on of them, and how their words are read, at each launch anew."""
+"""Arguments of a launch on a GPU: the properties that code is specialised for, and the words read at each launch."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from warpdrive.kernels.errors import KernelError
 Words = tuple[Any, ...]
 
 _Unfit = (TypeError, AttributeError, KeyError, ValueError)
-"""What reading an argument as one of another type may raise."""
+"""Exceptions raised by reading an argument as one of another type."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a kernel.
+    """Argument of a kernel.
 
     Attributes:
-        parameter: what code depends on of it.
-        dtypes: of its words.
-        read: returns the words of an argument, or None if it is not of the same kind.
+        parameter: Properties that code is specialised for.
+        dtypes: Dtypes of its words.
+        read: Function that returns the words of an argument, or None if it is of another kind.
     """
 
     parameter: Parameter
@@ -39,7 +39,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class _Memory:
-    """An array on a GPU; strides are in bytes."""
+    """Array on a GPU; strides are in bytes."""
 
     dtype: Any
     shape: tuple[int, ...]
@@ -53,7 +53,7 @@ class _Memory:
         return "C" if self._is_dense(-1) else "F" if self._is_dense(1) else "A"
 
     def _is_dense(self, order: int) -> bool:
-        """Whether there are no gaps between the elements, the last axis (-1) or the first (1) going fastest."""
+        """Return True if the elements have no gaps, with the last axis (-1) or the first (1) varying fastest."""
         step = self.itemsize
         for length, stride in list(zip(self.shape, self.strides, strict=True))[::order]:
             if length != 1 and stride != step and 0 not in self.shape:
@@ -63,9 +63,18 @@ class _Memory:
 
 
 def argument(name: str, value: Any, kernel: str) -> Argument:
-    """Look at an argument: a CUDA tensor, an array with ``__cuda_array_interface__``, or a number.
+    """Return the description of an argument: a CUDA tensor, an array with ``__cuda_array_interface__``, or a number.
 
-    Raises :class:`KernelError` for an argument that a GPU cannot take; ``kernel`` is its name.
+    Args:
+        name: Name of the parameter.
+        value: The argument.
+        kernel: Name of the kernel.
+
+    Returns:
+        The description of the argument.
+
+    Raises:
+        KernelError: If a GPU does not support the argument.
     """
     if isinstance(value, torch.Tensor):
         return _array(name, value, _of_tensor, kernel)
@@ -81,7 +90,7 @@ def argument(name: str, value: Any, kernel: str) -> Argument:
 
 
 def read_all(arguments: Sequence[Argument], values: Sequence[Any]) -> list[Any] | None:
-    """Return the words of all arguments, or None if one is not of the kind that it was."""
+    """Return the words of all arguments, or None if one is of another kind."""
     words: list[Any] = []
     for known, value in zip(arguments, values, strict=True):
         found = known.read(value)
@@ -128,7 +137,7 @@ def _of_interface(array: Any) -> _Memory:
 
 
 def _dtype_of(array: Any, interface: dict[str, Any]) -> np.dtype[Any]:
-    """Return the dtype, of structured ones the array's own: what their interface says lacks names, or alignment."""
+    """Return the dtype; for a structured one the array's own, as the interface lacks names or alignment."""
     dtype: np.dtype[Any] = np.dtype(interface["typestr"])
     own = getattr(array, "dtype", None)
     if dtype.kind != "V" or not isinstance(own, np.dtype):
@@ -157,7 +166,7 @@ def _number(name: str, value: Any, kernel: str) -> Argument:
 
 
 def _computable(name: str, dtype: Any, kernel: str) -> np.dtype[Any]:
-    """Return the NumPy dtype of an array's elements. Raises :class:`KernelError` for one that a GPU cannot take."""
+    """Return the NumPy dtype of an array's elements. Raises :class:`KernelError` for an unsupported one."""
     try:
         found = np.dtype(str(dtype).removeprefix("torch.")) if isinstance(dtype, torch.dtype) else np.dtype(dtype)
         numba.from_dtype(found)

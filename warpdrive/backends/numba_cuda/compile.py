@@ -1,4 +1,4 @@
-"""Compile kernels for GPUs: the one module that uses numba.cuda's compiler. It needs no GPU and no driver."""
+"""Compilation of kernels with numba.cuda, which only this module imports. It needs no GPU and no driver."""
 
 from __future__ import annotations
 
@@ -36,24 +36,27 @@ from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
 def compile_kernel(
     kernel: ResolvedKernel, parameters: Sequence[Parameter], packing: Packing | None, capability: Capability
 ) -> CudaCode:
-    """Compile a kernel for arguments of the given kinds, or read it from the cache.
+    """Compile a kernel for arguments of the given kinds, or load it from the cache.
 
     Args:
-        kernel: the kernel.
-        parameters: of the kernel, but for those that are baked in.
-        packing: how replicas lie on the GPU. The code's first argument is then their number (int32). None: blocks and
-            threads are the author's own.
-        capability: of the GPU.
+        kernel: The kernel, with its names resolved.
+        parameters: Parameters of the kernel, except compile-time constants.
+        packing: Assignment of replicas to the GPU; the first argument of the code is then their number (int32). If
+            None, blocks and threads are the author's own.
+        capability: Compute capability of the GPU.
+
+    Returns:
+        The compiled code.
 
     Raises:
-        KernelError: with the author's file and line, for what cannot be compiled.
+        KernelError: If the kernel cannot be compiled; the message has the file and line of its source.
     """
     key = cache.key_of(kernel.content(), repr(parameters), repr(packing), repr(capability), *_versions())
     with cache.one_process_at_a_time(key):
         if cache.is_stored(key):
             try:
                 return _load(key)
-            except (OSError, ValueError, TypeError):  # what was stored is damaged
+            except (OSError, ValueError, TypeError):  # the stored code is damaged
                 cache.discard(key)
         code = _compile(key, kernel, parameters, packing, capability)
         figures = {"name": code.name, "resources": code.resources and asdict(code.resources)}
@@ -83,7 +86,7 @@ def _compile(
     found = re.search(r"\.visible \.entry (\w+)", ptx)
     assert found is not None, "numba.cuda's PTX has no kernel"
     name = kernel.function.source.name
-    ptx = ptx.replace(found[1], name)  # numba.cuda's own has a number that is another in each process
+    ptx = ptx.replace(found[1], name)  # numba.cuda's name has a number that differs between processes
     try:
         image, resources = link(ptx, capability)
     except LinkError as error:
@@ -95,9 +98,18 @@ def _compile(
 def lower_for_threads(
     key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], packing: Packing | None
 ) -> tuple[LoweredKernel, list[Slot]]:
-    """Split a kernel into regions, and return what a thread that stands for several agents keeps of each between them.
+    """Split a kernel into regions, and return the slots of the variables kept between them.
 
-    The types of what is kept are a CPU's.
+    There are slots only if a thread runs several agents. Their types are inferred for the CPU.
+
+    Args:
+        key: Cache key of the kernel.
+        kernel: The kernel, with its names resolved.
+        kinds: Kind of each parameter, by name.
+        packing: Assignment of replicas to the GPU, or None.
+
+    Returns:
+        The lowered kernel and the slots.
     """
     if packing is None or packing.rounds == 1:
         return lower(kernel, [name for name, kind in kinds.items() if kind.rank is not None]), []
@@ -107,7 +119,7 @@ def lower_for_threads(
 
 
 def _versions() -> list[str]:
-    """Return the versions of what compiles for GPUs, as far as it is installed."""
+    """Return the versions of the installed GPU compiler packages."""
     wanted = ("numba-cuda", "nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-nvjitlink")
     return [f"{found.name} {found.version}" for name in wanted for found in distributions(name=name)]
 
@@ -136,7 +148,7 @@ def _ptx(text: str, parameters: Sequence[Parameter], packing: Packing | None, ca
 def _missing_functions_told() -> Iterator[None]:
     try:
         yield
-    except KeyError as error:  # numba.cuda knows the types of all of NumPy's functions, but not what some do
+    except KeyError as error:  # numba.cuda can type all of NumPy's functions, but not lower all of them
         (function,) = error.args
         if not isinstance(function, np.ufunc):
             raise
@@ -147,7 +159,7 @@ def _missing_functions_told() -> Iterator[None]:
 
 @contextmanager
 def _a_device(capability: Capability) -> Iterator[None]:
-    """Let numba.cuda, which asks the present device for it when it compiles device functions, know the capability."""
+    """Set the compute capability, which numba.cuda otherwise queries from the current device for device functions."""
     from numba.cuda import dispatcher
 
     asked: Callable[[], Any] = dispatcher.get_current_device
@@ -160,9 +172,9 @@ def _a_device(capability: Capability) -> Iterator[None]:
 
 @contextmanager
 def _nothing_contracted() -> Iterator[None]:
-    """Keep a product and a sum apart, which NVVM makes one ``fma`` by default: a CPU rounds twice, so a GPU shall.
+    """Disable the contraction of products and sums to ``fma``, NVVM's default, since a CPU rounds twice.
 
-    numba.cuda has this option of NVVM for whole kernels only together with all that makes arithmetic inexact.
+    For whole kernels, numba.cuda offers this NVVM option only along with all others that make arithmetic inexact.
     """
     from numba.cuda.cudadrv import nvvm
 

@@ -1,4 +1,4 @@
-"""What GPU code depends on of the arguments of a fused kernel."""
+"""Properties of a fused kernel's arguments that GPU code is specialised for."""
 
 from __future__ import annotations
 
@@ -17,28 +17,37 @@ from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.lowering import ResolvedKernel
 
 _ALIGNMENT = 16
-"""Bytes: no number needs more."""
+"""Alignment in bytes, sufficient for any number."""
 
 
 @dataclass(frozen=True)
 class FusedCode:
-    """A fused kernel that is ready to be compiled: its names resolved for its arguments, and its parameters."""
+    """Fused kernel ready for compilation: its names resolved for its arguments, and its parameters."""
 
     kernel: ResolvedKernel
     parameters: list[Parameter]
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a replica, of which each array begins where any number may."""
+        """Shared memory of a replica in bytes, with each array aligned for any number."""
         arrays = self.kernel.table.shared.values()
         sizes = (math.prod(shape) * dtype_of(dtype).itemsize for shape, dtype in arrays)
         return sum(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)
 
 
 def prepare(kernel: Kernel, arguments: Mapping[str, Any], replicas: int) -> FusedCode:
-    """Look at the arguments of a fused kernel: tensors, read-only NumPy arrays and NumPy numbers.
+    """Resolve a fused kernel for its arguments: tensors, read-only NumPy arrays and NumPy numbers.
 
-    Raises :class:`KernelError` for shared memory whose size nobody gives.
+    Args:
+        kernel: The fused kernel.
+        arguments: Argument of each parameter, by name.
+        replicas: Number of replicas.
+
+    Returns:
+        The kernel, ready for compilation.
+
+    Raises:
+        KernelError: If the kernel has dynamic shared memory.
     """
     baked = baked_values(kernel, arguments)
     parameters = [_parameter(name, arguments[name], replicas) for name in kernel.parameters if name not in baked]

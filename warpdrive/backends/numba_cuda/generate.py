@@ -1,7 +1,7 @@
-"""Generate the Python module that numba.cuda compiles for a GPU: what one of its threads does.
+"""Generation of the Python module that numba.cuda compiles for a GPU: the code of one GPU thread.
 
-All threads come to every barrier, whichever agents take part in what is between: what some of them do stands under
-guards (see :mod:`warpdrive.kernels.regions`). So barriers mean what the author wrote, however replicas are packed.
+All threads reach every barrier, whichever agents take part in the code between them: code that only some run is guarded
+(see :mod:`warpdrive.kernels.regions`). Barriers thus mean what the author wrote, however replicas are packed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
 
 ENTRY = "entry"
 NOT_NEGATIVE = (1 << 31) - 1
-"""A mask that leaves indices as they are, and lets NVVM know that they need no test whether they count from the end."""
+"""Mask that leaves indices unchanged, and lets NVVM omit the wraparound check for negative ones."""
 REPLICAS, ROUND, PLACE, MASK = (GENERATED + name for name in ("replicas", "round", "place", "mask"))
 
 
@@ -43,10 +43,13 @@ def generate(
     """Generate the module of a kernel and its device functions.
 
     Args:
-        kernel: the kernel in regions.
-        parameters: of the kernel, but for those that are baked in.
-        slots: room for what agents keep between barriers, where a thread stands for several; else none is needed.
-        packing: how replicas lie on the GPU; None where blocks and threads are the author's own.
+        kernel: The lowered kernel, split into regions.
+        parameters: Parameters of the kernel, except compile-time constants.
+        slots: Slots of the variables kept between barriers if a thread runs several agents; else empty.
+        packing: Assignment of replicas to the GPU; None if blocks and threads are the author's own.
+
+    Returns:
+        The generated module.
     """
     adapter = CudaAdapter()
     writer = ModuleWriter(adapter)
@@ -82,7 +85,7 @@ _INTRINSICS = "warpdrive.backends.numba_cuda.intrinsics"
 
 
 def _position(packing: Packing | None) -> list[ast.stmt]:
-    """Write where in the author's grid a thread is. Threads without an agent return."""
+    """Return the statements that compute a thread's position in the author's grid. Threads without an agent return."""
     if packing is None:
         return _parse(f"{index_name(f'{d}.{axis}')} = {CUDA}.{d}.{axis}" for d in DIMENSIONS for axis in AXES)
     thread, block = f"{CUDA}.threadIdx.x", f"{CUDA}.blockIdx.x"
@@ -111,7 +114,7 @@ def _parse(lines: Iterable[str]) -> list[ast.stmt]:
 
 
 def _shared_arrays(kernel: LoweredKernel, adapter: CudaAdapter, packing: Packing | None) -> list[ast.stmt]:
-    """Write the statements that make the arrays in shared memory: each replica of a block has its own."""
+    """Return the statements that allocate the shared arrays: each replica of a block has its own."""
     count = packing.replicas_per_block if packing else 1
     statements: list[ast.stmt] = []
     for name, (shape, dtype) in kernel.table.shared.items():
@@ -124,9 +127,9 @@ def _shared_arrays(kernel: LoweredKernel, adapter: CudaAdapter, packing: Packing
 
 
 class _Body:
-    """Writes the statements of a kernel, with the barriers between its regions.
+    """Generator of a kernel's statements, with the barriers between its regions.
 
-    ``is_synced`` says while writing that all threads have just come from a barrier, so that another is not needed.
+    During generation, ``is_synced`` is True if all threads have just passed a barrier, so that none is needed.
     """
 
     def __init__(
@@ -143,7 +146,7 @@ class _Body:
         self.rounds = packing.rounds if packing else 1
         self.is_alone = packing is not None and packing.agents == 1
         self.is_packed = packing is not None and packing.replicas_per_warp > 0
-        self.votes_synchronise = not self.is_packed  # those of a warp's lanes order no accesses to memory
+        self.votes_synchronise = not self.is_packed  # warp votes do not order memory accesses
         self.is_synced = True
 
     def statements(self) -> list[ast.stmt]:
@@ -177,14 +180,14 @@ class _Body:
         return self.loop(part)
 
     def loop(self, loop: Loop) -> list[ast.stmt]:
-        """Write a loop around barriers: it goes round as long as one thread of the replica does."""
+        """Return a loop around barriers, which iterates as long as at least one thread of the replica does."""
         count = f"{GENERATED}threads_going"
         counting = ast.AugAssign(ast.Name(count, ast.Store()), ast.Add(), load(loop.going))
         advance = self.over_rounds([*loop.advance.statements, counting])
         leave = ast.If(ast.UnaryOp(ast.Not(), self.any(count)), [ast.Break()], [])
         self.is_synced = self.votes_synchronise
         body = self.sequence(loop.body)
-        self.is_synced = self.votes_synchronise  # behind the one that ends the loop
+        self.is_synced = self.votes_synchronise  # after the vote that ends the loop
         return [ast.While(ast.Constant(True), [assign(count, ast.Constant(0)), *advance, leave, *body], [])]
 
     def region(self, region: Region) -> list[ast.stmt]:
@@ -197,7 +200,7 @@ class _Body:
         return [*barrier, *body, *counts]
 
     def over_rounds(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Write what a thread does for its agent, or for each of its agents in turn."""
+        """Return the statements that a thread runs for its agent, or for each of its agents in turn."""
         if self.rounds == 1:
             return self.writer.adapt([*copy_tree(needed(self.kernel.variables.recomputed, statements)), *statements])
         used = loaded_names(statements) | stored_names(statements)
@@ -233,14 +236,14 @@ class _Body:
         return _parse([f"{CUDA}.syncwarp({MASK})" if self.is_packed else f"{CUDA}.syncthreads()"])
 
     def any(self, name: str) -> ast.expr:
-        """Return whether a number is not 0 in any thread of the replica; all wait for each other."""
+        """Return the expression that is True if a number is not 0 in any thread of the replica; it is a barrier."""
         if self.is_alone:
             return load(name)
         vote = f"any_sync({MASK}, {name} != 0)" if self.is_packed else f"syncthreads_or({name})"
         return _expression(f"{CUDA}.{vote} != 0")
 
     def count(self, name: str) -> ast.expr:
-        """Return the sum of a number, at most the number of rounds, over the threads of a replica, who wait."""
+        """Return the sum of a number, at most the number of rounds, over the threads of a replica; it is a barrier."""
         if self.is_alone:
             return load(name)
         if self.is_packed:

@@ -1,4 +1,4 @@
-"""What generated GPU code calls: arrays made of an address and lengths, items of ranges."""
+"""Intrinsics of generated GPU code: construction of arrays, items of ranges."""
 
 from __future__ import annotations
 
@@ -16,10 +16,18 @@ range_item = range_item_of(intrinsic)
 
 
 def array_at(dtype: str, rank: int, layout: str, readonly: bool, extents: tuple[int | None, ...]) -> Any:
-    """Return a function, for use in GPU code, that makes an array of words.
+    """Return a function, for use in GPU code, that builds an array from words.
 
-    It takes a tuple of integers: the array's address, the length of each axis whose extent is None, and, unless the
-    array is C-contiguous, the strides of all axes in bytes.
+    Args:
+        dtype: Dtype of the elements.
+        rank: Number of dimensions.
+        layout: ``"C"``, ``"F"`` or ``"A"``, as in numba's array types.
+        readonly: If True, the array cannot be written.
+        extents: Constant length of each axis, or None for one among the words.
+
+    Returns:
+        A numba intrinsic that takes a tuple of integers: the array's address, the length of each axis whose extent is
+        None, and, unless the array is C-contiguous, the strides of all axes in bytes.
     """
     element = from_dtype(dtype_of(dtype))
     array_type = types.Array(element, rank, layout, readonly=readonly)

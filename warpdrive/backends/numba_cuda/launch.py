@@ -1,4 +1,4 @@
-"""Bind fused kernels to arguments on a GPU: compile, load, and lay out what a launch needs."""
+"""Binding of fused kernels to arguments on a GPU: compilation, loading and launch parameters."""
 
 from __future__ import annotations
 
@@ -27,12 +27,23 @@ def bind(
     device: Device,
     to_device: Callable[[npt.NDArray[Any]], torch.Tensor],
 ) -> Callable[[], None]:
-    """Return a function without arguments that launches the kernel, compiled now, for replicas of so many agents.
+    """Compile a fused kernel and return a function without arguments that launches it.
 
-    ``arguments`` maps each parameter to a contiguous tensor on the GPU, which must stay where it is, a read-only NumPy
-    array, which ``to_device`` copies there, or a NumPy number.
+    Args:
+        kernel: The fused kernel.
+        arguments: For each parameter, by name, a contiguous tensor on the GPU, which must keep its memory, a read-only
+            NumPy array, or a NumPy number.
+        replicas: Number of replicas.
+        agents: Number of agents per replica.
+        device: The GPU.
+        to_device: Function that copies a NumPy array to the GPU.
 
-    Raises :class:`KernelError` for what cannot be compiled, and :class:`BackendError` for what cannot be loaded.
+    Returns:
+        The function that launches the kernel.
+
+    Raises:
+        KernelError: If the kernel cannot be compiled.
+        BackendError: If the code cannot be loaded.
     """
     fused = prepare(kernel, arguments, replicas)
     packing = Packing.of(agents, fused.shared_bytes)
@@ -52,7 +63,7 @@ def bind(
 
 
 def replicas_at_once(kernel: Kernel, arguments: Mapping[str, Any], replicas: int, agents: int, device: Device) -> int:
-    """Return how many replicas a GPU runs at a time. Arguments and errors are those of :func:`bind`."""
+    """Return the number of replicas that a GPU runs concurrently. Arguments and errors are those of :func:`bind`."""
     fused = prepare(kernel, arguments, replicas)
     packing = Packing.of(agents, fused.shared_bytes)
     code = compile_kernel(fused.kernel, fused.parameters, packing, device.gpu.capability)

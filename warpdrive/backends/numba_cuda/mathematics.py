@@ -1,9 +1,9 @@
-"""What numba.cuda lacks, or has in float64 only.
+"""Functions that numba.cuda lacks, or has in float64 only.
 
-Sine, cosine and tangent of float32 are computed without float64, which libdevice's use where the argument is large.
+Sine, cosine and tangent of float32 are computed without float64, which libdevice uses for large arguments.
 
-On most GPUs float64 is 32 to 64 times slower, and takes registers even where it is never needed. Sine and cosine are
-within three units in the last place for all arguments, and within two below 65536. Up to there arguments are reduced
+On most GPUs float64 is 32 to 64 times slower, and takes registers even if it is never needed. Sine and cosine are
+accurate to three units in the last place for all arguments, and to two below 65536. Up to there arguments are reduced
 with pi/2 in three parts (Cody and Waite, "Software Manual for the Elementary Functions", 1980), larger ones with
 integers (Payne and Hanek, "Radian reduction for trigonometric functions", SIGNUM 1983). The polynomials are those of
 the Cephes library (Moshier, sinf.c).
@@ -25,7 +25,7 @@ absolute = abs
 _HALF, _ONE = np.float32(0.5), np.float32(1.0)
 _INFINITY = np.float32(np.inf)
 _LARGE = np.float32(65536.0)
-"""From here on a quarter turn's number times the parts of pi/2 is no longer exact enough."""
+"""Upper limit of the Cody-Waite reduction, above which products with the parts of pi/2 are too inexact."""
 
 _TWO_OVER_PI = np.float32(2.0 / math.pi)
 _PART_1, _PART_2 = np.float32(1.5707963705062866), np.float32(-4.371138828673793e-08)
@@ -38,7 +38,7 @@ _COSINE_8 = np.float32(2.443315711809948e-5)
 _BITS = np.array(
     [0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB, 0xDEBBC561], np.uint64
 )
-"""The binary digits of 2/pi behind the point, 32 in a word, and a word of zeros before them."""
+"""Binary digits of 2/pi after the point, 32 per word, preceded by a word of zeros."""
 
 _MANTISSA = np.float32(2.0**24)
 _WORD, _LOW_WORD = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -65,7 +65,7 @@ def reduce_large(x):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def reduce_moderate(x):  # type: ignore[no-untyped-def]
-    """Return the same of a number from 0 to ``_LARGE``."""
+    """Return the nearest multiple of pi/2 to a number from 0 to ``_LARGE``, and the signed distance from it."""
     nearest = np.int32(cuda.fma(x, _TWO_OVER_PI, _HALF))
     count = np.float32(nearest)
     return nearest, cuda.fma(-count, _PART_3, cuda.fma(-count, _PART_2, cuda.fma(-count, _PART_1, x)))
@@ -86,14 +86,14 @@ def quarter_turned(quarters, r):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def sine(x, turned):  # type: ignore[no-untyped-def]
-    """Return the sine of a float32 to which so many quarter turns, 0 or 1, are added."""
+    """Return the sine of a float32 plus ``turned`` (0 or 1) quarter turns."""
     size = abs(x)
     if size < _LARGE:
         quarters, r = reduce_moderate(size)
     elif size < _INFINITY:
         quarters, r = reduce_large(size)
     else:
-        return x - x  # infinity has none
+        return x - x  # NaN for infinity
     value = quarter_turned(quarters + turned, r)
     return value if turned else math.copysign(_ONE, x) * value
 
@@ -126,7 +126,7 @@ def _tan(x):  # type: ignore[no-untyped-def]
 
 
 def sign(x):  # type: ignore[no-untyped-def]
-    """Return -1, 0 or 1, as ``x`` is negative, zero or positive, of its type; of NaN, NaN."""
+    """Return -1, 0 or 1 for a negative, zero or positive ``x``, in its dtype; NaN for NaN."""
 
 
 @overload(sign)

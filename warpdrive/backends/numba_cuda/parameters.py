@@ -1,4 +1,4 @@
-"""The parameters of compiled GPU code: 8-byte words by value, and what of an array's shape is baked in instead."""
+"""Parameters of compiled GPU code: 8-byte words passed by value, and constant array lengths."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from warpdrive.backends.arguments import ArgumentKind
 
 @dataclass(frozen=True)
 class Parameter:
-    """What GPU code depends on of an argument.
+    """Properties of an argument that GPU code is specialised for.
 
     Attributes:
-        name: the kernel's parameter.
-        kind: the dtype, rank and layout.
-        extents: for each axis of an array its length where that is baked in, else None. A C-contiguous array's strides
-            follow from its extents; those of others are words.
+        name: Name of the kernel's parameter.
+        kind: Dtype, rank and layout.
+        extents: For each axis of an array its length if that is a constant of the code, else None. The strides of a
+            C-contiguous array follow from its extents; those of others are words.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Parameter:
 
     @property
     def words(self) -> tuple[Word, ...]:
-        """What is handed over at launch, in order."""
+        """Words passed at launch, in order."""
         if self.kind.rank is None:
             return (Word(self.name, "number"),)
         axes = range(self.kind.rank)
@@ -36,7 +36,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a launch: an array's ``"address"``, the ``"length"`` or ``"stride"`` of an axis, or a ``"number"``."""
+    """Word of a launch: ``"address"`` of an array, ``"length"`` or ``"stride"`` of an axis, or ``"number"``."""
 
     name: str
     what: str

@@ -1,4 +1,4 @@
-"""The PyCUDA backend: kernels in CUDA C, compiled by NVRTC for a GPU, or by a C++ compiler to test them on the host."""
+"""PyCUDA backend: kernels in CUDA C, compiled by NVRTC for a GPU, or by a C++ compiler for tests on the host."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from warpdrive.kernels.fusion import Fusion
 
 ON_HOST_VARIABLE = "WARPDRIVE_CUDA_ON_HOST"
-"""Set to 1, it has CUDA C compiled for and run on the host, which needs no GPU."""
+"""Environment variable that, set to 1, compiles CUDA C for the host and runs it there, without a GPU."""
 
 
 class PyCudaBackend:
-    """Runs kernel functions written in CUDA C: on a GPU, or with ``WARPDRIVE_CUDA_ON_HOST=1`` on the host's cores.
+    """Backend that runs CUDA C kernels on a GPU, or with ``WARPDRIVE_CUDA_ON_HOST=1`` on the host's cores.
 
     Args:
-        process_id: which of several processes on this machine this is: they take turns at its GPUs.
-        on_host: whether to run on the host; None: what the variable says.
+        process_id: Index of this process among those on the machine; processes are assigned GPUs round-robin.
+        on_host: If True, run on the host. If None, the environment variable decides.
 
     Raises:
-        BackendError: there is no GPU that can be used, or PyCUDA is not installed.
+        BackendError: If there is no usable GPU, or PyCUDA is not installed.
     """
 
     name = "pycuda"
@@ -39,7 +39,7 @@ class PyCudaBackend:
             self.device = usable_device(process_id)
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
-        """See :class:`warpdrive.backends.interface.Backend`."""
+        """Bind arguments to a fused kernel; see :class:`warpdrive.backends.interface.Backend`."""
         if self.on_host:
             from warpdrive.backends.pycuda.host import bind_on_host
 
@@ -49,7 +49,7 @@ class PyCudaBackend:
         return bind_on_gpu(fusion, arguments, blocks, threads, self.device)
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
-        """See :class:`warpdrive.backends.interface.Backend`."""
+        """Return the number of replicas that run concurrently; see :class:`warpdrive.backends.interface.Backend`."""
         if self.on_host:
             from warpdrive.backends.cpu.workers import get_num_threads
 

@@ -1,7 +1,7 @@
-"""The arguments of a fused kernel in CUDA C: the struct that declares them, and their bytes.
+"""Arguments of a fused kernel in CUDA C: the struct that declares them, and its bytes.
 
-Shapes are part of the generated text, where the compiler knows them; but for those extents that change from run to run:
-the number of replicas, and of the steps of a rollout.
+Shapes are constants of the generated code, except for extents that change between runs: the number of replicas, and of
+rollout steps.
 """
 
 from __future__ import annotations
@@ -16,29 +16,38 @@ from warpdrive.backends.pycuda.signature import c_type, is_array, is_constant
 from warpdrive.kernels.errors import KernelError
 
 WORD = 8
-"""Bytes that each argument takes."""
+"""Bytes per argument."""
 
 
 def declarations(arguments: Mapping[str, Any], replicas: int) -> Iterator[str]:
-    """Write the members of the struct."""
+    """Yield the member declarations of the struct."""
     for name, value in _members(arguments, replicas):
         star = "*" if is_array(value) else ""
         yield f"alignas({WORD}) {'const ' * is_constant(value)}{c_type(value)} {star}wd_{name};"
 
 
 def argument_bytes(arguments: Mapping[str, Any], replicas: int) -> bytes:
-    """Return the struct itself, with the addresses of arrays, which must stay where they are."""
+    """Return the bytes of the struct, with the addresses of arrays, which must keep their memory."""
     return b"".join(_word(value) for _, value in _members(arguments, replicas))
 
 
 def extents(array: Any, replicas: int) -> str:
-    """Write the C++ type of an array's extents."""
+    """Return the C++ type of an array's extents."""
     varying = _varying(array, replicas)
     return f"wd_extents<{', '.join('wd_varies' if axis in varying else str(n) for axis, n in enumerate(array.shape))}>"
 
 
 def view(name: str, array: Any, replicas: int) -> tuple[str, str]:
-    """Write the C++ type of an array with its extents, and the expression that makes one of the struct ``given``."""
+    """Return the C++ type of an array with its extents, and the expression that builds one from the struct ``given``.
+
+    Args:
+        name: Name of the parameter.
+        array: The array.
+        replicas: Number of replicas.
+
+    Returns:
+        The type and the expression.
+    """
     values = ("0, 0", "given.wd_num_replicas, 0", f"given.{_length(name)}, given.wd_num_replicas")
     element = f"{'const ' * is_constant(array)}{c_type(array)}"
     return f"wd_array<{element}, {extents(array, replicas)}>", (
@@ -61,7 +70,7 @@ def _length(name: str) -> str:
 
 
 def _varying(array: Any, replicas: int) -> set[int]:
-    """Return the axes whose extents vary: that of the replicas, and that of steps where it is before it."""
+    """Return the axes whose extents vary: that of the replicas, and that of rollout steps if it precedes it."""
     if is_constant(array) or not array.shape:
         return set()
     if array.shape[0] == replicas:

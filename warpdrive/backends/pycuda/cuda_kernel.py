@@ -1,4 +1,4 @@
-"""``wd.cuda_kernel``: a kernel function written in CUDA C."""
+"""``wd.cuda_kernel``: kernel functions written in CUDA C."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from warpdrive.kernels.errors import KernelError
 
 
 class CudaKernel:
-    """A ``WD_KERNEL`` function of a CUDA C file: the code that every thread of every replica runs.
+    """``WD_KERNEL`` function of a CUDA C file, which every thread of every replica runs.
 
-    The file is read when it is first needed.
+    The file is read on first use.
 
     Attributes:
-        file: the absolute path of the file.
-        name: the function's name.
+        file: Absolute path of the file.
+        name: Name of the function.
     """
 
     def __init__(self, file: Path, name: str) -> None:
@@ -28,7 +28,7 @@ class CudaKernel:
 
     @cached_property
     def text(self) -> str:
-        """The text of the whole file. Raises :class:`KernelError` if it cannot be read."""
+        """Text of the file. Raises :class:`KernelError` if it cannot be read."""
         try:
             return self.file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -40,7 +40,7 @@ class CudaKernel:
 
     @cached_property
     def signature(self) -> Signature:
-        """The function's signature. Raises :class:`KernelError` if there is no such function, or it cannot be bound."""
+        """Signature of the function. Raises :class:`KernelError` if it does not exist, or cannot be bound."""
         found = read_signatures(self.text, str(self.file))
         if self.name not in found:
             known = ", ".join(found) or "none"
@@ -52,32 +52,35 @@ class CudaKernel:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of the parameters, in order."""
+        """Names of the parameters, in order."""
         return tuple(parameter.name for parameter in self.signature.parameters)
 
     @property
     def where(self) -> str:
-        """``file:line`` of the definition."""
+        """Location of the definition, as ``file:line``."""
         return self.signature.where
 
     def may_change(self, name: str) -> bool:
-        """Whether the function has a parameter of that name that it may write to."""
+        """Return True if the function has a parameter of that name that it may write to."""
         return any(p.name == name and p.is_pointer and not p.is_const for p in self.signature.parameters)
 
     def __repr__(self) -> str:
         return f"<CudaKernel {self.name} of {self.file.name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise :class:`KernelError`: nothing runs on a device by being called on the host."""
+        """Raise :class:`KernelError`: a kernel function cannot be called on the host."""
         raise KernelError(f"{self!r} runs as part of an environment, with env_backend='pycuda'")
 
 
 def cuda_kernel(file: str | os.PathLike[str], function: str) -> CudaKernel:
-    """Name a ``WD_KERNEL`` function of a CUDA C file, for ``step``, ``observe`` or ``reset`` of an environment.
+    """Return a reference to a ``WD_KERNEL`` function of a CUDA C file, for ``step``, ``observe`` or ``reset``.
 
     Args:
-        file: the path of the file; a relative one begins in the folder of the module that calls this.
-        function: the function's name.
+        file: Path of the file, absolute or relative to the folder of the calling module.
+        function: Name of the function.
+
+    Returns:
+        The kernel function, for use in an environment.
     """
     calling = sys._getframe(1).f_globals.get("__file__")
     folder = Path(calling).resolve().parent if calling else Path.cwd()

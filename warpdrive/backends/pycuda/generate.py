@@ -1,7 +1,7 @@
-"""Write a fused kernel in CUDA C, around the functions of authors and those of the library in ``cuda_src``.
+"""Generation of fused kernels in CUDA C, from authors' functions and those of the library in ``cuda_src``.
 
-What is written is one translation unit, the same for a GPU and for the host but for its last part: there the GPU has a
-``__global__`` function, and the host a function that runs a part of the replicas.
+The output is one translation unit, identical for the GPU and the host except for its last part: a ``__global__``
+function on the GPU, and a function that runs a part of the replicas on the host.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import WARP
 
 LIBRARY = Path(warpdrive.cuda_src.__file__).parent
-"""The folder of the device library."""
+"""Folder of the device library."""
 
 GENERATED = "fused_step.cu"
-"""What the compilers call the generated text."""
+"""File name of the generated text in compiler messages."""
 
 HOST_ENTRY = "wd_run_part"
 
 
 @dataclass(frozen=True)
 class FusedSource:
-    """A fused kernel in CUDA C.
+    """Fused kernel in CUDA C.
 
     Attributes:
-        name: the kernel's name.
-        text: the translation unit.
-        folders: where authors' files are included from.
-        included: the texts of all files that it includes, of the library and of authors.
-        authors: the texts of the authors' files that stand in it, by path.
+        name: Name of the kernel.
+        text: The translation unit.
+        folders: Include folders of authors' files.
+        included: Texts of all included files, of the library and of authors.
+        authors: Texts of the authors' files that are part of it, by path.
     """
 
     name: str
@@ -52,9 +52,9 @@ class FusedSource:
 
 
 def packing_of(agents: int) -> Packing:
-    """Return how replicas of so many agents are packed.
+    """Return the packing for replicas with this many agents.
 
-    Raises :class:`KernelError` for more than a block has threads.
+    Raises :class:`KernelError` if they exceed the maximum number of threads per block.
     """
     if agents > MOST_THREADS:
         raise KernelError(
@@ -65,18 +65,31 @@ def packing_of(agents: int) -> Packing:
 
 
 def device_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, packing: Packing) -> FusedSource:
-    """Write a fused kernel for a GPU. Raises :class:`KernelError` for what has no counterpart in CUDA C."""
+    """Generate a fused kernel for a GPU.
+
+    Args:
+        fusion: The fused kernel.
+        arguments: Argument of each parameter, by name.
+        replicas: Number of replicas.
+        packing: Assignment of replicas to the GPU.
+
+    Returns:
+        The source.
+
+    Raises:
+        KernelError: If a function has no counterpart in CUDA C.
+    """
     name = f"wd_{fusion.name}"
     return _source(fusion, arguments, replicas, packing, name, [*_global_function(fusion, name, packing)])
 
 
 def host_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, packing: Packing) -> FusedSource:
-    """Write a fused kernel for the host. Raises as :func:`device_source` does."""
+    """Generate a fused kernel for the host. Arguments and errors are those of :func:`device_source`."""
     return _source(fusion, arguments, replicas, packing, f"wd_{fusion.name}", [*_host_functions(fusion)])
 
 
 def uses_raw_shared_memory(fusion: Fusion) -> bool:
-    """Whether an author declares ``__shared__`` variables, of which each block has one: replicas may not share it."""
+    """Return True if an author declares ``__shared__`` variables, so that replicas cannot share a block."""
     texts = [without_comments(text) for text in _authors(fusion).values()]
     texts += [without_comments(text) for text in _local_files(_authors(fusion)).values()]
     return any(re.search(r"\b__shared__\b", text) for text in texts)
@@ -149,7 +162,7 @@ def _local_files(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _header(function: DeviceFunction) -> str:
-    """Return the header of the device library that has a library function's twin."""
+    """Return the header of the device library with the CUDA C version of a library function."""
     module = function.function.__module__.rpartition(".")[2]
     header = LIBRARY / f"{module}.cuh"
     if not header.is_file() or f" {_library_name(function)}(" not in header.read_text(encoding="utf-8"):
@@ -168,7 +181,7 @@ def _quoted(path: str) -> str:
 
 
 def _views(fusion: Fusion, arguments: Mapping[str, Any], replicas: int) -> Iterator[str]:
-    """Write, for each array that a function of the library is given, what makes it one with extents."""
+    """Yield a function that returns the view of each array passed to a function of the library."""
     calls = [call for call in fusion.calls() if isinstance(call.function, DeviceFunction)]
     for parameter in dict.fromkeys(name for call in calls for name in call.arguments):
         value = arguments[parameter]
@@ -179,7 +192,7 @@ def _views(fusion: Fusion, arguments: Mapping[str, Any], replicas: int) -> Itera
 
 
 def _call(call: Call) -> str:
-    """Write a call; what the fused kernel is given is ``given``."""
+    """Return the C++ expression of a call; the arguments of the fused kernel are in ``given``."""
     if isinstance(call.function, CudaKernel):
         parameters = zip(call.function.signature.parameters, call.arguments, strict=True)
         values = [f"({p.text})given.wd_{name}" if p.is_pointer else f"given.wd_{name}" for p, name in parameters]
@@ -209,7 +222,7 @@ def _statements(steps: Sequence[FusedStep], indent: str) -> Iterator[str]:
 
 
 def _host_functions(fusion: Fusion) -> Iterator[str]:
-    """Write what each thread does between two barriers as a function, and one that runs replicas from these."""
+    """Yield a function for the code between each pair of barriers, and one that runs replicas with them."""
     results = [call.result for call in fusion.calls() if call.result]
     yield "struct wd_work {"
     yield "    wd_arguments given;"
@@ -251,7 +264,7 @@ Guarded = list[tuple[tuple[str, ...], Call]]
 
 
 def _between_barriers(steps: Sequence[FusedStep]) -> Iterator[Guarded]:
-    """Cut the steps at their barriers: the calls of each piece, and under which conditions they are."""
+    """Split the steps at their barriers; yield the calls of each piece with their conditions."""
     piece: Guarded = []
     for conditions, step in _flat(steps, ()):
         if isinstance(step, Call):

@@ -1,4 +1,4 @@
-"""Compile fused CUDA C with the C++ compiler of this machine, and run it on the cores."""
+"""Compilation of fused CUDA C with the machine's C++ compiler, and execution on its cores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FLAGS = (
     *("-ffp-contract=off", "-fno-strict-aliasing", "-fno-math-errno"),
     f"-I{LIBRARY / 'host' / 'include'}",
 )
-"""Contracted multiplications and additions would give other results than those of the other backends."""
+"""Compiler flags. Contraction of products and sums is off, as it would change results between backends."""
 
 _TEXT_BYTES = 1020
 _LIBRARY = "fused_step.so"
@@ -40,8 +40,18 @@ _LIBRARY = "fused_step.so"
 def bind_on_host(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int) -> Callable[[], None]:
     """Compile a fused kernel for the host and return a function that runs it for all replicas.
 
-    Raises :class:`KernelError` for what cannot be compiled, and :class:`BackendError` where there is no compiler. The
-    function raises :class:`KernelError` where not all threads of a replica reach a barrier.
+    Args:
+        fusion: The fused kernel.
+        arguments: Argument of each parameter, by name.
+        replicas: Number of replicas.
+        agents: Number of agents per replica.
+
+    Returns:
+        The function. It raises :class:`KernelError` if not all threads of a replica reach a barrier.
+
+    Raises:
+        KernelError: If the kernel cannot be compiled.
+        BackendError: If there is no compiler.
     """
     source = host_source(fusion, arguments, replicas, packing_of(agents))
     library = load_for_host(source)
@@ -51,7 +61,7 @@ def bind_on_host(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, ag
 
 
 class _Launch:
-    """A compiled kernel, its arguments in memory, and where it tells what failed."""
+    """Compiled kernel with its arguments and its buffer for errors."""
 
     def __init__(
         self, library: ctypes.CDLL, entry: int, words: bytes, arguments: Mapping[str, Any], replicas: int
@@ -62,7 +72,7 @@ class _Launch:
         self._run = launch_on_all_cores(entry, int(self._work.ctypes.data), parts_of(replicas))
 
     def run(self) -> None:
-        """Run all replicas."""
+        """Run all replicas. Raises :class:`KernelError` if the kernel reported an error."""
         self._run()
         if self._failure[0]:
             text = self._failure[4:].tobytes().partition(b"\0")[0].decode(errors="replace")
@@ -71,14 +81,14 @@ class _Launch:
 
 
 def load_for_host(source: FusedSource) -> ctypes.CDLL:
-    """Return the shared library of a fused kernel, compiled now or found in the cache."""
+    """Return the shared library of a fused kernel, compiled now or loaded from the cache."""
     compiler = host_compiler()
     key = cache.key_of(source.text, *source.included, _version(compiler), platform.machine(), *FLAGS)
     with cache.one_process_at_a_time(key):
         if cache.is_stored(key):
             try:
                 return _load(key)
-            except OSError:  # what was stored is damaged
+            except OSError:  # the stored library is damaged
                 cache.discard(key)
         cache.store(key, {_LIBRARY: _compile(compiler, source)})
         return _load(key)
@@ -106,7 +116,7 @@ def _compile(compiler: str, source: FusedSource) -> bytes:
 def host_compiler() -> str:
     """Return the path of the C++ compiler: ``$CXX``, or the first of the usual ones.
 
-    Raises :class:`BackendError` where there is none.
+    Raises :class:`BackendError` if there is none.
     """
     wanted = os.environ.get("CXX")
     for name in [wanted] if wanted else COMPILERS:
@@ -121,7 +131,7 @@ def host_compiler() -> str:
 
 
 def _flags_of(compiler: str) -> list[str]:
-    """Return what makes this compiler tell errors in macros where they are used, as others do."""
+    """Return the flags with which this compiler reports errors in macros at their use, as others do."""
     return [] if "clang" in _version(compiler) else ["-ftrack-macro-expansion=0"]
 
 

@@ -1,6 +1,6 @@
-"""Load and launch fused CUDA C on a GPU, through PyCUDA, in the context and on the stream that PyTorch uses.
+"""Loading and launching of fused CUDA C on a GPU, through PyCUDA, in PyTorch's context and on its stream.
 
-The one module that imports PyCUDA.
+Only this module imports PyCUDA.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from warpdrive.errors import BackendError
 from warpdrive.kernels.fusion import Fusion
 
 _NON_BLOCKING = 1
-"""CU_STREAM_NON_BLOCKING: the stream does not wait for the default one by itself."""
+"""CU_STREAM_NON_BLOCKING: the stream does not synchronise with the default stream."""
 
 
 def usable_device(process_id: int) -> torch.device:
-    """Return the GPU of a process, which becomes PyTorch's current one: processes take turns.
+    """Return the GPU of a process, assigned round-robin, and make it PyTorch's current device.
 
-    Raises :class:`BackendError` where it cannot be used.
+    Raises :class:`BackendError` if it cannot be used.
     """
     try:
         check_usable("pycuda", process_id)
     except BackendError as error:
         raise BackendError(f"{error}; WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, to test it") from None
     index = gpu_of(process_id, this_machine())
-    pytorch.start(index)  # it makes the context that PyCUDA then shares
+    pytorch.start(index)  # creates the context that PyCUDA then shares
     pytorch.make_current(index)
     _context(index)
     return torch.device("cuda", index)
@@ -46,9 +46,20 @@ def usable_device(process_id: int) -> torch.device:
 def bind_on_gpu(
     fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int, device: torch.device
 ) -> Callable[[], None]:
-    """Compile a fused kernel and return a function that launches it, on PyTorch's current stream.
+    """Compile a fused kernel and return a function that launches it on PyTorch's current stream.
 
-    Raises :class:`KernelError` for what cannot be compiled.
+    Args:
+        fusion: The fused kernel.
+        arguments: Argument of each parameter, by name.
+        replicas: Number of replicas.
+        agents: Number of agents per replica.
+        device: The GPU.
+
+    Returns:
+        The function that launches the kernel.
+
+    Raises:
+        KernelError: If the kernel cannot be compiled.
     """
     on_device = {name: _on_device(value, device) for name, value in arguments.items()}
     code, packing = compile_fused(fusion, arguments, replicas, agents, torch.cuda.get_device_capability(device))
@@ -63,34 +74,34 @@ def bind_on_gpu(
 def replicas_at_once(
     fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int, device: torch.device
 ) -> int:
-    """Return how many replicas a GPU runs at a time. Arguments and errors are those of :func:`bind_on_gpu`."""
+    """Return the number of replicas that a GPU runs concurrently; arguments and errors as for :func:`bind_on_gpu`."""
     code, packing = compile_fused(fusion, arguments, replicas, agents, torch.cuda.get_device_capability(device))
     gpu = device_at(device.index)  # in the same context; PyCUDA does not ask the driver for this
     return gpu.replicas_at_once(gpu.load(fusion.name, code.name, code.image), packing)
 
 
 def _on_device(value: Any, device: torch.device) -> Any:
-    """Return a constant array of the environment as a tensor on the GPU."""
+    """Return a constant array of the environment as a tensor on the GPU, and any other value unchanged."""
     return torch.from_numpy(value.copy()).to(device) if isinstance(value, np.ndarray) else value
 
 
 class _Launch:
-    """A loaded kernel and its arguments."""
+    """Loaded kernel and its arguments."""
 
     def __init__(
         self, function: Any, grid: tuple[int, int], block: tuple[int, int, int], words: bytes, device: torch.device
     ) -> None:
         self.function, self.grid, self.block, self.words, self.device = function, grid, block, words, device
-        self.kept: Any = None  # what the words point to
+        self.kept: Any = None  # owners of the memory that the words point to
         self.before, self.after = torch.cuda.Event(), torch.cuda.Event()
         self.current_stream = pytorch.current_stream_of(device.index)
-        self.own_stream = _own_stream(device.index)  # now, for nothing may be made while a graph is captured
+        self.own_stream = _own_stream(device.index)  # created now, as graph capture forbids it
 
     def run(self) -> None:
-        """Launch the kernel; do not wait for it.
+        """Launch the kernel asynchronously.
 
-        PyCUDA launches on streams of its own and the default one. Where PyTorch's current stream is another, as in the
-        capture of a graph, one of PyCUDA's takes its place between two events.
+        PyCUDA launches on its own streams and the default one. If PyTorch's current stream is another, as during graph
+        capture, a stream of PyCUDA's replaces it between two events.
         """
         with torch.cuda.device(self.device):
             if self.current_stream() == 0:
@@ -122,15 +133,15 @@ def _driver() -> Any:
 
 @cache
 def _context(index: int) -> Any:
-    """Return PyTorch's context of a GPU as PyCUDA's; it is kept as long as the process runs."""
+    """Return PyTorch's context of a GPU as PyCUDA's; it is retained until the process ends."""
     return _driver().Device(index).retain_primary_context()
 
 
 @contextmanager
 def _in_context(index: int) -> Iterator[Any]:
-    """Have PyCUDA make modules and streams in PyTorch's context; give PyCUDA's driver module.
+    """Let PyCUDA create modules and streams in PyTorch's context within the block; yield PyCUDA's driver module.
 
-    Not for longer: PyCUDA wants its stack of contexts empty when a thread or the process ends.
+    The context is popped afterwards, as PyCUDA requires an empty context stack when a thread or the process ends.
     """
     _context(index).push()
     try:
@@ -153,7 +164,7 @@ def _load(index: int, image: bytes, name: str) -> Any:
 
 @cache
 def _own_stream(index: int) -> tuple[Any, torch.cuda.ExternalStream]:
-    """Return a stream of PyCUDA's on a GPU, and what it is to PyTorch."""
+    """Return a stream of PyCUDA's on a GPU, and the PyTorch stream for it."""
     with _in_context(index) as driver:
         stream = driver.Stream(_NON_BLOCKING)
     return stream, torch.cuda.ExternalStream(stream.handle, torch.device("cuda", index))

@@ -1,4 +1,4 @@
-"""Tell what a compiler of CUDA C says, NVRTC or the host's, at the author's file and line."""
+"""Translation of CUDA C compiler errors, from NVRTC or the host's compiler, to the author's file and line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _ERROR = re.compile(
     r"^(?P<file>[^\n]+?)(?:\((?P<line>\d+)\)|:(?P<number>\d+)(?::\d+)?): "
     r"(?:catastrophic |fatal )?error(?: #[\w-]+)?: (?P<text>.*)$"
 )
-"""How an error begins: NVRTC's ``file(line): error: text``, other compilers' ``file:line:column: error: text``."""
+"""Pattern of an error: NVRTC's ``file(line): error: text``, other compilers' ``file:line:column: error: text``."""
 
 
 def compile_error(output: str, authors: Mapping[str, str]) -> KernelError:
-    """Return the error that a compiler's output tells: the first that concerns an author's file, if any does.
+    """Return the error in a compiler's output: the first in an author's file, if there is one.
 
-    ``authors`` holds the texts of the authors' files by path. The message has the line, and a caret where the compiler
-    gives one.
+    ``authors`` holds the texts of the authors' files by path. The message has the line, and a caret if the compiler
+    prints one.
     """
     lines = output.splitlines()
     starts = [number for number, line in enumerate(lines) if _ERROR.match(line)]
@@ -36,11 +36,11 @@ def compile_error(output: str, authors: Mapping[str, str]) -> KernelError:
 
 
 def _at_author(said: str, above: Sequence[str], below: Sequence[str], authors: Mapping[str, str]) -> KernelError | None:
-    """Return an error in an author's file, or in a file of the library because of one; None if it is neither."""
+    """Return an error in an author's file, or in a library file because of one; None if it is neither."""
     file, line, text = _parts(said)
     if file in authors:
         return _error(file, line, text, _excerpt(below))
-    # where a template was made use of: g++ tells above, others below
+    # location of a template's instantiation: above the error with g++, below it with others
     causes = [line for line in above if re.search(r"required from|expansion of|instantiation", line)]
     for cause in [*causes, *below]:
         for author, source in authors.items():
@@ -62,7 +62,7 @@ def _error(file: str, line: int, text: str, excerpt: Sequence[str]) -> KernelErr
 
 
 def _excerpt(below: Sequence[str]) -> list[str]:
-    """Return the source line and the one with the caret, without what some compilers put in front of them."""
+    """Return the source line and the one with the caret, without compiler-specific prefixes."""
     plain = [re.sub(r"^\s*\d*\s\| ?", "", line) for line in below]
     for line, marks in pairwise(plain):
         if "^" in marks and not marks.strip(" ~^|"):

@@ -1,4 +1,4 @@
-"""Compile fused CUDA C for a GPU with NVRTC, which needs neither a GPU nor a driver."""
+"""Compilation of fused CUDA C for a GPU with NVRTC, which needs neither a GPU nor a driver."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Fusion
 
 OPTIONS = ("--std=c++17", "--fmad=false", "--ptxas-options=-v", f"-I{LIBRARY / 'nvrtc'}")
-"""Contracted multiplications and additions would give other results than those of the other backends. The folder has
-what authors may include of the C library."""
+"""Compiler options. Contraction of products and sums is off, as it would change results between backends.
+
+The include folder has the parts of the C library that authors may include.
+"""
 
 _TOO_MUCH_SHARED = "uses too much shared data"
 
@@ -34,13 +36,23 @@ _TOO_MUCH_SHARED = "uses too much shared data"
 def compile_fused(
     fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int, capability: Capability
 ) -> tuple[CudaCode, Packing]:
-    """Compile a fused kernel for a GPU, or find it in the cache; return also how its replicas are packed.
+    """Compile a fused kernel for a GPU, or load it from the cache.
 
     Small replicas share blocks, unless their shared memory does not fit then, or is declared for the whole block.
 
+    Args:
+        fusion: The fused kernel.
+        arguments: Argument of each parameter, by name.
+        replicas: Number of replicas.
+        agents: Number of agents per replica.
+        capability: Compute capability of the GPU.
+
+    Returns:
+        The code, and the assignment of replicas to the GPU.
+
     Raises:
-        KernelError: with the author's file and line, for what cannot be compiled.
-        BackendError: NVRTC is not installed, or does not know the GPU.
+        KernelError: If the kernel cannot be compiled; the message has the author's file and line.
+        BackendError: If NVRTC is not installed, or does not support the GPU.
     """
     packing = Packing.alone(agents) if uses_raw_shared_memory(fusion) else packing_of(agents)
     while True:
@@ -54,7 +66,7 @@ def compile_fused(
 
 
 def compile_for_gpu(source: FusedSource, capability: Capability) -> CudaCode:
-    """Compile for a GPU of a compute capability, or read it from the cache. Raises as :func:`compile_fused` does."""
+    """Compile for a compute capability, or load from the cache. Raises the errors of :func:`compile_fused`."""
     nvrtc = _nvrtc()
     version = _check(nvrtc, nvrtc.nvrtcVersion())
     key = cache.key_of(source.text, *source.included, repr(version), repr(capability), *OPTIONS)
@@ -62,7 +74,7 @@ def compile_for_gpu(source: FusedSource, capability: Capability) -> CudaCode:
         if cache.is_stored(key):
             try:
                 return _load(key, source.name)
-            except (OSError, ValueError, TypeError):  # what was stored is damaged
+            except (OSError, ValueError, TypeError):  # the stored code is damaged
                 cache.discard(key)
         code = _compile(nvrtc, source, capability)
         assert code.resources is not None
@@ -109,7 +121,7 @@ def _version(nvrtc: Any) -> str:
 
 
 def _check(nvrtc: Any, outcome: tuple[Any, ...]) -> Any:
-    """Return what a function of NVRTC gives; raise :class:`BackendError` if it failed."""
+    """Return the results of an NVRTC function; raise :class:`BackendError` if it failed."""
     result, *values = outcome
     if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise BackendError(f"NVRTC failed: {result!s}")
@@ -117,12 +129,12 @@ def _check(nvrtc: Any, outcome: tuple[Any, ...]) -> Any:
 
 
 def _nvrtc() -> Any:
-    """Return the module of NVRTC. Raises :class:`BackendError` where it is not installed."""
+    """Return the module of NVRTC. Raises :class:`BackendError` if it is not installed."""
     try:
         from cuda.bindings import nvrtc
 
         nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError) as error:  # the latter where the bindings are there, and the library is not
+    except (ImportError, RuntimeError) as error:  # RuntimeError if the bindings are installed but the library is not
         raise BackendError(
             "CUDA C is compiled for GPUs by NVRTC, which is not installed: pip install 'warpdrive[pycuda]' "
             f"({str(error).splitlines()[0]})"

@@ -1,4 +1,4 @@
-"""What authors of CUDA C may not write, because it would mean something else where replicas share blocks and warps."""
+"""CUDA C constructs that are rejected, because their meaning changes if replicas share blocks and warps."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ _REFUSED = {
 
 
 def check_text(text: str, file: str, arrays: Collection[str]) -> None:
-    """Check the text of an author's file, whose kernel functions have the parameters ``arrays``.
+    """Check the text of an author's file, whose kernel functions have the array parameters ``arrays``.
 
-    Raises :class:`KernelError`, with file and line, for what is refused, and where an index is asked for of what is no
-    array parameter.
+    Args:
+        text: Text of the file.
+        file: Path of the file.
+        arrays: Names of the array parameters.
+
+    Raises:
+        KernelError: If a construct is rejected, or ``wd_index`` or ``wd_extent`` is applied to something other than an
+            array parameter; the message has the file and line.
     """
     plain = without_comments(text)
     for pattern, reason in _REFUSED.items():

@@ -1,4 +1,4 @@
-"""Read the signatures of ``WD_KERNEL`` functions in a CUDA C file, and compare them with what they are bound to."""
+"""Parsing of ``WD_KERNEL`` function signatures in CUDA C, and type checks of the bound arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _C_TYPES = {
     "float32": ("float",),
     "float64": ("double",),
 }
-"""The types of CUDA C by the dtype that an array of them has: the usual one first."""
+"""CUDA C types of each array dtype, the usual one first."""
 
 _DTYPE_OF = {c_type: dtype for dtype, c_types in _C_TYPES.items() for c_type in c_types}
 _QUALIFIERS = {"const", "restrict", "__restrict", "__restrict__"}
@@ -35,7 +35,7 @@ _SCALARS = ("int32", "float32", "bool")
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter: a number, or a pointer to an array of them."""
+    """Parameter of a kernel function: a number, or a pointer to an array of numbers."""
 
     name: str
     dtype: str
@@ -45,23 +45,23 @@ class Parameter:
 
     @property
     def text(self) -> str:
-        """The type as C writes it."""
+        """C type of the parameter."""
         const = "const " * (self.is_pointer and self.is_const)
         return f"{const}{_C_TYPES[self.dtype][0]}{' *' * self.is_pointer}"
 
 
 @dataclass(frozen=True)
 class Signature:
-    """A ``WD_KERNEL`` function: its name, parameters in order, and ``file:line``."""
+    """Signature of a ``WD_KERNEL`` function: its name, parameters in order, and ``file:line``."""
 
     name: str
     parameters: tuple[Parameter, ...]
     where: str
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Compare the parameters with what they are bound to: tensors, NumPy arrays or NumPy numbers, by name.
+        """Check the types of the bound arguments: tensors, NumPy arrays or NumPy numbers, by name.
 
-        Arrays that are not writeable are constants. Raises :class:`KernelError` that names both types.
+        Read-only arrays are constants. Raises :class:`KernelError` with both types on a mismatch.
         """
         for parameter in self.parameters:
             _check(self, parameter, values[parameter.name])
@@ -78,20 +78,20 @@ def dtype_name(value: Any) -> str:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is passed by its address."""
+    """Return True if a value is passed by address."""
     return isinstance(value, (torch.Tensor, np.ndarray))
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a value is an array that nobody may write to."""
+    """Return True if a value is a read-only array."""
     return isinstance(value, np.ndarray) and not value.flags.writeable
 
 
 def read_signatures(text: str, file: str) -> dict[str, Signature]:
     """Return the ``WD_KERNEL`` functions in the text of a file, by name.
 
-    Raises :class:`KernelError`, with file and line, for one that cannot be bound: another type than pointers to and
-    values of numbers, a result, or two functions of one name.
+    Raises :class:`KernelError`, with file and line, for one that cannot be bound: a parameter that is neither a number
+    nor a pointer to numbers, a return value, or a duplicate name.
     """
     plain = without_comments(text)
     found: dict[str, Signature] = {}
@@ -109,7 +109,7 @@ def read_signatures(text: str, file: str) -> dict[str, Signature]:
 
 
 def without_comments(text: str) -> str:
-    """Return C with blanks where comments and string literals were: every line keeps its number."""
+    """Return C code with comments and string literals blanked; line numbers are unchanged."""
     return re.sub(
         r"//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'",
         lambda match: re.sub(r"[^\n]", " ", match[0]),
@@ -119,9 +119,9 @@ def without_comments(text: str) -> str:
 
 
 def without_functions(text: str, keep: Collection[str]) -> str:
-    """Return CUDA C with blanks where ``WD_KERNEL`` functions were that are not kept, nor named by what is kept.
+    """Return CUDA C with ``WD_KERNEL`` functions blanked, except those in ``keep`` and those they call.
 
-    They are parts of other fused kernels, and this one does not know their parameters.
+    The others belong to other fused kernels, whose parameters this one does not have.
     """
     plain = without_comments(text)
     spans: dict[str, tuple[int, int]] = {}
