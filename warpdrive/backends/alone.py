@@ -1,4 +1,4 @@
-"""Launch a kernel on its own: on a GPU where its arrays are on one, else on the CPU."""
+"""Launches of single kernels: on a GPU if their arrays are on one, else on the CPU."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 
 KEPT_LAUNCHES = 8
-"""How many launches a launcher keeps, to launch them again: one for each mixture of kinds that it was last given."""
+"""Maximum number of bound launches that a launcher keeps, one for each combination of argument kinds."""
 
 
 class BoundLaunch(Protocol):
-    """A kernel that was compiled for its arguments, on some device."""
+    """Kernel compiled for its arguments, on some device."""
 
     def run(self) -> None:
         """Launch the kernel."""
 
     def run_with(self, arguments: tuple[Any, ...]) -> bool:
-        """Launch the kernel with other arguments of the same kinds; return False if that cannot be done now."""
+        """Launch the kernel with other arguments of the same kinds; return False if that is not possible now."""
 
     def let_go(self) -> bool:
-        """Forget the arguments; return whether :meth:`run_with` can ever take others."""
+        """Release the arguments; return True if :meth:`run_with` can take others."""
 
 
 def launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:
@@ -39,7 +39,7 @@ def launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None
 
 
 def _make_launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:
-    """Return a launcher, which keeps its last launches to launch them again with other arguments."""
+    """Return a launcher, which keeps its last launches to reuse them with other arguments."""
     ready: tuple[BoundLaunch, ...] = ()
     num_parameters = len(kernel.parameters)
 
@@ -70,9 +70,9 @@ def _bind(kernel: Kernel, arguments: dict[str, Any], configuration: Configuratio
 
 
 def device_of(kernel: Kernel, arguments: dict[str, Any]) -> torch.device:
-    """Return where the arrays among the arguments are; the number of a GPU is None where none of them says it.
+    """Return the device of the array arguments; the index of a GPU is None if no array specifies it.
 
-    Raises :class:`KernelError` where they are in different places.
+    Raises :class:`KernelError` if they are on different devices.
     """
     device, first = torch.device("cpu"), ""
     for name, other in [place for given in arguments.items() for place in _places(*given)]:
@@ -87,7 +87,7 @@ def device_of(kernel: Kernel, arguments: dict[str, Any]) -> torch.device:
 
 
 def _places(name: str, value: Any) -> Iterator[tuple[str, torch.device]]:
-    """Go through the arrays in an argument, each with the place it is in."""
+    """Yield the name and the device of each array in an argument."""
     if isinstance(value, tuple):
         for index, part in enumerate(value):
             yield from _places(f"{name}[{index}]", part)

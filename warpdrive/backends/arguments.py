@@ -1,4 +1,4 @@
-"""What compiled code depends on of a kernel's arguments."""
+"""Properties of kernel arguments that compiled code is specialised for."""
 
 from __future__ import annotations
 
@@ -19,11 +19,17 @@ from warpdrive.kernels.lowering import ResolvedKernel, resolve_kernel
 
 @dataclass(frozen=True)
 class ArgumentKind:
-    """What the machine code depends on of an argument; ``rank`` is None for a number.
+    """Properties of an argument that machine code is specialised for.
 
-    ``dtype`` is text of :mod:`warpdrive.kernels.dtypes`, or empty: then the argument is a tuple of ``parts``, or None.
-    ``named`` describes the class of a named tuple. ``extents`` holds for each axis of an array its length where that is
-    baked in, else None; without it, none is.
+    Attributes:
+        dtype: Text of :mod:`warpdrive.kernels.dtypes`; empty for a tuple of ``parts``, or for None.
+        rank: Number of dimensions of an array; None for a number.
+        layout: ``"C"``, ``"F"`` or ``"A"``, as in numba's array types.
+        readonly: If True, the array cannot be written.
+        parts: Kinds of the items of a tuple.
+        named: Class of a named tuple.
+        extents: For each axis of an array its length if that is a constant of the code, else None. If None, no length
+            is constant.
     """
 
     dtype: str
@@ -35,36 +41,37 @@ class ArgumentKind:
     extents: tuple[int | None, ...] | None = None
 
     def classes(self) -> list[AuthorsClass]:
-        """Return the classes of the named tuples in it."""
+        """Return the classes of all named tuples in the argument."""
         inner = [described for part in self.parts or () for described in part.classes()]
         return inner if self.named is None else [self.named, *inner]
 
     @property
     def words(self) -> int:
-        """How many words of 8 bytes it takes in the table: its address, and an array's shape and strides."""
+        """Number of 8-byte words in the argument table: the address, and the shape and strides of an array."""
         if not self.dtype:
             return sum(part.words for part in self.parts or ())
         return 1 + 2 * (1 if self.rank is None else self.rank)
 
     @property
     def loader_arguments(self) -> tuple[str, int, str, bool, tuple[int | None, ...]]:
-        """The arguments of :func:`warpdrive.backends.cpu.intrinsics.array_loader` for an array."""
+        """Arguments of :func:`warpdrive.backends.cpu.intrinsics.array_loader` for an array."""
         assert self.rank is not None
         return (self.dtype, self.rank, self.layout, self.readonly, self.extents or (None,) * self.rank)
 
 
 def baked_extents(shape: Sequence[int], replicas: int) -> tuple[int | None, ...]:
-    """Return which lengths of an array's axes are baked into a fused kernel: one code serves for all others.
+    """Return the axis lengths that are constants of a fused kernel, with None for the others.
 
-    Those are its first axis, and those as long as there are replicas: any number of replicas, and of a rollout's steps.
+    Not constant are the first axis and those as long as the number of replicas, so that the same code serves any number
+    of replicas and of rollout steps.
     """
     return tuple(None if axis == 0 or n == replicas else n for axis, n in enumerate(shape))
 
 
 def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return the values of the parameters that must be known when a kernel is compiled, and those that are None.
+    """Return the values of the parameters that are compile-time constants, including those that are None.
 
-    Raises :class:`KernelError` for the shape of an array that is no integer.
+    Raises :class:`KernelError` if the shape of an array is not an integer.
     """
     if "baked" not in kernel.memory:
         kernel.memory["baked"] = unassigned_parameters(kernel.source), sorted(shape_parameters(kernel.source))
@@ -79,16 +86,34 @@ def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, int 
 
 
 def resolved_for(kernel: Kernel, baked: Mapping[str, int | None], kinds: Mapping[str, ArgumentKind]) -> ResolvedKernel:
-    """Resolve the names of a kernel that is given baked values, and other arguments of such kinds."""
+    """Resolve the names of a kernel for the given constants and argument kinds.
+
+    Args:
+        kernel: The kernel.
+        baked: Values of the compile-time parameters, by name.
+        kinds: Kinds of the other parameters, by name.
+
+    Returns:
+        The resolved kernel.
+    """
     arrays = {name + DTYPE: kind for name, kind in kinds.items() if kind.rank is not None}
     dtypes = {name: dtype_of(arrays[name].dtype) for name in dtype_parameters(kernel.source) & arrays.keys()}
     return resolve_kernel(kernel.source, {**baked, **dtypes})
 
 
 def takes_dynamic_memory(kernel: Kernel, resolved: ResolvedKernel, shared_bytes: int) -> bool:
-    """Whether a kernel has shared memory whose size is given at launch.
+    """Return True if a kernel has shared memory whose size is set at launch.
 
-    Raises :class:`KernelError` if it has, and none is given.
+    Args:
+        kernel: The kernel.
+        resolved: The kernel with its names resolved.
+        shared_bytes: Bytes of dynamic shared memory of the launch.
+
+    Returns:
+        True if the kernel uses dynamic shared memory.
+
+    Raises:
+        KernelError: If it does and ``shared_bytes`` is 0.
     """
     is_dynamic = DYNAMIC in (shape for shape, _ in resolved.table.shared.values())
     if is_dynamic and not shared_bytes:

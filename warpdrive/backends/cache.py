@@ -1,4 +1,4 @@
-"""Generated code and its machine code on disk, found again by the content of what they were made from."""
+"""On-disk cache of generated code and its machine code, addressed by content."""
 
 from __future__ import annotations
 
@@ -26,54 +26,54 @@ from warpdrive.private import CACHE_VARIABLE as CACHE_VARIABLE
 from warpdrive.private import is_own, make_private, user_folder
 
 ONE_AT_A_TIME = threading.RLock()
-"""Held by whoever compiles or imports: another thread would see half of a module that is being imported."""
+"""Lock held while compiling or importing, so that no thread sees a partially imported module."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _elsewhere: dict[str, Path] = {}
-"""Where what found no room in its folder is stored, by its key."""
+"""Folders of entries that did not fit into the cache folder, by cache key."""
 
 
 @contextmanager
 def one_process_at_a_time(key: str) -> Iterator[None]:
-    """Within the block no other thread compiles or imports, and no other process of this user works on the key.
+    """Exclude other threads from compiling or importing, and other processes of this user from the same cache key.
 
-    So what several processes need at the same time is compiled once. A process that is killed gives it free.
+    A kernel that several processes need at the same time is thus compiled once. A killed process releases its lock.
     """
     with ONE_AT_A_TIME, ExitStack() as stack:
         try:
             stack.enter_context(locked(cache_folder() / f".lock-{key}"))
-        except OSError as error:  # then others compile it, too
+        except OSError as error:  # without the lock, others may compile it, too
             if error.errno not in NO_ROOM:
                 raise
         yield
 
 
 def cache_folder() -> Path:
-    """Return the folder of all compiled kernels, which nobody but this user can write into: see ``user_folder``."""
+    """Return the folder of all compiled kernels, writable by this user only; see ``user_folder``."""
     folder = user_folder("kernels")
     return folder if make_private(folder) else _spare_folder()
 
 
 def key_of(*content: str) -> str:
-    """Return the name under which code made of ``content`` is stored.
+    """Return the cache key of code generated from ``content``.
 
-    It changes with everything that could change the code: the versions of Python, numba, llvmlite and numpy, and
-    this library's own front end and backends.
+    It also depends on everything else that affects the code: the versions of Python, numba, llvmlite and NumPy, and the
+    source of this library's front end and backends.
     """
     versions = (sys.version, numba.__version__, llvmlite.__version__, np.__version__, _own_content())
     return hashlib.sha256("\0".join([*versions, *content]).encode()).hexdigest()[:32]
 
 
 def is_stored(key: str) -> bool:
-    """Return whether anything is stored under the key, all of it by this user."""
+    """Return True if the cache has an entry under the key that is owned entirely by this user."""
     folder = _folder(key)
     return folder.is_dir() and all(is_own(path) for path in (folder, *folder.rglob("*")))
 
 
 def store(key: str, files: Mapping[str, str | bytes]) -> None:
-    """Store files, by their names, under the key: all of them, or on an error none.
+    """Store files, by name, under the key: either all or, on an error, none of them.
 
-    Where the disk is full they are kept in a temporary folder for this process.
+    If the disk is full, they are stored in a temporary folder for this process.
     """
     try:
         _store(key, files, cache_folder())
@@ -90,7 +90,7 @@ def _store(key: str, files: Mapping[str, str | bytes], parent: Path) -> None:
         for name, content in files.items():
             (beside / name).write_bytes(content.encode() if isinstance(content, str) else content)
         with suppress(FileExistsError):
-            if not is_stored(key):  # of somebody else, from when others could write here
+            if not is_stored(key):  # an entry of another user, from when others could write here
                 shutil.rmtree(parent / key, ignore_errors=True)
             _rename(beside, parent / key)
     finally:
@@ -107,25 +107,25 @@ def _rename(beside: Path, folder: Path) -> None:
 
 
 def discard(key: str) -> None:
-    """Forget what is stored under the key, which are damaged or cannot be compiled."""
+    """Delete the entry under the key, which is damaged or cannot be compiled."""
     shutil.rmtree(_folder(key), ignore_errors=True)
     for name in [name for name in sys.modules if name.startswith(module_name(key, ""))]:
         del sys.modules[name]
 
 
 def load(key: str, name: str) -> ModuleType:
-    """Import a stored module. Where there is no room for its machine code, the next process compiles it again."""
+    """Import a stored module. If its machine code cannot be stored for lack of space, other processes recompile it."""
     with _beside_their_modules():
         return import_file(module_name(key, name), path(key, f"{name}.py"))
 
 
 def path(key: str, name: str) -> Path:
-    """Return a stored file."""
+    """Return the path of a stored file."""
     return _folder(key) / name
 
 
 def module_name(key: str, name: str) -> str:
-    """Return the name that a stored module is imported under."""
+    """Return the name under which a stored module is imported."""
     return f"warpdrive_generated_{key}_{name}"
 
 
@@ -146,9 +146,9 @@ def import_file(name: str, path: Path) -> ModuleType:
 
 @contextmanager
 def _beside_their_modules() -> Iterator[None]:
-    """Have numba store machine code beside the modules that are imported within the block, if there is room.
+    """Let numba store the machine code of modules imported within the block next to them, if there is space.
 
-    It reads what it finds there as pickles: ``$NUMBA_CACHE_DIR`` may be a folder that others can write into.
+    Numba unpickles the files it finds, and ``$NUMBA_CACHE_DIR`` may be a folder that others can write to.
     """
     save_overload, folder = caching.Cache.save_overload, numba.config.CACHE_DIR
 
@@ -173,7 +173,7 @@ def _folder(key: str) -> Path:
 
 @cache
 def _spare_folder() -> Path:
-    """Return a folder in memory, where there is one, else one of the system for temporary files."""
+    """Return a temporary folder in shared memory if available, else in the system's temporary directory."""
     for parent in (Path("/dev/shm"), None):
         with suppress(OSError):
             return Path(tempfile.mkdtemp(prefix="warpdrive-kernels-", dir=parent))

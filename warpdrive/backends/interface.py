@@ -1,4 +1,4 @@
-"""What a backend is: it binds a fused kernel to arguments, and says where arrays live."""
+"""Backend protocol: compiling, binding and launching fused kernels on a device."""
 
 from __future__ import annotations
 
@@ -20,37 +20,48 @@ from warpdrive.kernels.fusion import Fusion
 
 @runtime_checkable
 class Backend(Protocol):
-    """Compiles and launches kernels on one device."""
+    """Compiler and launcher of kernels on one device."""
 
     name: str
     device: torch.device
     language: str
-    """In what the kernel functions are written that it runs: ``"Python"`` or ``"CUDA C"``."""
+    """Language of the kernel functions it runs: ``"Python"`` or ``"CUDA C"``."""
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
-        """Compile a fused kernel for these arguments and return a function that launches it with them.
+        """Compile a fused kernel for these arguments and return a function that launches it.
 
-        ``arguments`` maps each parameter to a tensor on ``device``, a read-only NumPy array or a NumPy number. The
-        tensors must stay where they are as long as the function is used.
+        Args:
+            fusion: The fused kernel.
+            arguments: Tensor on ``device``, read-only NumPy array or NumPy number for each parameter, by name. Tensors
+                must keep their memory as long as the returned function is used.
+            blocks: Number of blocks, one per replica.
+            threads: Number of threads per block, one per agent.
+
+        Returns:
+            A function without arguments that launches the kernel.
         """
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
-        """Return how many replicas the device runs at a time; arguments as of ``bind``.
+        """Return the number of replicas that the device runs concurrently; the arguments are those of ``bind``.
 
-        On the CPU one on each thread; on a GPU as many as the registers and the shared memory of its multiprocessors
-        have room for. More wait for their turn.
+        On the CPU this is one per thread; on a GPU it is limited by the registers and the shared memory of the
+        multiprocessors. Further replicas wait.
         """
 
 
 def load_backend(name: str, process_id: int = 0) -> Backend:
-    """Return the backend ``"cpu"``, ``"numba"`` or ``"pycuda"``, or for ``"auto"`` the best that this machine can run.
+    """Return the backend with this name; ``"auto"`` selects the best one that this machine can run.
 
     Args:
-        name: of the backend.
-        process_id: which of several processes on this machine this is: they take turns at the GPUs.
+        name: ``"auto"``, ``"cpu"``, ``"numba"`` or ``"pycuda"``.
+        process_id: Index of this process among those on the machine; processes are assigned GPUs round-robin.
+
+    Returns:
+        The backend.
 
     Raises:
-        BackendError: a name that is no backend, or one that cannot be used here: what is missing, and how to get it.
+        BackendError: If the name is unknown, or the backend cannot be used here; the message has the missing
+            requirements and their remedies.
     """
     if name == "auto":
         return _best_backend(process_id)
@@ -91,7 +102,7 @@ def usable_backends() -> list[str]:
 
 
 def backends_at_hand() -> list[Backend]:
-    """Return the backends that this machine can run, among them CUDA C: on the host, where no GPU can be used."""
+    """Return the backends that this machine can run; without a usable GPU, CUDA C is compiled for the host."""
     found = [load_backend(name) for name in usable_backends()]
     if all(backend.language != "CUDA C" for backend in found):
         from warpdrive.backends.pycuda import PyCudaBackend

@@ -1,6 +1,6 @@
-"""What of a machine matters to backends: PyTorch, the NVIDIA driver and its GPUs, compilers, versions.
+"""Detection of the machine's PyTorch, NVIDIA driver, GPUs, compilers and package versions.
 
-Looking never raises: what is broken is described. Nothing is imported here that could be broken.
+Detection never raises: failures are recorded as text. No module that could be broken is imported at import time.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _CUDA_LIBRARIES = {
     "nvJitLink": ("nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
     "nvrtc": ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
 }
-"""Libraries of the CUDA toolkit, with the wheels that bring them: of CUDA 13 and of CUDA 12."""
+"""Libraries of the CUDA toolkit, with the wheels that contain them: for CUDA 13 and for CUDA 12."""
 
 CXX_COMPILERS = ("c++", "g++", "clang++")
 
 
 @dataclass(frozen=True)
 class PyTorch:
-    """The PyTorch that is installed. ``cuda`` is the CUDA that it was built with, ``architectures`` for which GPUs."""
+    """Installed PyTorch, with the CUDA version and the GPU architectures that it was built for."""
 
     version: str
     cuda: str | None = None
@@ -45,7 +45,7 @@ class PyTorch:
 
 @dataclass(frozen=True)
 class CudaLibrary:
-    """A library of the CUDA toolkit; ``version`` is None where it cannot be told."""
+    """Library of the CUDA toolkit; ``version`` is None if unknown."""
 
     version: str | None
     path: str
@@ -53,9 +53,13 @@ class CudaLibrary:
 
 @dataclass(frozen=True)
 class NvidiaDriver:
-    """The driver: the newest CUDA it supports (None: there is no driver), its GPUs, and why it does not work.
+    """NVIDIA driver.
 
-    ``release`` is its own version, where the system tells.
+    Attributes:
+        cuda: Newest CUDA version it supports; None if there is no driver.
+        gpus: GPUs, in PyTorch's order.
+        failure: Reason why it does not work, or empty.
+        release: Its own version, if the system reports it.
     """
 
     cuda: tuple[int, int] | None = None
@@ -66,7 +70,7 @@ class NvidiaDriver:
 
 @dataclass(frozen=True)
 class Machine:
-    """What was found on a machine; ``packages`` has the versions of those that are installed."""
+    """Hardware and software of a machine; ``packages`` maps installed packages to their versions."""
 
     python: str
     system: str
@@ -81,7 +85,7 @@ class Machine:
 
 @cache
 def this_machine() -> Machine:
-    """Return what is on this machine, looked up once."""
+    """Return the description of this machine, detected once."""
     return Machine(
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
@@ -96,7 +100,7 @@ def this_machine() -> Machine:
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores available to this process."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
@@ -137,7 +141,7 @@ def _driver() -> NvidiaDriver:
 
 
 def _driver_release() -> str | None:
-    """Return the driver's own version, as Linux tells it."""
+    """Return the driver's own version, as reported by Linux."""
     try:
         text = Path("/proc/driver/nvidia/version").read_text()
     except OSError:
@@ -147,7 +151,7 @@ def _driver_release() -> str | None:
 
 
 def _cuda_library(name: str) -> CudaLibrary | None:
-    """Return the library that numba-cuda and cuda-bindings would load, or None where they would find none."""
+    """Return the library that numba-cuda and cuda-bindings would load, or None if they would find none."""
     try:
         pathfinder: Any = importlib.import_module("cuda.pathfinder")
         path = str(pathfinder.load_nvidia_dynamic_lib(name).abs_path)
@@ -157,7 +161,7 @@ def _cuda_library(name: str) -> CudaLibrary | None:
 
 
 def _library_version(name: str, path: str) -> str | None:
-    """Return the version of a library: of the wheel that it lies in, or of the toolkit, whose folder is named so."""
+    """Return the version of a library: that of its wheel, or of the toolkit, from its folder's name."""
     of_13, of_12 = _CUDA_LIBRARIES[name]
     if "site-packages" in Path(path).parts:
         return _version(of_13 if "cu13" in Path(path).parts else of_12)

@@ -1,4 +1,4 @@
-"""Write the text of a generated module, and note for each line where the author wrote what it does."""
+"""Writer of generated modules, with a map from their lines to the author's source."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ AXES = "xyz"
 
 @dataclass(frozen=True)
 class GeneratedModule:
-    """The text of a module, and for each of its lines the author's file and line it came from (or None)."""
+    """Text of a module, and for each of its lines the author's file and line that it came from (or None)."""
 
     text: str
     origins: tuple[tuple[str, int] | None, ...]
 
 
 def index_name(path: str) -> str:
-    """Return the variable of generated code that holds ``threadIdx.x`` and the like."""
+    """Return the variable of generated code that holds an index such as ``threadIdx.x``."""
     return GENERATED + path.replace(".", "_")
 
 
 def hidden_parameters(function: Function) -> list[str]:
-    """Return what a device function needs from its caller besides its arguments: indices and shared arrays."""
+    """Return the implicit parameters of a device function: the indices and shared arrays that it uses."""
     used, shared = set(), set()
     for body in (function.body, *(callee.body for callee in function.callees())):
         for node in walk(body):
@@ -59,7 +59,7 @@ _INDEX_NAMES = {path.replace(".", "_"): index_name(path) for path in INDICES}
 
 
 def lane() -> ast.expr:
-    """Return the expression of a thread's place in its warp."""
+    """Return the expression of a thread's index in its warp."""
     return _expression(_LANE.format(**_INDEX_NAMES))
 
 
@@ -81,15 +81,15 @@ def _expression(text: str) -> ast.expr:
 
 
 def int32(value: ast.expr) -> ast.expr:
-    """Return the expression for a value of the type that it has on a GPU."""
+    """Return the expression that converts a value to int32, its type on a GPU."""
     return ast.Call(load(f"{GENERATED}int32"), [value], [])
 
 
 class ModuleWriter:
-    """Collects the lines of a module and where each came from.
+    """Collector of a module's lines and their origins.
 
     Args:
-        adapter: replaces what stands for CUDA in a tree by what stands for it in the generated code.
+        adapter: Transformer that replaces CUDA constructs in a tree by their equivalents in generated code.
     """
 
     def __init__(self, adapter: ast.NodeTransformer) -> None:
@@ -98,27 +98,34 @@ class ModuleWriter:
         self.origins: list[tuple[str, int] | None] = []
 
     def adapt(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Return copies of statements in which what stands for CUDA is replaced by generated code."""
+        """Return copies of statements with CUDA constructs replaced by generated code."""
         return [self.adapter.visit(copy_tree(statement)) for statement in statements]
 
     def adapt_expression(self, expression: ast.expr) -> ast.expr:
-        """Return the same of an expression."""
+        """Return a copy of an expression with CUDA constructs replaced by generated code."""
         (statement,) = self.adapt([ast.Expr(expression)])
         assert isinstance(statement, ast.Expr)
         return statement.value
 
     def line(self, text: str, origin: tuple[str, int] | None = None) -> None:
-        """Write a line; ``origin`` is the author's file and line behind it."""
+        """Write a line; ``origin`` is the author's file and line that it came from."""
         self.lines.append(text)
         self.origins.append(origin)
 
     def text(self, text: str) -> None:
-        """Write lines that no author wrote."""
+        """Write lines without an origin."""
         for line in text.splitlines():
             self.line(line)
 
     def function(self, decorator: str, name: str, parameters: Sequence[str], body: list[ast.stmt]) -> None:
-        """Write a function, noting for each line the place of the statement it holds."""
+        """Write a function, recording for each line the origin of its statement.
+
+        Args:
+            decorator: Line before the function, or empty.
+            name: Name of the function.
+            parameters: Names of its parameters.
+            body: Statements of its body.
+        """
         arguments = ast.arguments([], [ast.arg(p) for p in parameters], None, [], [], None, [])
         node = ast.FunctionDef(name, arguments, body or [ast.Pass()], [], None)
         node.type_params = []  # type: ignore[attr-defined]
@@ -134,7 +141,7 @@ class ModuleWriter:
         self.line("")
 
     def module(self, header: Sequence[str]) -> GeneratedModule:
-        """Return what was written, after a header."""
+        """Return the written module, with a header."""
         return GeneratedModule(
             "\n".join([*header, "", *self.lines]) + "\n", (*[None] * (len(header) + 1), *self.origins)
         )
@@ -145,9 +152,9 @@ def _statements(nodes: Sequence[ast.AST]) -> list[ast.stmt]:
 
 
 def header_of(table: Table, modules: Mapping[tuple[str, str], str] | None = None) -> list[str]:
-    """Return the lines that import and define what a kernel names of its author's module.
+    """Return the lines that import and define the names that a kernel uses of its author's module.
 
-    ``modules`` says for ``(module, name)`` that another module has it.
+    ``modules`` maps ``(module, name)`` to the module to import the name from instead.
     """
     lines = [
         "import numpy as np",

@@ -1,4 +1,4 @@
-"""What numba says of types that do not fit, as an author understands it: with their own expressions and dtypes."""
+"""Translation of numba's typing errors into messages with the author's own expressions and dtypes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_INTEGERS = ("and_", "or_", "xor", "lshift", "rshift", "invert", "iand", "ior
 
 
 def missing_field(name: object, statements: Iterable[ast.AST]) -> tuple[ast.AST, str] | None:
-    """Return where a field of records is named that they lack, and what to say of it; None if it is named nowhere."""
+    """Return the access to a missing record field and the message for it; None if there is no such access."""
     for node in (node for statement in statements for node in ast.walk(statement)):
         if isinstance(node, ast.Attribute) and node.attr == name:
             return node, f"'{ast.unparse(node.value)}' is a record without a field '{name}'"
@@ -23,11 +23,11 @@ def missing_field(name: object, statements: Iterable[ast.AST]) -> tuple[ast.AST,
 
 
 def in_words(sentence: str, statements: Iterable[ast.AST]) -> str | None:
-    """Return what a sentence of numba's means, or None where that is not known.
+    """Return the translation of a sentence of numba's, or None if it is not known.
 
     Args:
-        sentence: the first of numba's message.
-        statements: the syntax trees of the author's line that it is about.
+        sentence: First sentence of numba's message.
+        statements: Syntax trees of the author's line that it refers to.
     """
     nodes = [node for statement in statements for node in ast.walk(statement)]
     for pattern, told in _TOLD:
@@ -56,9 +56,9 @@ def _no_implementation(found: Sequence[str], nodes: Sequence[ast.AST]) -> str | 
 
 
 def _index(given: Sequence[str], nodes: Sequence[ast.AST]) -> str:
-    """Tell of an index, or of what is written to an element: ``given`` are the array, the index and what is written."""
+    """Return the message for a failed indexing; ``given`` are the types of array, index and any stored value."""
     array, indices, value = given[0], _split(given[1]), given[2] if len(given) > 2 else None
-    changed = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign)}  # which is read, too
+    changed = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign)}  # read as well as written
     places = [
         node
         for node in nodes
@@ -67,7 +67,7 @@ def _index(given: Sequence[str], nodes: Sequence[ast.AST]) -> str:
         and _fits(node, indices)
     ]
     is_float = [kind.startswith(("float", "complex")) for kind in indices]
-    if any(is_float):  # which is rarely the variable of a loop
+    if any(is_float):  # rarely a loop variable
         computed = [p for p in places if not isinstance(_indices_of(p)[is_float.index(True)], ast.Name)]
         places = computed or places
     where = " or ".join(f"'{ast.unparse(place)}'" for place in places) or "an element"
@@ -94,7 +94,7 @@ def _index(given: Sequence[str], nodes: Sequence[ast.AST]) -> str:
 
 
 def _told_float(places: Sequence[ast.Subscript], axis: int, indices: Sequence[str]) -> str:
-    """Tell of an index that is a float, and of the array that it is of."""
+    """Return the message for an index that is a float."""
     kind = indices[axis]
     index = _indices_of(places[0])[axis] if len(places) == 1 else None
     if index is None:
@@ -142,7 +142,7 @@ _TOLD = (
 
 
 def _split(kinds: str) -> list[str]:
-    """Return the types in a list of some, or of a tuple."""
+    """Return the types in a comma-separated list, or in a tuple type."""
     uniform = re.fullmatch(r"UniTuple\((.*) x (\d+)\)", kinds)
     if uniform:
         return [uniform[1]] * int(uniform[2])
@@ -158,7 +158,7 @@ def _split(kinds: str) -> list[str]:
 
 
 def _words(kind: str) -> str:
-    """Return a type of numba's in words."""
+    """Return a readable description of a numba type."""
     array = re.search(r"array\((.*), (\d+)d, \w+\)$", kind)
     if array:
         element = "records" if array[1].startswith("Record") else array[1]
@@ -191,7 +191,7 @@ def _indices_of(place: ast.Subscript) -> list[ast.expr]:
 
 
 def _fits(place: ast.Subscript, kinds: Sequence[str]) -> bool:
-    """Whether the indices of an expression may have these types, as far as they are literals."""
+    """Return True if the indices of an expression may have these types; only literals can contradict them."""
     indices = _indices_of(place)
     if len(indices) != len(kinds):
         return isinstance(place.slice, ast.Name)  # which may be a tuple

@@ -1,4 +1,4 @@
-"""Tell an author what a compiler has to say about code that was generated from theirs."""
+"""Mapping of compiler errors in generated code to the author's source."""
 
 from __future__ import annotations
 
@@ -22,10 +22,19 @@ def errors_at_their_origin(
     origins: Mapping[str, GeneratedModule],
     errors: type[Exception] | tuple[type[Exception], ...] = NumbaError,
 ) -> Iterator[None]:
-    """Turn a compiler's errors about generated code, by default numba's, into errors about the author's."""
+    """Convert a compiler's errors about generated code, by default numba's, into errors about the author's code.
+
+    Args:
+        kernel: The kernel, with its names resolved.
+        origins: Generated modules, by name.
+        errors: Types of the compiler's errors.
+
+    Raises:
+        KernelError: In place of such an error, with the author's file and line.
+    """
     try:
         yield
-    except KeyError as error:  # numba's, of a field
+    except KeyError as error:  # numba's, for an unknown record field
         functions = (kernel.function, *kernel.function.callees())
         found = missing_field(error.args[0] if error.args else None, (f.source.tree for f in functions))
         if found is None:
@@ -44,7 +53,7 @@ def errors_at_their_origin(
 
 
 _PLACE = r'File "([^"]+)", line (\d+)|^During: .* at (\S+) \((\d+)\)$'
-"""How numba says where it was, of what it types and of what it compiles."""
+"""Pattern of the source locations in numba's messages, during type inference and during compilation."""
 
 _TAKES_MEMORY = "this takes new memory, which a kernel cannot: compute and assign element by element, in a loop"
 _IN_WORDS = {
@@ -53,17 +62,17 @@ _IN_WORDS = {
     "Only accept returning of array passed into the function as argument": "this may copy the array, which takes new "
     "memory, which a kernel cannot: use reshape",
 }
-"""What numba says, by a part of it, as an author understands it."""
+"""Readable messages, by a part of numba's message."""
 
 
 def _origin(file: str, line: int, origins: Mapping[str, GeneratedModule]) -> tuple[str, int] | None:
-    """Return the author's file and line behind a line of generated code; numba names the innermost first."""
+    """Return the author's file and line of a line of generated code, or None; numba names the innermost frame first."""
     module = origins.get("twin" if file == "<twin>" else re.split(r"[/\\\\]", file)[-1].removesuffix(".py"))
     return module.origins[line - 1] if module and line <= len(module.origins) else None
 
 
 def _statements_at(file: str, line: int, kernel: ResolvedKernel) -> Iterator[ast.AST]:
-    """Return the statements that stand in a line of the author's; of loops and conditions, their heads."""
+    """Yield the statements in a line of the author's source; for loops and conditions, their heads."""
     for function in (kernel.function, *kernel.function.callees()):
         source = function.source
         statements = [node for node in ast.walk(source.tree) if isinstance(node, ast.stmt) and source.file == file]
@@ -76,7 +85,7 @@ def _statements_at(file: str, line: int, kernel: ResolvedKernel) -> Iterator[ast
 
 
 def _first_sentence(text: str) -> str:
-    """Return what numba's message says first, without its headings."""
+    """Return the first sentence of numba's message, without its headings."""
     text = re.sub(r"\x1b\[[0-9;]*m|, defined at \S+ \(\d+\)", "", text)
     text = re.sub(
         rf"\b{GENERATED}(own_|[av]?\d+_|class_[0-9a-f]+_|builtins_|numpy_|math_)?({GENERATED}[av]\d+_)?|(?<=\w)\.\d+(?=')",

@@ -1,4 +1,4 @@
-"""The items of ranges, by their places, in compiled code of any target of numba's."""
+"""Indexing of ranges in compiled code, for any numba target."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def range_item_of(intrinsic: Callable[[Any], Any]) -> Any:
-    """Return ``range_item(range, place)`` for the target whose ``intrinsic`` decorator is given.
+    """Return ``range_item(range, place)`` for the target of the given ``intrinsic`` decorator.
 
-    The item has the range's own type, as a loop variable has, and wraps around in it.
+    The item has the range's dtype, like a loop variable, and wraps around on overflow.
     """
 
     def range_item(typingctx: Any, items: Any, place: Any) -> Any:

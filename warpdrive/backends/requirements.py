@@ -1,4 +1,4 @@
-"""What each backend needs of a machine, what is missing, and how to get it."""
+"""Requirements of each backend, with remedies for those a machine does not meet."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from warpdrive.backends.machine import CudaLibrary, Machine
 BACKENDS = ("cpu", "numba", "pycuda")
 
 LEAST_CAPABILITY = (7, 0)
-"""Of a GPU: from Volta on, threads of a warp that wait for each other need not be all of it."""
+"""Minimum compute capability: from Volta on, threads of one warp can wait for each other individually."""
 
 LEAST_CAPABILITY_OF_CUDA_13 = (7, 5)
-"""CUDA 13 compiles for Turing and newer (CUDA 13.0 release notes)."""
+"""Minimum compute capability for CUDA 13, which compiles for Turing and newer (CUDA 13.0 release notes)."""
 
 _GET_PYTORCH = "pytorch.org/get-started/locally"
 
@@ -23,7 +23,7 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True)
 class Lack:
-    """What a backend needs and does not find, in words, and the ``remedy``, where ``what`` does not tell it, too."""
+    """Unmet requirement of a backend; ``remedy`` is empty if ``what`` already includes it."""
 
     what: str
     remedy: str = ""
@@ -33,17 +33,26 @@ class Lack:
 
 
 def lacks(backend: str, machine: Machine, process_id: int = 0) -> list[Lack]:
-    """Return what a backend lacks for the GPU that ``process_id`` uses. Empty: it can be used."""
+    """Return the unmet requirements of a backend on the GPU of ``process_id``; empty if it is usable.
+
+    Args:
+        backend: Name of the backend.
+        machine: Description of the machine.
+        process_id: Index of the process among those on the machine.
+
+    Returns:
+        The unmet requirements.
+    """
     return list(_LACKS[backend](machine, process_id))
 
 
 def gpu_of(process_id: int, machine: Machine) -> int:
-    """Return the number of the GPU that a process uses: processes take turns."""
+    """Return the index of the GPU that a process uses; GPUs are assigned round-robin."""
     return process_id % len(machine.driver.gpus)
 
 
 def chosen(machine: Machine, process_id: int = 0) -> tuple[str, list[Lack]]:
-    """Return the backend that ``"auto"`` stands for, and what the numba backend lacks, if it is not that."""
+    """Return the backend that ``"auto"`` selects, and if it is not numba, the unmet requirements of that."""
     missing = lacks("numba", machine, process_id)
     return ("cpu", missing) if missing else ("numba", [])
 
@@ -56,7 +65,7 @@ def _cpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
 
 
 def _gpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
-    """Go through what PyTorch, the driver and the GPU lack."""
+    """Yield the unmet requirements of PyTorch, the driver and the GPU."""
     pytorch, driver = machine.pytorch, machine.driver
     if driver.failure:
         yield Lack(driver.failure)
@@ -122,10 +131,10 @@ def _pycuda_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
 def _compiler_lacks(
     name: str, compiler: CudaLibrary, linker: CudaLibrary | None, install: str, machine: Machine, process_id: int
 ) -> Iterator[Lack]:
-    """Go through what does not fit between a compiler, the linker of its PTX, the driver and the GPU.
+    """Yield the version conflicts between a compiler, the linker of its PTX, the driver and the GPU.
 
-    Machine code runs on any driver of the same major version; PTX, where there is no linker, only on one that is not
-    older than its compiler (CUDA compatibility guide, minor version compatibility).
+    Machine code runs on any driver of the same major version; PTX, without a linker, only on one that is not older than
+    its compiler (CUDA compatibility guide, minor version compatibility).
     """
     supported = machine.driver.cuda
     if compiler.version is None or supported is None or not machine.driver.gpus:
@@ -158,14 +167,14 @@ _LACKS: dict[str, Callable[[Machine, int], Iterator[Lack]]] = {
 
 
 def _command(*packages: str, machine: Machine, most: Version = (13, 0)) -> str:
-    """Return the command that installs packages with a CUDA toolkit that fits the driver and PyTorch."""
+    """Return the command that installs packages with a CUDA toolkit compatible with the driver and PyTorch."""
     wanted = min([most, *filter(None, [machine.driver.cuda]), *(_version(c) for c in [machine.pytorch.cuda] if c)])
     named = [package.format(f"cu{wanted[0]}") for package in (*packages, f"cuda-toolkit=={_text(wanted)}.*")]
     return "pip install " + " ".join(f'"{package}"' for package in named)
 
 
 def _runs_on(architecture: str, capability: Version) -> bool:
-    """Whether code for an architecture, such as sm_80 or compute_90, runs on a GPU: PTX on newer ones, too."""
+    """Return True if code for an architecture (sm_80, compute_90) runs on a GPU; PTX also runs on newer ones."""
     found = re.fullmatch(r"(sm|compute)_(\d+)(\d)[af]?", architecture)
     if not found:
         return False

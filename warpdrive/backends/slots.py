@@ -1,4 +1,4 @@
-"""Room for what agents keep from one region of a kernel to another, where one thread does the work of several."""
+"""Per-thread storage of variables that are live between regions, if one thread runs several agents."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from warpdrive.kernels.syntax import GENERATED, at, copy_tree, stored_names
 
 @dataclass(frozen=True)
 class Slot:
-    """Room for one variable per thread of a block: ``shape`` is what the variable itself has, ``()`` for a number.
+    """Storage of one variable for each thread of a block.
 
-    A view, a tuple or another value of which numba knows the size has room for its bytes, and ``kind``: its type in
-    numba, pickled.
+    Attributes:
+        name: Name of the variable.
+        dtype: Dtype of the storage.
+        shape: Shape of the variable, ``()`` for a number.
+        kind: Pickled numba type of a view, tuple or other value of fixed size, which is stored as bytes; else empty.
     """
 
     name: str
@@ -23,12 +26,12 @@ class Slot:
 
     @property
     def array(self) -> str:
-        """The name of the array that holds the slots of all threads."""
+        """Name of the array that holds the slots of all threads."""
         return f"{GENERATED}slots_{self.name}"
 
 
 def without_array_calls(statements: list[ast.stmt], names: set[str]) -> list[ast.stmt]:
-    """Leave out the assignments that make the named arrays, which have slots instead."""
+    """Remove the assignments that create the named arrays, which have slots instead."""
 
     class Remover(ast.NodeTransformer):
         def visit_Assign(self, node: ast.Assign) -> ast.stmt:
