@@ -1,6 +1,6 @@
-"""Checks of kernels on any machine: races, bounds, uninitialised memory, divergence, order, float64, NaN.
+"""Kernel checks on any machine: races, bounds, uninitialised memory, divergence, order, float64, NaN.
 
-A kernel is run by an interpreter, thread by thread, that sees every access to memory. ``docs/checks.md`` says what is
+An interpreter runs a kernel thread by thread and sees every memory access. ``docs/checks.md`` describes what is
 reported and what is not.
 """
 

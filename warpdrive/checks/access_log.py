@@ -1,8 +1,8 @@
-"""The log of a launch's accesses to memory, and what is wrong with them: races, bounds, uninitialised memory, NaN.
+"""Log of a launch's memory accesses, and detection of races, out-of-bounds accesses, uninitialised memory and NaN.
 
-Two accesses race if they are of one element, by threads of one block with no barrier between or by different blocks,
-and at least one is a plain write. Writes of the same value are no race, as in NVIDIA's racecheck. Nor are accesses
-that fences and atomic operations order (see :mod:`warpdrive.checks.happens_before`).
+Two accesses race if they are of one element, by threads of one block without a barrier between them or by different
+blocks, and at least one is a plain write. Writes of the same value are no race, as in NVIDIA's racecheck. Nor are
+accesses that fences and atomic operations order (see :mod:`warpdrive.checks.happens_before`).
 """
 
 from __future__ import annotations
@@ -37,14 +37,13 @@ class _Access(NamedTuple):
 
 _WORDS = {"reads": "reads", "writes": "writes", "changes": "atomically changes"}
 _By = tuple[int, int, int]
-"""By whom an element was accessed: thread, and number and identity of a line."""
+"""Source of an access: thread, and number and identity of a line."""
 _When = tuple[int, int, int, Line, Block, Any]
-"""The last time: block, epoch (which counts barriers and blocks), time, line, the array and the value that was
-written."""
+"""Last access: block, epoch (which counts barriers and blocks), time, line, array, and written value."""
 
 
 class _Element:
-    """The last access of one element by each thread and line, by kind. Blocks run one after the other."""
+    """Last access of one element by each thread and line, by kind. Blocks run one after the other."""
 
     __slots__ = ("changes", "reads", "writes")
 
@@ -55,14 +54,14 @@ class _Element:
 
 
 class AccessLog(SilentLog):
-    """Is told of every access, and reports what is wrong.
+    """Log that receives every access and reports errors.
 
     Args:
-        report: where findings go.
-        grid: gives blocks and threads the names that people know them by.
-        nan: whether to report NaN and infinity.
-        helpers: files of library functions: what they do is told with the line of their caller.
-        options: as for :class:`SilentLog`.
+        report: Report that findings are added to.
+        grid: Grid of the launch, which names blocks and threads.
+        nan: If True, report NaN and infinity.
+        helpers: Files of library functions, whose accesses are reported at the line of their caller.
+        options: Options of :class:`SilentLog`.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class AccessLog(SilentLog):
         self.helpers = frozenset({*helpers, *map(str, Path(__file__).parent.glob("*.py"))})
 
     def begin_launch(self) -> None:
-        """Forget the launch before."""
+        """Clear the log of the previous launch."""
         super().begin_launch()
         self.epoch = self.time = 0
         self.order = HappensBefore()
@@ -82,26 +81,26 @@ class AccessLog(SilentLog):
         self.shared_elements: dict[int, _Element] = {}
 
     def begin_block(self, block: int) -> None:
-        """Go on with the next block."""
+        """Begin the next block."""
         super().begin_block(block)
         self.shared_elements = {}
         self.barrier()
 
     def barrier(self) -> None:
-        """Begin a new epoch: all threads of the block have come to a barrier."""
+        """Begin a new epoch: all threads of the block have reached a barrier."""
         self.epoch += 1
         self.order.barrier(self.block, self.time)
 
     def warp_barrier(self, threads: list[int]) -> None:
-        """Note that threads of a warp have waited for each other: that orders what they do."""
+        """Record a warp barrier, which orders the accesses of its threads."""
         self.order.meet(self.block, threads, self.time)
 
     def fence(self) -> None:
-        """Note that the running thread's writes so far are ordered before its later ones."""
+        """Record a fence, which orders the running thread's earlier writes before its later ones."""
         self.order.fence(self.block, self.thread, self.time)
 
     def read(self, block: Block, address: int) -> None:
-        """See :class:`warpdrive.checks.arrays.Log`."""
+        """Record a read; see :class:`warpdrive.checks.arrays.Log`."""
         self.last_read[self.thread] = block, address
         code, number = line = self._line()
         if block.written is not None and address not in block.written:
@@ -117,7 +116,7 @@ class AccessLog(SilentLog):
         element.reads[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, block, None
 
     def write(self, block: Block, address: int, value: Any) -> None:
-        """See :class:`warpdrive.checks.arrays.Log`."""
+        """Record a write; see :class:`warpdrive.checks.arrays.Log`."""
         code, number = line = self._line()
         self._put(block, address, value, line)
         if block.is_private:
@@ -133,7 +132,7 @@ class AccessLog(SilentLog):
         element.writes[self.thread, number, id(code)] = self.block, self.epoch, self.time, line, block, value
 
     def atomic(self, block: Block, address: int, value: Any) -> None:
-        """See :class:`warpdrive.checks.arrays.Log`."""
+        """Record an atomic operation; see :class:`warpdrive.checks.arrays.Log`."""
         self.last_read[self.thread] = block, address
         code, number = line = self._line()
         if block.written is not None and address not in block.written:
@@ -152,7 +151,7 @@ class AccessLog(SilentLog):
         self.order.atomic(self.block, self.thread, address)
 
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
-        """See :class:`warpdrive.checks.arrays.Log`."""
+        """Report an index outside of an array; see :class:`warpdrive.checks.arrays.Log`."""
         what = "counts from the end of" if wraps else "lies outside of"
         told = str(index[0] if len(index) == 1 else index)
         array = f"'{block.name}'" if shape == block.array.shape else f"a view of '{block.name}'"
@@ -166,7 +165,14 @@ class AccessLog(SilentLog):
         )
 
     def divergence(self, waiting: int, barrier: Line, other: int, elsewhere: Line | None) -> None:
-        """Note that a thread waits at a barrier while another waits at one ``elsewhere``, or came to the end (None)."""
+        """Report barrier divergence between two threads.
+
+        Args:
+            waiting: Number of the thread that waits at the barrier.
+            barrier: Line of the barrier.
+            other: Number of a thread that does not.
+            elsewhere: Line of the barrier at which the other thread waits; None if it reached the end of the kernel.
+        """
         told = "came to the end of the kernel without it" if elsewhere is None else "waits at another"
         name, block = self.grid.thread_name, self.grid.block_name(self.block)
         self.report.add(
@@ -183,17 +189,23 @@ class AccessLog(SilentLog):
         )
 
     def unassigned(self, variable: str, line: Line) -> None:
-        """Note that the running thread reads a variable which it has not assigned."""
+        """Report that the running thread reads a variable before assignment."""
         message = f"the variable '{variable}' is read by thread {self.me}, which has not assigned it"
         self.find("uninitialised", variable, (), [line], message, advice.VARIABLE)
 
     def undefined(self, what: str, what_to_do: str) -> None:
-        """Note that the running thread computes what has no defined result."""
+        """Report that the running thread computes an undefined result."""
         line = self._line()
         self.find("arithmetic", "", (), [line], f"{what} has no defined result, in thread {self.me}", what_to_do)
 
     def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
-        """Note that the running thread writes one number to all elements of a row that it names by fewer indices."""
+        """Report that the running thread writes one number to a whole row, which it selects by fewer indices than axes.
+
+        Args:
+            block: The array.
+            value: The number.
+            shape: Shape of the row.
+        """
         elements = " x ".join(map(str, shape))
         message = f"thread {self.me} writes {value} to {elements} elements of '{block.name}' at once"
         self.find("broadcasts", block.name, (), [self._line()], message, advice.for_broadcast(len(shape)))
@@ -208,7 +220,17 @@ class AccessLog(SilentLog):
         what_to_do: str,
         other: _Access | None = None,
     ) -> None:
-        """Report a finding about the running thread, and the access of another before it."""
+        """Report a finding about the running thread, and optionally an earlier access of another.
+
+        Args:
+            kind: List of the report.
+            array: Name of the array.
+            index: Index of the element; empty if there is none.
+            lines: Lines of the accesses.
+            message: Description of the error.
+            what_to_do: Advice.
+            other: Earlier access of another thread.
+        """
         whose = [(self.block, self.thread)]
         if other is not None:
             whose.insert(0, (other.block, other.thread))
@@ -235,7 +257,7 @@ class AccessLog(SilentLog):
     def _compare(
         self, block: Block, address: int, rival: str, others: dict[_By, _When], kind: str, line: Line, value: Any = None
     ) -> None:
-        """Report a race with each line that one of the other accesses, of the same element, was made by."""
+        """Report a race with each line of the other accesses of the same element."""
         told = set()
         for (thread, number, code), (other_block, epoch, time, other_line, memory, other_value) in others.items():
             if other_block == self.block and (epoch != self.epoch or thread == self.thread):
@@ -249,7 +271,7 @@ class AccessLog(SilentLog):
                 self._race(address, first, _Access(kind, block, self.block, self.thread, line))
 
     def _note_order(self, others: dict[_By, _When]) -> None:
-        """Note whether other threads' accesses of an element are in no order with the one that is made now."""
+        """Set ``order_matters`` if another thread's access of an element is not ordered with the current one."""
         self.order_matters = self.order_matters or any(
             block != self.block or (epoch == self.epoch and thread != self.thread)
             for (thread, _, _), (block, epoch, *_) in others.items()
@@ -283,7 +305,7 @@ class AccessLog(SilentLog):
         if self.nan and not block.is_private and isinstance(value, (np.floating, np.complexfloating)):
             is_masked = np.isinf(value) and (
                 not block.is_argument or is_of_library(block.name)
-            )  # as of forbidden choices
+            )  # such as the masked logits of forbidden choices
             if np.isfinite(value) or is_masked:
                 return
             index = block.index_of(address)

@@ -1,4 +1,4 @@
-"""What to do about a finding, in a line."""
+"""One-line advice for findings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,16 @@ WIDE_ARRAY = "where half the width will do, give a dtype of 32 bits"
 
 
 def for_race(kinds: tuple[str, str], lines: tuple[str, str], is_within_a_block: bool) -> str:
-    """Return advice about two accesses: what they do ("reads", "writes", "changes") and their ``file:line``."""
+    """Return advice about a race.
+
+    Args:
+        kinds: Kinds of the two accesses: "reads", "writes" or "changes".
+        lines: Their ``file:line``.
+        is_within_a_block: True if threads of one block race, False for different blocks.
+
+    Returns:
+        The advice.
+    """
     if lines[0] == lines[1] and (operator := _in_place_operator(lines[0])):
         function = {"+": "add", "-": "sub"}.get(operator)
         return (
@@ -87,7 +96,16 @@ def for_race(kinds: tuple[str, str], lines: tuple[str, str], is_within_a_block: 
 
 
 def for_bounds(index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> str:
-    """Return advice about an index outside of an array."""
+    """Return advice about an index outside of an array.
+
+    Args:
+        index: The index.
+        shape: Shape of the array.
+        wraps: True if the index counts from the end.
+
+    Returns:
+        The advice.
+    """
     if wraps:
         return "make sure that the index is not negative; for the last element write array.shape[0] - 1"
     axis = next((axis for axis, (i, n) in enumerate(zip(index, shape, strict=False)) if not 0 <= i < n), 0)
@@ -97,20 +115,20 @@ def for_bounds(index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> s
 
 
 def for_broadcast(missing: int) -> str:
-    """Return advice about a number that is written to a row, which so many indices would make an element."""
+    """Return advice about a number that is written to a row; ``missing`` is the number of missing indices."""
     indices = "an index" if missing == 1 else f"{missing} indices"
     return f"add {indices} to write one element; if all are meant, say so: array[..., {', '.join([':'] * missing)}]"
 
 
 def for_uninitialised(is_local: bool) -> str:
-    """Return advice about a read of shared or local memory that nothing wrote."""
+    """Return advice about a read of shared or local memory that was never written."""
     if is_local:
         return "local memory is not cleared: write all elements that are read"
     return "shared memory is not cleared: let a thread write it, and put cuda.syncthreads() after that"
 
 
 def source_line(place: str) -> str:
-    """Return the text of ``file:line``, or nothing if it cannot be read."""
+    """Return the source text at ``file:line``, or an empty string if it cannot be read."""
     file, _, number = place.rpartition(":")
     return linecache.getline(file, int(number)).strip() if number.isdigit() else ""
 
@@ -121,7 +139,7 @@ def _in_place_operator(place: str) -> str | None:
 
 
 def _comes_round(*places: str) -> bool:
-    """Whether two accesses stand in one loop with a barrier between: they race where the loop has come round."""
+    """Return True if two accesses are in one loop with a barrier between: they race across iterations."""
     (file, _, number), (other_file, _, other) = (place.rpartition(":") for place in places)
     before, behind = sorted((int(number), int(other)))
     return file == other_file and any(

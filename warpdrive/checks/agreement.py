@@ -1,9 +1,9 @@
-"""Compare what an environment does in two settings: on two backends, or with other numbers of replicas.
+"""Comparison of an environment in two settings: on two backends, or with different numbers of replicas.
 
-Integers, flags and random numbers must be the same bit for bit, floats within a tolerance. Where a float decides on an
-integer (a pole that falls, the nearest of two neighbours, an action that is drawn), another rounding may decide
-otherwise. Such a decision is *doubtful* if the first backend does what the second one did once the floats before the
-step are changed by no more than the tolerance; every other difference is a mistake. With no tolerance, all are.
+Integers, flags and random numbers must be identical bit for bit, floats within a tolerance. If a float decides on an
+integer (a pole that falls, the nearest of two neighbours, an action that is drawn), another rounding may change the
+decision. Such a decision is *doubtful* if the first backend reproduces the second one's after perturbing the floats
+before the step by no more than the tolerance; every other difference is an error. Without a tolerance, all are.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from warpdrive.spaces import SpaceArray, action_arrays
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
-"""By name; the first axis is that of the replicas."""
+"""Arrays by name; the first axis is that of the replicas."""
 
 TRIALS = 256
-"""How many states within the tolerance are tried before a difference is a mistake."""
+"""Number of states within the tolerance that are tried before a difference is an error."""
 SMALLEST_CHANGE = 2.0**-23
-"""The trials change the floats by the tolerance at most, and by ever less down to this."""
+"""Smallest perturbation; those of the trials decrease from the tolerance to this."""
 JUMP = 10.0
-"""A float that differs by fewer tolerances shows no decision: it is a mistake whatever the trials lead to."""
+"""Number of tolerances; a float that differs by less indicates no decision, and is an error without trials."""
 RNG = "rng"
-"""The array whose last axis ends with the number of draws of an agent."""
+"""Name of the array whose last axis ends with an agent's number of draws."""
 ROLLOUT = 7
-"""How many steps a rollout has, so that several are begun, at other times than episodes."""
+"""Number of steps per rollout, chosen so that several begin, at other times than episodes."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far floats may differ: absolutely where they are between -1 and 1, relatively where they are beyond.
+    """Largest allowed difference of floats: absolute for values between -1 and 1, relative beyond.
 
     Attributes:
-        step: after one step from the same state.
-        episode: where each side goes its own way; None where rounding errors grow so fast that this says nothing.
+        step: Tolerance after one step from the same state.
+        episode: Tolerance if each side continues from its own states; None if rounding errors grow too fast for that.
     """
 
     step: float
@@ -56,7 +56,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and how an environment runs: on a backend, as the replicas from ``first_env`` on."""
+    """Backend and replicas that an environment runs with; the global indices begin at ``first_env``."""
 
     backend: str | Backend
     num_envs: int = 8
@@ -64,19 +64,19 @@ class Setting:
 
     @property
     def end(self) -> int:
-        """The global index after that of the last replica."""
+        """Global index after that of the last replica."""
         return self.first_env + self.num_envs
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs in one replica after one step.
+    """Difference in one replica after one step.
 
     Attributes:
-        replica: its global index.
-        step: the number of the step, from 1 on.
-        arrays: the arrays that differ: ``rng`` first, of which all else may be a consequence, then the author's own.
-        values: an element of the first of them, in words.
+        replica: Global index of the replica.
+        step: Number of the step, from 1.
+        arrays: Arrays that differ: ``rng`` first, which may explain all others, then the author's own.
+        values: Description of an element of the first array.
     """
 
     replica: int
@@ -90,14 +90,15 @@ class Difference:
 
 @dataclass
 class Agreement:
-    """What came out of a comparison.
+    """Result of a comparison.
 
     Attributes:
-        steps: how many steps of a replica were compared.
-        episodes: how many episodes ended in them; ``terminated`` of them not by the time limit.
-        largest: the largest difference of a float that was within the tolerance, measured as the tolerance is.
-        doubtful: decisions that fell otherwise within the tolerance.
-        wrong: all other differences.
+        steps: Number of replica steps that were compared.
+        episodes: Number of episodes that ended; ``terminated`` of them other than by the time limit.
+        terminated: Number of episodes that terminated.
+        largest: Largest difference of a float within the tolerance, measured like the tolerance.
+        doubtful: Decisions that differed within the tolerance.
+        wrong: All other differences.
     """
 
     steps: int = 0
@@ -120,22 +121,25 @@ def compare(
     seed: int = 0,
     reset_pool_size: int = 4,
 ) -> Agreement:
-    """Run an environment in two settings with the same actions and compare everything that the replicas have.
+    """Run an environment in two settings with the same actions and compare all arrays of the replicas.
 
     Args:
-        make: makes the environment.
-        first: a setting.
-        second: another; the replicas that both have are compared.
-        tolerance: how far floats may differ, see :class:`Tolerance`.
-        num_steps: how many steps each replica does.
-        sampled: whether the actions are sampled on the device, from random policies, and recorded in rollouts.
-        same_states: whether the second setting starts each step from the state of the first, or goes its own way.
-        seed: of start states, actions, policies and whatever the environment draws.
-        reset_pool_size: how many start states there are.
+        make: Function that creates the environment.
+        first: First setting.
+        second: Second setting; the replicas in both are compared.
+        tolerance: Largest allowed difference of floats, see :class:`Tolerance`.
+        num_steps: Number of steps per replica.
+        sampled: If True, actions are sampled on the device, from random policies, and recorded in rollouts.
+        same_states: If True, the second setting starts each step from the state of the first; if False, from its own.
+        seed: Seed of start states, actions, policies and random numbers of the environment.
+        reset_pool_size: Number of start states.
+
+    Returns:
+        The result of the comparison.
 
     Raises:
-        DefinitionError: the environment cannot work.
-        KernelError: a kernel of it cannot be compiled for a backend.
+        DefinitionError: If the environment is not valid.
+        KernelError: If a kernel cannot be compiled for a backend.
     """
     shared = range(max(first.first_env, second.first_env), min(first.end, second.end))
     ours, theirs = (_Side(make(), setting, shared, sampled, seed, reset_pool_size) for setting in (first, second))
@@ -169,7 +173,7 @@ def compare(
 
 
 class _Side:
-    """Replicas in one setting, of which those of the global indices ``shared`` are looked at."""
+    """Replicas in one setting, of which those with the global indices ``shared`` are compared."""
 
     def __init__(
         self, env: Environment, setting: Setting, shared: range, sampled: bool, seed: int, reset_pool_size: int
@@ -182,7 +186,7 @@ class _Side:
         self.rollout = self.wrapper.allocate_rollout(ROLLOUT) if sampled else None
 
     def random_inputs(self, rng: np.random.Generator, count: int) -> Arrays:
-        """Return random actions, or outputs of policies, for the replicas of the global indices 0 to ``count`` - 1."""
+        """Return random actions, or policy outputs, for the replicas with global indices 0 to ``count`` - 1."""
         if self.rollout is not None:
             shapes = {tag: self.wrapper.logits(tag).shape[1:] for tag in self.wrapper.policy_tags}
             return {tag: rng.normal(size=(count, *shape)).astype(np.float32) for tag, shape in shapes.items()}
@@ -195,7 +199,7 @@ class _Side:
         return given
 
     def step(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Do a step with the inputs of the global indices from 0 on; return everything there is afterwards."""
+        """Run a step with inputs indexed by global replica; return all arrays after it."""
         own = slice(self.first_env, self.first_env + self.wrapper.num_envs)
         given = {name: torch.from_numpy(array[own]).to(self.wrapper.device) for name, array in inputs.items()}
         if self.rollout is None:
@@ -218,11 +222,11 @@ class _Side:
         return self.wrapper.ctx.save_state(self.rows).cpu()
 
     def load(self, state: torch.Tensor, places: Sequence[int]) -> None:
-        """Put the state that :meth:`save` returned into some of the shared replicas, by their places among them."""
+        """Restore the state returned by :meth:`save` in some of the shared replicas, given by their positions."""
         self.wrapper.ctx.load_state(state[list(places)], [self.rows[place] for place in places])
 
     def _recorded(self, rollout: Rollout, step: int) -> Arrays:
-        """Return what one step of the rollout has, and the final observations that it noted."""
+        """Return the entries of one step of the rollout, and the final observations recorded in it."""
         slots = _host(rollout.final_slot[step])[self.rows]
         found: Arrays = {"recorded.is_final": slots >= 0}
         for tag in self.wrapper.policy_tags:
@@ -243,7 +247,7 @@ _RECORDED = ("observations", "actions", "log_probabilities", "rewards", "active"
 
 
 class _Trials:
-    """Replicas on the first backend that all do one step from nearly the same state."""
+    """Replicas on the first backend that all run one step from nearly the same state."""
 
     def __init__(self, make: Callable[[], Environment], backend: str | Backend, sampled: bool, seed: int) -> None:
         self.make, self.backend, self.sampled, self.seed = make, backend, sampled, seed
@@ -251,11 +255,21 @@ class _Trials:
 
     @cached_property
     def side(self) -> _Side:
-        """The replicas, made when they are first needed."""
+        """Replicas of the trials, created on first use."""
         return _Side(self.make(), Setting(self.backend, TRIALS), range(TRIALS), self.sampled, self.seed, 1)
 
     def lead_to(self, outcome: Arrays, before: torch.Tensor, given: Arrays, tolerance: float) -> bool:
-        """Whether an outcome is one that a state, or outputs of policies, within the tolerance lead to."""
+        """Return True if a state, or policy outputs, within the tolerance lead to an outcome.
+
+        Args:
+            outcome: Arrays of one replica after the step.
+            before: State of the replica before the step.
+            given: Actions, or policy outputs, of the replica.
+            tolerance: Largest perturbation.
+
+        Returns:
+            True if at least one trial agrees with the outcome within the tolerance.
+        """
         ctx = self.side.wrapper.ctx
         ctx.load_state(before[None])
         for name in ctx.state_names:
@@ -269,7 +283,7 @@ class _Trials:
         return bool((np.max(gaps, axis=0) <= tolerance).any())
 
     def _changed(self, numbers: Array, tolerance: float) -> Array:
-        """Return the numbers changed at random: by the tolerance in the first replica, by ever less in the others."""
+        """Return randomly perturbed numbers: by up to the tolerance in the first replica, ever less in others."""
         sizes = np.geomspace(max(tolerance, SMALLEST_CHANGE), SMALLEST_CHANGE, TRIALS)
         changes = self.rng.uniform(-1, 1, numbers.shape) * sizes.reshape(-1, *[1] * (numbers.ndim - 1))
         changed: Array = (numbers + changes * np.maximum(1, np.abs(numbers))).astype(numbers.dtype)
@@ -281,7 +295,7 @@ def _rank(name: str) -> tuple[bool, bool]:
 
 
 def _gaps(first: Array, second: Array) -> Array:
-    """Return the largest difference in each replica, float64: infinite where integers or flags differ."""
+    """Return the largest difference in each replica (float64); infinite if integers or flags differ."""
     rows = (len(first), -1)
     if first.dtype.kind != "f":
         differs = (first != second).reshape(rows).any(axis=1)
@@ -295,7 +309,7 @@ def _gaps(first: Array, second: Array) -> Array:
 
 
 def _told(name: str, ours: Array, theirs: Array, tolerance: float) -> str:
-    """Say what an element is on both sides that differs by more than the tolerance."""
+    """Return a description of an element that differs by more than the tolerance."""
     pairs = ours.reshape(-1, 1), theirs.reshape(-1, 1)
     flat = int(np.flatnonzero(_gaps(*pairs) > tolerance)[0])
     element = ", ".join(str(i) for i in np.unravel_index(flat, ours.shape)) if ours.ndim else ""
@@ -304,16 +318,25 @@ def _told(name: str, ours: Array, theirs: Array, tolerance: float) -> str:
 
 
 def allowed_actions(array: SpaceArray, masks: Array, rng: np.random.Generator) -> Array:
-    """Return random choices that the masks ``[replicas, num_agents, choices]`` allow, ``[replicas, *array.shape]``."""
+    """Return random choices allowed by masks.
+
+    Args:
+        array: The action array.
+        masks: Boolean masks of shape ``[replicas, num_agents, choices]``.
+        rng: Random number generator.
+
+    Returns:
+        The choices, int32 of shape ``[replicas, *array.shape]``.
+    """
     keys = rng.random((len(masks), len(array.agents), sum(array.choices)))
-    keys -= ~masks[:, list(array.agents), : keys.shape[2]]  # below all that are allowed
+    keys -= ~masks[:, list(array.agents), : keys.shape[2]]  # forbidden choices rank below all allowed ones
     components = np.split(keys, np.cumsum(array.choices)[:-1], axis=2)
     chosen = np.stack([component.argmax(axis=2) for component in components], axis=2)
     return chosen.astype(np.int32).reshape(len(masks), *array.shape)
 
 
 def _random_actions(array: SpaceArray, count: int, rng: np.random.Generator) -> Array:
-    """Return random actions of so many replicas: of a Box, also beyond its bounds."""
+    """Return random actions of ``count`` replicas; for a Box, also beyond its bounds."""
     if isinstance(array.space, spaces.Box):
         low, high = (np.nan_to_num(bound, posinf=1.0, neginf=-1.0) for bound in (array.space.low, array.space.high))
         chosen = low + rng.uniform(-0.25, 1.25, (count, *array.shape)) * (high - low)

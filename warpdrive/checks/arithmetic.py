@@ -1,7 +1,8 @@
-"""Numbers as compiled kernels have them: the operators and functions that the checks put in place of Python's.
+"""Arithmetic of compiled kernels: replacements of Python's operators and functions for the checks.
 
-numba gives an operation on integers 64 bits, unsigned if both are (of a shift: if the left one is), wraps where
-Python's integers grow, and gives infinity or NaN where Python raises. NumPy's scalars do the same once they are wide.
+An operation on integers has 64 bits in numba, unsigned if both are (for a shift: if the left one is). It wraps on
+overflow, where Python's integers grow, and returns infinity or NaN where Python raises. NumPy scalars of 64 bits behave
+the same.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from numba.np.numpy_support import as_dtype
 from warpdrive.checks import advice
 
 Undefined = Callable[[str, str], None]
-"""Is told what has no defined result, and what to do about it."""
+"""Callback ``(what, what_to_do)`` for computations with an undefined result."""
 
 
 def _ignore(what: str, what_to_do: str) -> None:
-    """Take any result."""
+    """Ignore an undefined result."""
 
 
 _SHIFTS = (ast.LShift, ast.RShift)
@@ -40,7 +41,7 @@ def operation(kind: type[ast.operator], undefined: Undefined = _ignore) -> Calla
     is_defined = _IS_DEFINED.get(kind)
 
     def operate(left: Any, right: Any) -> Any:
-        if type(left) is type(right) and type(left) in _FLOATS:  # what follows would not change them
+        if type(left) is type(right) and type(left) in _FLOATS:  # fast path: no conversion needed
             return compute(left, right)
         left, right = number(left), number(right)
         if _is_integer(left) and _is_integer(right):
@@ -83,11 +84,11 @@ _IS_DEFINED: dict[type[ast.operator], Callable[[Any], bool]] = {
     **dict.fromkeys(_SHIFTS, lambda right: 0 <= right < 64),
     ast.Pow: lambda right: right >= 0,
 }
-"""Whether an operation on integers is defined for its right operand."""
+"""Predicates of the right operand for which an integer operation is defined."""
 
 
 def inverted(value: Any) -> Any:
-    """Return ``~value``, which of a boolean is the other one."""
+    """Return ``~value``; for a boolean, ``not value``."""
     return not value if isinstance(value, (bool, np.bool_)) else ~value
 
 
@@ -96,7 +97,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def number(value: Any) -> Any:
-    """Return a Python number as the NumPy scalar that numba takes it for; anything else as it is."""
+    """Return a Python number as the NumPy scalar that numba treats it as; other values unchanged."""
     if type(value) in _SCALARS:
         return value
     if isinstance(value, (bool, np.bool_)):
@@ -107,7 +108,16 @@ def number(value: Any) -> Any:
 
 
 def cast(value: Any, dtype: Any, undefined: Undefined = _ignore) -> Any:
-    """Convert a number as a device does: integers wrap, and what no integer can hold becomes some integer."""
+    """Convert a number as a device does: integers wrap, and values out of range become an arbitrary integer.
+
+    Args:
+        value: The number.
+        dtype: Dtype to convert to.
+        undefined: Callback for a conversion with an undefined result.
+
+    Returns:
+        A NumPy scalar of ``dtype``.
+    """
     value, kind = number(value), np.dtype(dtype)
     if kind.kind in "iu" and isinstance(value, np.floating):
         limits = np.iinfo(kind)
@@ -117,7 +127,7 @@ def cast(value: Any, dtype: Any, undefined: Undefined = _ignore) -> Any:
 
 
 def stand_in(value: Any, undefined: Undefined = _ignore) -> Any:
-    """Return what a call of ``value`` calls instead, or None where Python's own will do."""
+    """Return the replacement of a called function, or None if Python's own behaves the same."""
     if isinstance(value, numba.types.Number | numba.types.Boolean):
         value = as_dtype(value).type
     if isinstance(value, type) and issubclass(value, np.generic):
@@ -132,12 +142,12 @@ def stand_in(value: Any, undefined: Undefined = _ignore) -> Any:
 
 
 _WHOLE: dict[Any, Callable[..., Any]] = {math.floor: np.floor, math.ceil: np.ceil, math.trunc: np.trunc}
-"""Functions that give floats, by those of Python that give integers."""
+"""Functions that return floats, by those of Python that return integers."""
 
 
 @cache
 def _without_exceptions(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of ``math`` that gives NaN or infinity where Python raises, and float32 for float32."""
+    """Wrap a function of ``math``: it returns NaN or infinity where Python raises, and float32 for float32."""
 
     def call(*arguments: Any) -> Any:
         arguments = tuple(map(number, arguments))

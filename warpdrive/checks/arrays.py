@@ -1,4 +1,4 @@
-"""Arrays that tell a log of every element that is read or written."""
+"""Arrays that report each element access to a log."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from warpdrive.checks.memory import Array, Block, leaves
 
 
 class Log(Protocol):
-    """Who is told of accesses. An address is that of an element's first byte."""
+    """Receiver of accesses. An address is that of an element's first byte."""
 
     def read(self, block: Block, address: int) -> None:
-        """Note that the running thread reads an element."""
+        """Record a read of an element by the running thread."""
 
     def write(self, block: Block, address: int, value: Any) -> None:
-        """Note that the running thread writes an element."""
+        """Record a write of an element by the running thread."""
 
     def atomic(self, block: Block, address: int, value: Any) -> None:
-        """Note that the running thread changes an element atomically; ``value`` is the new one."""
+        """Record an atomic update of an element by the running thread; ``value`` is the new one."""
 
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
-        """Note an index outside of an array; ``wraps`` if it is one that counts from the end."""
+        """Record an index outside of an array; ``wraps`` is True if it counts from the end."""
 
     def undefined(self, what: str, what_to_do: str) -> None:
-        """Note that the running thread computes what has no defined result."""
+        """Record a computation with an undefined result by the running thread."""
 
     def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
-        """Note that the running thread writes one number to all elements of a row that it names by fewer indices."""
+        """Record a write of one number to a whole row, selected by fewer indices than axes."""
 
 
 class CheckedArray:
-    """An array as a kernel sees it: indexed by integers, one per axis, or by fewer, or slices, for a view.
+    """Array as seen by a kernel: indexed by one integer per axis, or by fewer, or slices, for a view.
 
-    A read outside of it gives 0, a write outside of it is lost.
+    A read out of bounds returns 0; a write out of bounds is discarded.
     """
 
     def __init__(self, array: Array, block: Block, log: Log) -> None:
@@ -84,7 +84,7 @@ class CheckedArray:
             self._log.write(self._block, address, self._array[index])
 
     def change(self, index: Any, new: Callable[[Any], Any]) -> Any:
-        """Change an element atomically to what ``new`` makes of it, and return what it was."""
+        """Update an element atomically to ``new(old)``, and return the old value."""
         place = self._place(index)
         if place is None or isinstance(place, np.ndarray):
             return self._loaded(np.zeros((), self.dtype)[()])
@@ -132,13 +132,13 @@ class CheckedArray:
             self[place] = value[place[-value.ndim :]] if isinstance(value, CheckedArray) else value
 
     def _tell_of(self, access: Callable[..., None], address: int, *value: Any) -> None:
-        """Tell the log of an access of all of an element's bytes or, of a record, of all of its numbers."""
+        """Report an access of all bytes of an element or, for a record, of all its numbers."""
         parts = range(self.dtype.itemsize) if self._block.is_mixed else leaves(self.dtype)
         for part in parts:
             access(self._block, address + part, *value)
 
     def _element(self, index: Any) -> tuple[Any, int] | None:
-        """Return the index and address of an element within the array, or None for any other index: the quick way."""
+        """Return the index and address of an element within bounds, or None for any other index: the fast path."""
         if type(index) is not tuple:
             index = (index,)
         if len(index) != self.ndim:
@@ -155,7 +155,7 @@ class CheckedArray:
         return index, address
 
     def _place(self, index: Any) -> tuple[tuple[int, ...], int] | Array | None:
-        """Return an element's index and address, a view, or None for what lies outside."""
+        """Return the index and address of an element, a view, or None if out of bounds."""
         if type(index) is not tuple:
             index = (index,)
         if len(index) != self.ndim or not all(map(_is_integer, index)):
@@ -196,12 +196,12 @@ class CheckedArray:
 
     @staticmethod
     def _loaded(value: Any) -> Any:
-        """Return an element as an operand: booleans are Python's, as those of NumPy do not count as numbers."""
+        """Return an element as an operand: booleans become Python's, since NumPy's do not count as numbers."""
         return bool(value) if type(value) is np.bool_ else value
 
 
 class CheckedFlat:
-    """The elements of an array one after the other, the last axis running first, whatever their order in memory."""
+    """Flat view of an array in C order, whatever its memory layout."""
 
     def __init__(self, array: CheckedArray) -> None:
         self._array = array
@@ -220,7 +220,7 @@ class CheckedFlat:
         return (self[index] for index in range(len(self)))
 
     def _place(self, index: Any) -> tuple[int, ...]:
-        """Return the place of an element; one outside is outside along the first axis."""
+        """Return the index of a flat element; one out of bounds is out of bounds along the first axis."""
         place: list[int] = []
         rest = _as_integer(index)
         for length in self._array.shape[:0:-1]:
@@ -230,7 +230,7 @@ class CheckedFlat:
 
 
 class CheckedRecord:
-    """An element of an array of records: its fields are read and written by name."""
+    """Element of a structured array, whose fields are accessed by name."""
 
     __slots__ = ("_address", "_block", "_log", "_record")
 
@@ -268,7 +268,16 @@ class CheckedRecord:
 
 
 def stored(value: Any, dtype: Any, undefined: Undefined) -> Any:
-    """Return a value as it is stored into an element of ``dtype``, integers wrapped."""
+    """Return a value converted to ``dtype`` for a store, with integers wrapped.
+
+    Args:
+        value: The value.
+        dtype: Dtype of the element.
+        undefined: Callback for a conversion with an undefined result.
+
+    Returns:
+        The converted value.
+    """
     if isinstance(value, int) and dtype.kind in "iu":
         bits = 8 * dtype.itemsize
         value %= 1 << bits
@@ -277,7 +286,7 @@ def stored(value: Any, dtype: Any, undefined: Undefined) -> Any:
 
 
 def _names_a_row(index: Any) -> bool:
-    """Whether an index leaves the last axes out, rather than to say that all of them are meant."""
+    """Return True if an index omits the last axes instead of selecting them explicitly."""
     return all(map(_is_integer, index if type(index) is tuple else (index,)))
 
 

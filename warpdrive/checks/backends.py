@@ -1,4 +1,4 @@
-"""Compare what an environment does on all backends that this machine can run."""
+"""Comparison of an environment on all backends that this machine can run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from warpdrive.checks.findings import Finding, Report
 from warpdrive.environment import Environment, check_environment, kernel_functions
 
 INTERPRETED_STEPS = 3
-"""How many steps are compared with the interpreter, which is slow."""
+"""Number of steps compared with the interpreter, which is slow."""
 
 
 def comparable_backends(env: Environment) -> list[Backend]:
     """Return the backends of this machine that run an environment.
 
-    CUDA C is compiled for the host where no GPU can be used. The last is the interpreter of the checks, for kernel
-    functions in Python. Raises :class:`DefinitionError` for an environment that cannot work.
+    Without a usable GPU, CUDA C is compiled for the host. The last one is the interpreter of the checks, for kernel
+    functions in Python. Raises :class:`DefinitionError` for an invalid environment.
     """
     check_environment(env)
     found = [*backends_at_hand(), CheckingBackend(Report())]
@@ -38,21 +38,24 @@ def check_backends(
 ) -> Report:
     """Compare the first backend with each of the others, step by step from the same states with the same actions.
 
-    Integers, flags and random numbers must be the same bit for bit. What a float decides may differ where it lies
-    within the tolerance of the decision: then a note says so.
+    Integers, flags and random numbers must be identical bit for bit. A decision based on a float may differ if the
+    float is within the tolerance of the decision; a note reports it.
 
     Args:
-        env: the environment.
-        backends: where it runs.
-        steps: how many steps of each replica; of the interpreter only a few.
-        replicas: how many replicas.
-        seed: for the start states and actions.
-        tolerance: how far floats may differ, absolutely and relatively.
-        on_step: is called after each step.
+        env: The environment.
+        backends: Backends, or their names.
+        steps: Number of steps per replica; the interpreter runs only a few.
+        replicas: Number of replicas.
+        seed: Seed of start states and actions.
+        tolerance: Largest allowed difference of floats, absolute and relative.
+        on_step: Callback that is called after the comparison with each backend.
+
+    Returns:
+        The report.
 
     Raises:
-        DefinitionError: an environment that cannot work.
-        KernelError: a kernel that cannot be compiled.
+        DefinitionError: If the environment is not valid.
+        KernelError: If a kernel cannot be compiled.
     """
     report = Report()
     loaded = [load_backend(backend) if isinstance(backend, str) else backend for backend in backends]

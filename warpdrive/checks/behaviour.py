@@ -1,4 +1,4 @@
-"""Check what an environment does, seen from outside: spaces, resets, determinism, its reference."""
+"""Black-box checks of environments: spaces, resets, determinism, reference implementation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 Array = npt.NDArray[Any]
 
 TOLERANCE = 1e-4
-"""How far floats of two computations may differ, absolutely and relative to their size."""
+"""Largest allowed difference of floats, absolute and relative."""
 
 
 def check_environment_behaviour(
@@ -37,25 +37,30 @@ def check_environment_behaviour(
     tolerance: float = TOLERANCE,
     on_step: Callable[[], None] = lambda: None,
 ) -> Report:
-    """Check over some random steps, in which every replica also ends an episode, that an environment
+    """Check an environment over random steps, in which every replica also ends an episode.
 
-    - keeps to its observation space, with finite observations and rewards (``spaces``),
-    - starts each episode with observations of its start (``resets``),
-    - does the same again with the same seed, whatever the number of replicas (``determinism``),
-    - does what ``reference_step`` and ``reference_observe`` do, if it has them (``reference``).
+    The environment must
+
+    - stay within its observation space, with finite observations and rewards (``spaces``),
+    - begin each episode with observations of its start (``resets``),
+    - be deterministic for a seed, whatever the number of replicas (``determinism``),
+    - agree with ``reference_step`` and ``reference_observe``, if defined (``reference``).
 
     Args:
-        env: the environment.
-        steps: how many steps of each replica.
-        replicas: how many replicas.
-        seed: for the start states and actions.
-        backend: where it runs.
-        tolerance: how far floats may differ from the reference's, absolutely and relatively.
-        on_step: is called after each step.
+        env: The environment.
+        steps: Number of steps per replica.
+        replicas: Number of replicas.
+        seed: Seed of start states and actions.
+        backend: Backend, or its name.
+        tolerance: Largest allowed difference of floats from the reference, absolute and relative.
+        on_step: Callback that is called after each step.
+
+    Returns:
+        The report.
 
     Raises:
-        DefinitionError: an environment that cannot work.
-        KernelError: a kernel that cannot be compiled.
+        DefinitionError: If the environment is not valid.
+        KernelError: If a kernel cannot be compiled.
     """
     report = Report()
     play = _Play(env, backend, steps, replicas, seed)
@@ -79,11 +84,11 @@ def check_environment_behaviour(
 
 @dataclass
 class _Step:
-    """What one step did to all replicas. Arrays by name have a row per replica.
+    """Record of one step of all replicas. Arrays, by name, have a row per replica.
 
-    ``state`` is what a wrapper loads to do the step again. ``before`` and ``after`` hold the arrays that kernels may
-    name; in ``after`` replicas whose episode ended have begun the next. ``final`` holds the last observations of the
-    episodes that ended.
+    ``state`` is the state from which a wrapper can repeat the step. ``before`` and ``after`` hold the arrays available
+    to kernels; in ``after``, replicas whose episode ended have begun the next. ``final`` holds the final observations
+    of episodes that ended.
     """
 
     number: int
@@ -105,11 +110,12 @@ class _Step:
 
 
 class _Play:
-    """Random steps of an environment. What happens to a replica depends on the seed alone.
+    """Random steps of an environment. The trajectory of a replica depends on the seed alone.
 
     Attributes:
-        first: the arrays after the first reset.
-        is_exact: whether another play must give the same bits. On a GPU, atomic additions of floats come in any order.
+        first: Arrays after the first reset.
+        is_exact: True if another play must be identical bit for bit. On a GPU, atomic additions of floats have no
+            fixed order.
     """
 
     def __init__(self, env: Environment, backend: str | Backend, steps: int, replicas: int, seed: int) -> None:
@@ -117,7 +123,7 @@ class _Play:
         self.wrapper = EnvWrapper(env, replicas, backend, seed)
         self.is_exact = self.wrapper.device.type == "cpu"
         self.first = self.arrays()
-        # however long episodes are, one ends in every replica: a few steps later in each than in the one before
+        # Whatever the episode length, one ends in every replica, each a few steps after that of the replica before.
         ends = 7 * np.arange(replicas) % min(steps, env.episode_length)
         self.wrapper.ctx["timestep"].copy_(torch.from_numpy((env.episode_length - 1 - ends).astype(np.int32)))
 
@@ -137,25 +143,25 @@ class _Play:
             before = after
 
     def arrays(self) -> State:
-        """Return a copy of the arrays that kernels may name."""
+        """Return a copy of the arrays available to kernels."""
         context = self.wrapper.ctx
         own = (name for name in context.state_names if "." not in name and not name.startswith("final_"))
         return {name: _host(context[name]) for name in own}
 
     def _random(self, array: SpaceArray, state: State, rng: np.random.Generator) -> Array:
-        """Return random actions, drawn replica by replica: those of the first do not depend on how many there are."""
+        """Return random actions, drawn replica by replica, so that they do not depend on the number of replicas."""
         everything = np.ones((self.wrapper.num_envs, self.wrapper.num_agents, sum(array.choices)), np.bool_)
         masks = state.get("action_mask", everything)
         return np.stack([_random_actions(array, mask, rng) for mask in masks])
 
 
 def _as_given(actions: dict[str, Array]) -> Any:
-    """Return actions by the names of their arrays as a caller gives them: the one array, or a dict of them by tag."""
+    """Return actions as passed to ``step``: the only array, or a dict by tag."""
     return actions.get("actions", {name.partition("_")[2]: given for name, given in actions.items()})
 
 
 def _random_actions(array: SpaceArray, mask: Array, rng: np.random.Generator) -> Array:
-    """Return random actions of one replica, of those that the mask ``[num_agents, choices]`` allows."""
+    """Return random actions of one replica that the mask ``[num_agents, choices]`` allows."""
     if isinstance(array.space, spaces.Box):
         low, high = (np.nan_to_num(bound, posinf=1.0, neginf=-1.0) for bound in (array.space.low, array.space.high))
         return rng.uniform(low, high, array.shape).astype(np.float32)
@@ -197,9 +203,9 @@ def _find_not_finite(
     step: _Step,
     report: Report,
 ) -> None:
-    """Report NaN or infinity in an array with the line that wrote it first, as the interpreter sees it."""
+    """Report NaN or infinity in an array with the line that first wrote it, found by the interpreter."""
     known = next((finding for finding in report.spaces if (finding.array, finding.advice) == (array, advice.NAN)), None)
-    if known is not None:  # once is enough: the interpreter is slow
+    if known is not None:  # report the line only once: the interpreter is slow
         report.add(replace(known, count=1))
         return
     lines = None
@@ -223,7 +229,7 @@ def _bounds(space: spaces.Space[Any]) -> tuple[Array, Array]:
 
 
 def _check_first_observations(env: Environment, step: _Step, first: State, report: Report) -> None:
-    """Compare observations after an episode's end with the first ones, where every episode begins alike."""
+    """Compare observations after an episode's end with the first ones, if every episode begins alike."""
     if env.reset is not None or "rng" in first:
         return
     for array in observation_arrays(env):
@@ -233,9 +239,9 @@ def _check_first_observations(env: Environment, step: _Step, first: State, repor
 
 
 def _check_resets(play: _Play, recorded: Sequence[_Step], report: Report) -> None:
-    """Reset the replicas after other observations and actions: what is observed then may not depend on those.
+    """Reset replicas with different previous observations and actions, which must not affect the new observations.
 
-    Elements that no step has changed do not count: nothing need ever write them.
+    Elements that no step has changed are ignored: they need never be written.
     """
     env, context = play.env, play.wrapper.ctx
     state = context.save_state()
@@ -264,7 +270,7 @@ def _find_stale(env: Environment, name: str, wrong: Array, when: str, report: Re
 
 
 class _Reference:
-    """Compares with ``reference_step`` and ``reference_observe``, where the environment has them."""
+    """Comparison with ``reference_step`` and ``reference_observe``, if the environment defines them."""
 
     def __init__(self, env: Environment, report: Report, tolerance: float) -> None:
         self.env, self.report, self.tolerance = env, report, tolerance
@@ -297,7 +303,7 @@ class _Reference:
                 continue
             found = {name: array[replica] for name, array in step.after.items()}
             found |= {array.name: step.seen(array.name)[replica] for array in observation_arrays(self.env)}
-            if step.ended[replica]:  # the state is that of the next episode already
+            if step.ended[replica]:  # the state already belongs to the next episode
                 known = {*(array.name for array in observation_arrays(self.env)), "rewards", "terminated"}
                 expected = {name: value for name, value in expected.items() if name in known}
             self._compare("reference_step", step.number, replica, found, expected)
@@ -342,7 +348,7 @@ class _Reference:
 
 
 def _check_same(first: State, recorded: Sequence[_Step], other: _Play, tolerance: float, report: Report) -> None:
-    """Compare a play with another, which may have more replicas; what differs first is told."""
+    """Compare a play with another, which may have more replicas, and report the first difference."""
     count = len(first["timestep"])
     others = other.wrapper.num_envs
     pairs = [(0, first, other.first)]

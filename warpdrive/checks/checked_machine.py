@@ -1,4 +1,4 @@
-"""The machine of the checks: compiled kernels' arithmetic, arrays that log what is done to them."""
+"""Machine of the checks: the arithmetic of compiled kernels, and arrays that log accesses."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from warpdrive.kernels.syntax import GENERATED, copy_tree
 
 
 class CheckedMachine(Machine):
-    """Runs a kernel with compiled kernels' arithmetic and tells a log what it does, launch after launch.
+    """Machine that runs a kernel with the arithmetic of compiled kernels and logs its actions, launch after launch.
 
     Args:
-        source: the kernel.
-        grid: its blocks and threads.
-        log: what is told.
-        options: as for :class:`Machine`.
+        source: The kernel.
+        grid: Its blocks and threads.
+        log: Log of accesses and barriers.
+        options: Options of :class:`Machine`.
     """
 
     def __init__(self, source: FunctionSource, grid: Grid, log: SilentLog, **options: Any) -> None:
@@ -82,7 +82,7 @@ class CheckedMachine(Machine):
         return arithmetic.operation(kind, self.log.undefined)
 
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
-        """See :class:`Machine`."""
+        """Return the linker of a function; see :class:`Machine`."""
         intrinsics = self.intrinsics.__getitem__
         linker = CheckedLinker(source, self.function, intrinsics, call=self._stand_in, is_kernel=is_kernel)
         linker.checked_constant, linker.operation = self._checked_constant, self._operation
@@ -90,50 +90,50 @@ class CheckedMachine(Machine):
         return linker
 
     def begin_block(self, block: int) -> None:
-        """See :class:`Machine`."""
+        """Begin a block; see :class:`Machine`."""
         self.written_dynamically: set[int] = set()
         self.log.begin_block(block)
 
     def begin_thread(self, thread: int) -> None:
-        """See :class:`Machine`."""
+        """Begin or resume a thread; see :class:`Machine`."""
         self.log.begin_thread(thread)
 
     def barrier(self) -> None:
-        """See :class:`Machine`."""
+        """Log a barrier; see :class:`Machine`."""
         self.log.barrier()
 
     def warp_barrier(self, threads: list[int]) -> None:
-        """See :class:`Machine`."""
+        """Log a warp barrier; see :class:`Machine`."""
         self.log.warp_barrier(threads)
 
     def fence(self) -> None:
-        """See :class:`Machine`."""
+        """Log a fence; see :class:`Machine`."""
         self.log.fence()
 
     def divergence(self, waiting: Thread, elsewhere: Thread | int) -> None:
-        """See :class:`Machine`."""
+        """Log barrier divergence; see :class:`Machine`."""
         self.log.divergence(waiting.number, _line_of(waiting), *_whereabouts(elsewhere))
 
     def array(self, kind: str, shape: tuple[int, ...], dtype: Any, name: str, buffer: Any = None) -> Any:
-        """See :class:`Machine`."""
+        """Return a new shared or local array that logs accesses; see :class:`Machine`."""
         array = super().array(kind, shape, dtype, name, buffer)
-        is_mixed = buffer is not None  # with the other arrays in dynamic shared memory
+        is_mixed = buffer is not None  # dynamic shared arrays overlap each other
         written = self.written_dynamically if is_mixed else set[int]()
         return CheckedArray(array, Block(name, array, kind == "local", written, is_mixed=is_mixed), self.log)
 
 
 class CheckedLinker(ThreadLinker):
-    """Links a function so that it computes as compiled kernels do, and indexes constant arrays under supervision."""
+    """Linker that gives a function the arithmetic of compiled kernels, and checks the indexing of constant arrays."""
 
     checked_constant: Callable[[str, Any], Any]
     count: Callable[[], None]
 
     def visit_While(self, node: ast.While) -> ast.stmt:  # noqa: N802
-        """Count each turn of a loop."""
+        """Count each iteration of a loop."""
         return self._counted(node)
 
     def visit_For(self, node: ast.For) -> ast.stmt:  # noqa: N802
-        """Count each turn of a loop."""
+        """Count each iteration of a loop."""
         return self._counted(node)
 
     def _counted(self, node: ast.While | ast.For) -> ast.stmt:
@@ -146,19 +146,19 @@ class CheckedLinker(ThreadLinker):
     operation: Callable[[type[ast.operator]], Callable[[Any, Any], Any]]
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
-        """See :class:`ast.NodeTransformer`."""
+        """Replace a binary operator by a function; see :class:`ast.NodeTransformer`."""
         operator = self.named(self.operation(type(node.op)), node)
         return ast.copy_location(ast.Call(operator, [self.visit(node.left), self.visit(node.right)], []), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:  # noqa: N802
-        """See :class:`ast.NodeTransformer`."""
+        """Replace ``~`` by a function; see :class:`ast.NodeTransformer`."""
         operand = self.visit(node.operand)
         if isinstance(node.op, ast.Invert):
             return ast.copy_location(ast.Call(self.named(arithmetic.inverted, node), [operand], []), node)
         return ast.copy_location(ast.UnaryOp(node.op, operand), node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:  # noqa: N802
-        """``x += y`` as ``x = x + y``, where what ``x`` consists of is computed once."""
+        """Rewrite ``x += y`` as ``x = x + y``, evaluating the parts of ``x`` once."""
         before: list[ast.stmt] = []
         target = node.target
         if isinstance(target, (ast.Subscript, ast.Attribute)):
@@ -182,7 +182,7 @@ class CheckedLinker(ThreadLinker):
         return super()._linked(node)
 
     def _kept(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
-        """Put the value of an expression into a variable, ``before`` it is needed."""
+        """Assign the value of an expression to a variable, in a statement appended to ``before``."""
         if isinstance(node, (ast.Name, ast.Constant)):
             return node
         name = f"{GENERATED}kept_{len(self.local)}"
@@ -201,7 +201,7 @@ def _whereabouts(elsewhere: Thread | int) -> tuple[int, Line | None]:
 
 
 def _last_line(error: BaseException) -> Line:
-    """Return where in a kernel function an error was raised: the innermost line outside of the checks' own files."""
+    """Return the line of a kernel function that raised an error: the innermost one outside of this package."""
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = str(Path(__file__).parent)
     return next((place for place in reversed(frames) if not place[0].co_filename.startswith(own)), frames[-1])

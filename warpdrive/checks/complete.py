@@ -1,4 +1,4 @@
-"""Check all that can be checked of an environment without knowing what it should do."""
+"""All checks of an environment that need no specification of its behaviour."""
 
 from __future__ import annotations
 
@@ -26,18 +26,33 @@ def check_environment(
     on_step: Callable[[], None] = lambda: None,
     max_steps: int = MAX_STEPS,
 ) -> Report:
-    """Run the kernels of an environment access by access, then play it, look at what it does, and compare backends.
+    """Check the kernels of an environment access by access, then its behaviour, and compare backends.
 
     The parameters are those of :func:`~warpdrive.checks.environment.check_environment_kernels`, which runs for
     ``kernel_steps`` (if the kernels are Python), of :func:`~warpdrive.checks.behaviour.check_environment_behaviour`,
-    which runs for ``steps`` on the first of the ``backends``, and of
-    :func:`~warpdrive.checks.backends.check_backends`, which compares it with the others. By default these are all that
-    this machine can run, see :func:`~warpdrive.checks.backends.comparable_backends`. What reaches outside of arrays is
-    not played, as it would destroy other memory, nor is what does not end.
+    which runs for ``steps`` on the first of the ``backends``, and of :func:`~warpdrive.checks.backends.check_backends`,
+    which compares it with the others. The default backends are all that this machine can run, see
+    :func:`~warpdrive.checks.backends.comparable_backends`. Behaviour is not checked for kernels with out-of-bounds
+    accesses, which would corrupt other memory, or that do not end.
+
+    Args:
+        env: The environment.
+        steps: Number of steps of the behaviour check, per replica.
+        kernel_steps: Number of steps of the kernel check.
+        replicas: Number of replicas of the kernel check; the others use twice as many.
+        seed: Seed of start states and actions.
+        nan: If True, report NaN and infinity written to arrays.
+        backends: Backends to compare, or their names.
+        tolerance: Largest allowed difference of floats, absolute and relative.
+        on_step: Callback that is called after each step.
+        max_steps: Maximum number of steps of a thread in a launch of the kernel check.
+
+    Returns:
+        The report.
 
     Raises:
-        DefinitionError: an environment that cannot work.
-        KernelError: a kernel that cannot run.
+        DefinitionError: If the environment is not valid.
+        KernelError: If a kernel cannot run.
     """
     check_definition(env)
     report = Report()

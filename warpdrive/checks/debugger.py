@@ -1,4 +1,4 @@
-"""``wd.debug``: run a kernel's Python as it stands, thread by thread."""
+"""``wd.debug``: execution of a kernel's unmodified Python, thread by thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warpdrive.kernels.kernel import Kernel, kernel
 
 
 class Debugged:
-    """A kernel that Python itself runs. ``d[blocks, threads](*arguments)`` launches it."""
+    """Kernel executed by Python itself. ``d[blocks, threads](*arguments)`` launches it."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -26,7 +26,7 @@ class Debugged:
         return f"<debug {self.kernel!r}>"
 
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
-        """Return a callable that launches the kernel; what is configured is as for the kernel itself."""
+        """Return a callable that launches the kernel; the configuration is that of the kernel itself."""
         launched = Configuration.of(configuration, repr(self))
         grid = Grid(launched.blocks, launched.threads)
 
@@ -36,7 +36,7 @@ class Debugged:
             with np.errstate(all="ignore"):
                 machine.run([with_fields(value) for value in given.values()])
             for argument, array in zip(self.kernel.arguments_of(arguments, named), given.values(), strict=True):
-                if isinstance(argument, torch.Tensor) and argument.device.type != "cpu":  # the kernel had a copy
+                if isinstance(argument, torch.Tensor) and argument.device.type != "cpu":  # the kernel changed a copy
                     argument.copy_(argument.new_tensor(array))
 
         return launch
@@ -46,10 +46,16 @@ def debug(function: Any) -> Debugged:
     """Return a kernel that runs as plain Python: ``wd.debug(kernel)[blocks, threads](*arrays)``.
 
     The author's statements run unmodified, one thread at a time up to its next barrier, so that ``print``,
-    ``breakpoint()`` and any debugger work, and the traceback of an exception has the author's lines. Numbers are
-    those of Python and NumPy. The arrays are changed, as by a launch.
+    ``breakpoint()`` and any debugger work, and the traceback of an exception has the author's lines. Numbers are those
+    of Python and NumPy. The arrays are modified, as by a launch.
+
+    Args:
+        function: A ``wd.kernel``, or a function that can be one.
+
+    Returns:
+        The kernel.
 
     Raises:
-        KernelError: ``function`` is no function that can be a kernel, or the arguments do not fit.
+        KernelError: If ``function`` cannot be a kernel, or, at a launch, if the arguments do not match.
     """
     return Debugged(kernel(function))

@@ -1,4 +1,4 @@
-"""Check the kernels of an environment as they run in it: fused with the library's own, over steps and resets."""
+"""Checks of an environment's kernels as they run in it: fused with the library's own, over steps and resets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from warpdrive.kernels.fusion import Fusion
 
 
 class CheckingBackend:
-    """A backend that interprets kernels and reports what is wrong with them."""
+    """Backend that interprets kernels and reports errors in them."""
 
     name = "interpreter"
     device = torch.device("cpu")
@@ -35,7 +35,7 @@ class CheckingBackend:
         self.report, self.nan, self.max_steps = report, nan, max_steps
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
-        """See :class:`warpdrive.backends.interface.Backend`."""
+        """Bind arguments to a fused kernel; see :class:`warpdrive.backends.interface.Backend`."""
         kernel = fusion.kernel()
         grid = Grid.of(blocks, threads)
         given = {name: as_array(arguments[name]) for name in kernel.parameters}
@@ -47,18 +47,18 @@ class CheckingBackend:
         orders = cycle(others().items())  # one other order in each launch
 
         def launch() -> None:
-            if not self.report.endless:  # else every launch would take as many steps in vain
+            if not self.report.endless:  # otherwise every launch would run to the step limit
                 launches.check(given, dict([next(orders)]))
 
         return launch
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
-        """See :class:`warpdrive.backends.interface.Backend`."""
+        """Return the number of replicas that run concurrently; see :class:`warpdrive.backends.interface.Backend`."""
         return 1
 
 
 def is_written_for(env: Environment, language: str) -> bool:
-    """Whether an environment has its kernel functions in ``"Python"`` or ``"CUDA C"``."""
+    """Return True if an environment has kernel functions in ``"Python"`` or ``"CUDA C"``."""
     try:
         kernel_functions(env, language)
     except DefinitionError:
@@ -78,17 +78,20 @@ def check_environment_kernels(
     """Check an environment over some steps with random actions, in which every replica also ends an episode.
 
     Args:
-        env: the environment. Few agents make for a quick check.
-        steps: how many steps; episodes begin so late that their time limit comes within these steps.
-        replicas: how many replicas: two or more, so that races between them are seen.
-        seed: for the start states and actions.
-        nan: whether to report NaN and infinity that are written to arrays.
-        on_step: is called after each step.
-        max_steps: how many steps a thread may take in a launch, as for :func:`~warpdrive.checks.launch.check_launch`.
+        env: The environment. The check is faster with few agents.
+        steps: Number of steps; episodes are advanced so that their time limit falls within them.
+        replicas: Number of replicas: two or more, so that races between them are detected.
+        seed: Seed of start states and actions.
+        nan: If True, report NaN and infinity written to arrays.
+        on_step: Callback that is called after each step.
+        max_steps: Maximum number of steps of a thread in a launch, as in :func:`~warpdrive.checks.launch.check_launch`.
+
+    Returns:
+        The report.
 
     Raises:
-        DefinitionError: an environment that cannot work.
-        KernelError: a kernel that cannot run.
+        DefinitionError: If the environment is not valid.
+        KernelError: If a kernel cannot run.
     """
     report = Report()
     wrapper = EnvWrapper(env, replicas, CheckingBackend(report, nan, max_steps), seed)

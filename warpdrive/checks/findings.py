@@ -1,4 +1,4 @@
-"""What checks find, and the report that collects it."""
+"""Findings of the checks, and the report that collects them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ OF_KERNELS = (
 )
 OF_BEHAVIOUR = ("spaces", "resets", "determinism", "reference", "backends")
 KINDS = (*OF_KERNELS, *OF_BEHAVIOUR)
-"""The lists of a report, in the order they are told."""
+"""Lists of a report, in the order of output."""
 
 Position = int | tuple[int, int, int]
-"""A thread or block: a number where the block or grid has one dimension, else ``(x, y, z)``."""
+"""Thread or block: a number if the block or grid has one dimension, else ``(x, y, z)``."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong with a kernel or an environment, told once however often it happened.
+    """Error in a kernel or an environment, reported once with a count.
 
     Attributes:
-        kind: the list of the report that it stands in.
-        array: the array's name in the kernel; the source text that is to blame where no array is.
-        index: the element, of the first time it happened; empty where there is none.
-        threads: the threads concerned, the first two of a race in the order they came.
-        blocks: the block of each of the ``threads``.
-        lines: ``file:line`` of each access concerned; of two accesses in one line, that line twice.
-        message: what is wrong, in one sentence.
-        advice: what to do about it.
-        count: how often it was seen.
+        kind: List of the report that it belongs to.
+        array: Name of the array in the kernel; the source text at fault if there is no array.
+        index: Index of the element at the first occurrence; empty if there is none.
+        threads: Threads concerned; for a race the first two, in the order of their accesses.
+        blocks: Block of each of the ``threads``.
+        lines: ``file:line`` of each access concerned; two accesses in one line list it twice.
+        message: Description of the error, in one sentence.
+        advice: How to fix it.
+        count: Number of occurrences.
     """
 
     kind: str
@@ -48,12 +48,12 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """Its lines as people read them: each once."""
+        """Distinct lines, as text."""
         return ", ".join(dict.fromkeys(self.lines))
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The text of each of its ``lines``; empty where that cannot be read."""
+        """Source text of each of its ``lines``; empty if it cannot be read."""
         return tuple(map(source_line, self.lines))
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """All findings of a check, by kind. ``notes`` says what could not be checked, and why."""
+    """Findings of a check, by kind. ``notes`` lists omitted checks, with the reason."""
 
     races: list[Finding] = field(default_factory=list)
     bounds: list[Finding] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Report:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was found."""
+        """True if there are no findings."""
         return next(iter(self), None) is None
 
     def __iter__(self) -> Iterator[Finding]:
@@ -95,7 +95,7 @@ class Report:
             yield from getattr(self, kind)
 
     def add(self, finding: Finding) -> None:
-        """Add a finding; one that is known already (same kind, array and lines) is counted instead."""
+        """Add a finding, or increase the count of one with the same kind, array and lines."""
         found: list[Finding] = getattr(self, finding.kind)
         for place, known in enumerate(found):
             if (known.array, sorted(known.lines)) == (finding.array, sorted(finding.lines)):
@@ -104,14 +104,14 @@ class Report:
         found.append(finding)
 
     def join(self, other: Report) -> None:
-        """Add what another report has."""
+        """Add the findings and notes of another report."""
         for finding in other:
             self.add(finding)
         for text in other.notes:
             self.note(text)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything in it as lists, dictionaries, strings and numbers, as for JSON."""
+        """Return the report as lists, dictionaries, strings and numbers, as for JSON."""
         found = {kind: [asdict(f) | {"sources": f.sources} for f in getattr(self, kind)] for kind in KINDS}
         return {"clean": self.clean, **found, "notes": list(self.notes)}
 

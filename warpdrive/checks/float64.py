@@ -1,9 +1,9 @@
-"""Report what computes in float64 without need, which a GPU does at a fraction of its speed.
+"""Detection of unnecessary float64 computations, which a GPU runs at a fraction of its speed.
 
-Told is where float64 comes from: a literal, an integer, an argument. What follows from that is not told again, nor
-what is needed because arrays of float64 are given; nothing is told if no other arrays of floats are. Comparisons with
-a literal that float32 holds exactly compile to comparisons in float32, and those of integers with a literal to
-comparisons of integers. Integers are int64 in nearly all of numba's arithmetic: of them only arrays are told.
+The origin of float64 is reported: a literal, an integer, an argument. Computations that follow from it are not reported
+again, nor are those required by float64 arrays; nothing is reported unless there are other float arrays. Comparisons
+with a literal that float32 represents exactly compile to float32 comparisons, and those of integers with a literal to
+integer comparisons. Integers are int64 in nearly all of numba's arithmetic: of them only arrays are reported.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PASSED_ON = ("cast", "phi", "build_tuple", "exhaust_iter", "static_getitem", "g
 
 @dataclass(frozen=True)
 class _Cause:
-    """Why a number is float64; without ``text``, because float64 is given (``is_needed``) or was computed before."""
+    """Origin of a float64 number; without ``text``, it is either required (``is_needed``) or reported elsewhere."""
 
     text: str = ""
     place: str = ""
@@ -47,7 +47,16 @@ Causes = frozenset[_Cause]
 
 
 def check_types(source: FunctionSource, arguments: Mapping[str, Any], report: Report) -> bool:
-    """Report what of a kernel computes in float64 for arguments of these types; return whether these are known."""
+    """Report the float64 computations of a kernel.
+
+    Args:
+        source: The kernel.
+        arguments: Argument of each parameter, by name.
+        report: Report that findings are added to.
+
+    Returns:
+        True if the types could be inferred.
+    """
     try:
         kinds = {name: typed_argument(value) for name, value in arguments.items()}
         function = infer(source, tuple(kinds.values()))
@@ -67,7 +76,7 @@ def check_types(source: FunctionSource, arguments: Mapping[str, Any], report: Re
 
 
 class _Reader:
-    """Reads functions from callers to callees, each once for what its arguments are."""
+    """Traversal of functions from callers to callees, each once per combination of argument origins."""
 
     def __init__(self, report: Report, given: set[Any]) -> None:
         self.report, self.given = report, given
@@ -76,7 +85,7 @@ class _Reader:
         self.told: dict[_Cause, tuple[str, ...]] = {}
 
     def body(self, function: TypedFunction, arguments: Mapping[str, Causes]) -> _Body:
-        """Return what is found in a function whose ``arguments`` are float64 for these reasons."""
+        """Return the analysis of a function whose ``arguments`` are float64 for the given reasons."""
         key = (id(function), frozenset(arguments.items()))
         if key not in self.bodies:
             self.bodies[key] = _Body(self, function, arguments)
@@ -92,7 +101,7 @@ class _Body:
         self._trace()
 
     def _trace(self) -> None:
-        """Find why each variable is float64, over and over, because in loops they depend on each other."""
+        """Compute the origins of all float64 variables as a fixed point, as those in loops depend on each other."""
         doubles = [name for name in self.definitions if _is_double(self.function.types.get(name))]
         before = None
         while before != self.variables:
@@ -102,12 +111,12 @@ class _Body:
 
     @property
     def returned(self) -> Causes:
-        """Why what the function returns is float64."""
+        """Origins of a float64 return value."""
         returns = (s.value for block in self.function.code.blocks.values() for s in block.find_insts(ir.Return))
         return frozenset[_Cause]().union(*map(self.causes, returns))
 
     def tell(self) -> None:
-        """Report what is in the function and in those it calls, once."""
+        """Report the findings in the function and its callees, once."""
         if self.is_told:
             return
         self.is_told = True
@@ -118,7 +127,7 @@ class _Body:
                     self.operation(value)
 
     def operation(self, node: Any) -> None:
-        """Report an operation in which float64 comes up for the first time."""
+        """Report an operation that introduces float64."""
         signature = self.function.signatures.get(node)
         if signature is None or self.is_sign_of_constant(node):
             return
@@ -147,7 +156,7 @@ class _Body:
             self.find(node, cause)
 
     def callee(self, node: Any, stand_in: StandIn) -> _Body | None:
-        """Return a device function as it is called; None if it is not reached."""
+        """Return the analysis of a device function for a call; None if it is not reached."""
         assert stand_in.source is not None
         function = stand_in.typed.get(tuple(self.function.signatures[node].args))
         if function is None:
@@ -166,7 +175,7 @@ class _Body:
             self.add((_place_of(node),), str(dtype), message, advice.WIDE_ARRAY)
 
     def causes(self, node: Any) -> Causes:
-        """Return why a value is float64; nothing if it is not."""
+        """Return the origins of a float64 value; empty if it is not float64."""
         if isinstance(node, ir.Var):
             return self.variables.get(node.name, frozenset())
         if isinstance(node, ir.Arg):
@@ -202,14 +211,14 @@ class _Body:
         return value if isinstance(value, StandIn) else None
 
     def is_sign_of_constant(self, node: Any) -> bool:
-        """Whether a node is like ``-math.inf``, which nothing computes when the kernel runs."""
+        """Return True if a node is a constant's sign, as in ``-math.inf``, which is not computed at run time."""
         if node.op != "unary":
             return False
         (found, *others) = self.definitions[node.value.name]
         return not others and (isinstance(found, (ir.Const, ir.Global, ir.FreeVar)) or self.is_of_a_module(found))
 
     def is_of_a_module(self, node: Any) -> bool:
-        """Whether a node is like ``math.inf``."""
+        """Return True if a node is a module attribute, such as ``math.inf``."""
         is_attribute = isinstance(node, ir.Expr) and node.op == "getattr"
         return is_attribute and isinstance(self.function.types[node.value.name], types.Module)
 
@@ -227,12 +236,12 @@ class _Body:
         return value if isinstance(value, (int, float)) else None
 
     def constant(self, variable: Any) -> Any:
-        """Return what a variable always holds, where that stands in the source or its namespace; else None."""
+        """Return the constant value of a variable, if the source or its namespace defines it; else None."""
         (found, *others) = self.definitions.get(variable.name, [None])
         return found.value if isinstance(found, (ir.Const, ir.Global, ir.FreeVar)) and not others else None
 
     def text(self, node: Any, operands: list[Any]) -> str:
-        """Return what is to blame for an operation that makes float64 of other numbers."""
+        """Return the text at fault for an operation that converts other numbers to float64."""
         called = self.called(node) if node.op == "call" else ""
         numbers = [number for operand in operands if (number := self.literal(operand)) is not None]
         if numbers and called not in ("float", "float64"):
@@ -244,7 +253,7 @@ class _Body:
         return f" {sign} ".join(kinds)
 
     def what_to_do(self, node: Any, operands: list[Any]) -> str:
-        """Return advice about an operation that makes float64 of other numbers."""
+        """Return advice about an operation that converts other numbers to float64."""
         kinds = self.kinds(operands)
         are_integers = [isinstance(kind, (types.Integer, types.Boolean)) for kind in kinds]
         if node.op == "call":
@@ -258,26 +267,33 @@ class _Body:
         return [types.unliteral(self.function.types[operand.name]) for operand in operands]
 
     def called(self, node: Any) -> str:
-        """Return the name of the function that a call calls."""
+        """Return the name of the called function."""
         (found, *_) = self.definitions[node.func.name]
         is_attribute = isinstance(found, ir.Expr) and found.op == "getattr"
         return str(found.attr if is_attribute else getattr(self.constant(node.func), "__name__", ""))
 
     def find(self, node: Any, cause: _Cause) -> None:
-        """Report a cause; one that stands elsewhere is told once, with the first line that computes with it."""
+        """Report an origin; one in another line is reported once, with the first line that uses it."""
         lines: tuple[str, ...] = (_place_of(node),)
         if cause.place not in ("", _place_of(node)):
             lines = self.reader.told.setdefault(cause, (*lines, cause.place))
         self.add(lines, cause.text, f"computes in float64 because of {cause.text}", cause.what_to_do)
 
     def add(self, lines: tuple[str, ...], text: str, message: str, what_to_do: str) -> None:
-        """Report something, unless it stands in a library function: its user cannot change that."""
+        """Add a finding, unless it is in a library function, which the user cannot change.
+
+        Args:
+            lines: ``file:line`` of the operation and its origin.
+            text: Source text at fault.
+            message: Description of the finding.
+            what_to_do: Advice.
+        """
         if self.function.source.file not in HELPERS:
             self.reader.report.add(Finding("float64", text, (), (), (), lines, message, what_to_do))
 
 
 def _numbers_in(kind: Any) -> set[Any]:
-    """Return the types of numbers that an element consists of: one, or those of a record's fields."""
+    """Return the types of the numbers in an element: one, or those of a record's fields."""
     if isinstance(kind, types.Record):
         return {part for field in kind.fields.values() for part in _numbers_in(field.type)}
     return _numbers_in(kind.dtype) if isinstance(kind, types.NestedArray) else {kind}

@@ -1,4 +1,4 @@
-"""The blocks and threads of a launch: their numbers, positions and names."""
+"""Blocks and threads of a launch: numbers, positions and names."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from warpdrive.kernels.configuration import Dimensions, dimensions
 
 @dataclass(frozen=True)
 class Grid:
-    """How many blocks there are and how many threads a block has, along x, y and z; x runs first."""
+    """Number of blocks, and of threads per block, along x, y and z; x varies fastest."""
 
     blocks: Dimensions
     threads: Dimensions
 
     @classmethod
     def of(cls, blocks: Any, threads: Any) -> Grid:
-        """Make a grid of numbers, or of sequences of up to three. Raises :class:`KernelError` for anything else."""
+        """Create a grid from numbers, or sequences of up to three. Raises :class:`KernelError` for anything else."""
         return cls(dimensions(blocks, "blocks"), dimensions(threads, "threads"))
 
     @property
     def num_blocks(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         return int(np.prod(self.blocks))
 
     @property
     def num_threads(self) -> int:
-        """How many threads a block has."""
+        """Number of threads per block."""
         return int(np.prod(self.threads))
 
     def thread_position(self, number: int) -> Dimensions:
-        """Return the ``threadIdx`` of a block's thread."""
+        """Return the ``threadIdx`` of a thread in its block."""
         return _position(number, self.threads)
 
     def block_position(self, number: int) -> Dimensions:
@@ -42,11 +42,11 @@ class Grid:
         return _position(number, self.blocks)
 
     def thread_name(self, number: int) -> Position:
-        """Return what people call a thread: its number in a block of one dimension, else its position."""
+        """Return a thread's name in messages: its number in a block of one dimension, else its position."""
         return number if self.threads[1:] == (1, 1) else self.thread_position(number)
 
     def block_name(self, number: int) -> Position:
-        """Return what people call a block."""
+        """Return a block's name in messages: its number in a grid of one dimension, else its position."""
         return number if self.blocks[1:] == (1, 1) else self.block_position(number)
 
 

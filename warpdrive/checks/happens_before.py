@@ -1,10 +1,10 @@
-"""Which accesses are ordered without a barrier: by fences and atomic operations on one element.
+"""Happens-before order of accesses without a barrier: through fences and atomic operations on one element.
 
-A thread that writes data, then a fence, then changes a flag atomically hands its data to every thread that changes
-the flag atomically after it (the pattern of "the last block adds up what all blocks wrote", and of locks). Each
-thread, and through barriers each block, has a clock per other thread: up to when that one's accesses are known to
-have happened. (Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 1978; vector clocks
-after Mattern, 1989.)
+A thread that writes data, executes a fence, and then updates a flag atomically publishes its data to every thread that
+updates the flag atomically after it (the pattern of "the last block sums the results of all blocks", and of locks).
+Each thread, and through barriers each block, has a clock per other thread: the time up to which that thread's accesses
+are known to have happened. (Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 1978;
+vector clocks after Mattern, 1989.)
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections import defaultdict
 
 Thread = tuple[int, int | None]
-"""A thread of a block; with None, all threads of it, up to a barrier."""
+"""Thread of a block; with None, all threads of the block, up to a barrier."""
 
 Clock = dict[Thread, int]
 
 
 class HappensBefore:
-    """Follows the fences, atomic operations and barriers of a launch."""
+    """Vector clocks of a launch's fences, atomic operations and barriers."""
 
     def __init__(self) -> None:
         self._known: dict[Thread, Clock] = defaultdict(dict)
@@ -28,7 +28,13 @@ class HappensBefore:
         self._blocks: dict[int, list[Thread]] = defaultdict(list)
 
     def fence(self, block: int, thread: int, time: int) -> None:
-        """All accesses that the thread knows of are before whatever it does now."""
+        """Record a fence: all accesses known to the thread are ordered before its later ones.
+
+        Args:
+            block: Number of the block.
+            thread: Number of the thread.
+            time: Time of the fence.
+        """
         released = dict(self._known.get((block, None), {}))
         _merge(released, self._known.get((block, thread), {}))
         released[block, thread] = time
@@ -37,7 +43,13 @@ class HappensBefore:
         self._released[block, thread] = released
 
     def atomic(self, block: int, thread: int, address: int) -> None:
-        """The thread changes an element: it learns what was handed over there, and hands over what it released."""
+        """Record an atomic operation: the thread acquires the clock of the element, and releases its own to it.
+
+        Args:
+            block: Number of the block.
+            thread: Number of the thread.
+            address: Address of the element.
+        """
         clock = self._at_address.get(address)
         if clock:
             self._known[block, thread] = _merge(self._known.get((block, thread), {}), clock)
@@ -47,13 +59,19 @@ class HappensBefore:
             self._at_address[address] = _merge(clock or {}, released)
 
     def barrier(self, block: int, time: int) -> None:
-        """What one thread of the block knows, all know now."""
+        """Record a barrier: all threads of the block share their knowledge."""
         self._barriers[block] = time
         for member in self._blocks.pop(block, ()):
             self._known[block, None] = _merge(self._known.get((block, None), {}), self._known.pop(member, {}))
 
     def meet(self, block: int, threads: list[int], time: int) -> None:
-        """Threads of a warp have waited for each other."""
+        """Record a warp barrier: its threads share their knowledge.
+
+        Args:
+            block: Number of the block.
+            threads: Numbers of the threads.
+            time: Time of the barrier.
+        """
         together: Clock = {(block, thread): time for thread in threads}
         for thread in threads:
             together = _merge(together, self._known.get((block, thread), {}))
@@ -62,7 +80,18 @@ class HappensBefore:
             self._blocks[block].append((block, thread))
 
     def is_before(self, block: int, thread: int, time: int, by_block: int, by_thread: int) -> bool:
-        """Whether an access at ``time`` is known to have happened by what another thread does now."""
+        """Return True if an access happened before the current action of another thread.
+
+        Args:
+            block: Block of the access.
+            thread: Thread of the access.
+            time: Time of the access.
+            by_block: Block of the current action.
+            by_thread: Thread of the current action.
+
+        Returns:
+            True if the access is known to have happened.
+        """
         for knower in ((by_block, by_thread), (by_block, None)):
             clock = self._known.get(knower)
             if clock and (clock.get((block, thread), -1) >= time or clock.get((block, None), -1) >= time):

@@ -1,4 +1,4 @@
-"""What of a fused kernel is the library's: files of functions, told with the line of their caller, and arrays."""
+"""Library functions and arrays in fused kernels; accesses of the functions are reported at their caller's line."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ HELPERS = frozenset(inspect.getfile(module) for module in (warpdrive.random, cud
 
 
 def is_of_library(array: str) -> bool:
-    """Whether an array of a fused kernel is the library's own: such names have ``__`` where others have a dot."""
+    """Return True if an array of a fused kernel is the library's own: such names have ``__`` in place of a dot."""
     return "__" in array

@@ -1,4 +1,4 @@
-"""The types that numba infers for a kernel function and, call by call, for the device functions it calls."""
+"""Type inference with numba for a kernel function and, per call, for its device functions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from warpdrive.kernels.language import SCALARS, VOTES
 from warpdrive.kernels.source import FunctionSource
 
 _REWRITES = (RewriteConstRaises, RewriteConstGetitems, RewriteConstSetitems)
-"""What numba rewrites before it infers types, and cannot infer them without: constants in ``raise`` and in indices."""
+"""Rewrites that numba needs before type inference: constants in ``raise`` and in indices."""
 
 
 @dataclass
 class TypedFunction:
-    """A function's statements in numba's form, with the type of every variable and the signature of every operation."""
+    """Numba IR of a function, with the type of every variable and the signature of every operation."""
 
     source: FunctionSource
     code: Any
@@ -42,7 +42,7 @@ class TypedFunction:
 
     @cached_property
     def definitions(self) -> dict[str, list[Any]]:
-        """What each variable is assigned, in order."""
+        """Values assigned to each variable, in order."""
         found: dict[str, list[Any]] = {}
         for _, block in sorted(self.code.blocks.items()):
             for statement in block.find_insts(ir.Assign):
@@ -52,17 +52,26 @@ class TypedFunction:
 
 @dataclass(eq=False)
 class StandIn:
-    """Stands in a linked function for what numba could not type: an intrinsic, or a device function."""
+    """Typeable replacement, in a linked function, of an intrinsic or a device function."""
 
     path: str = ""
     source: FunctionSource | None = None
     typed: dict[tuple[Any, ...], TypedFunction] = field(default_factory=dict)
 
-    def __repr__(self) -> str:  # the name of its type, which numba writes often
+    def __repr__(self) -> str:  # used for the name of its type, which numba formats often
         return f"<{self.path}>"
 
     def signature_of(self, context: Any, arguments: tuple[Any, ...], words: Mapping[str, Any]) -> Signature | None:
-        """Return the signature of a call, or None if the types do not fit."""
+        """Return the signature of a call, or None if the types do not match.
+
+        Args:
+            context: Numba's typing context.
+            arguments: Types of the positional arguments.
+            words: Types of the keyword arguments.
+
+        Returns:
+            The signature, or None.
+        """
         if self.source is None:
             return _intrinsic_signature(context, self.path, arguments, words)
         given = dict(zip(self.source.parameters, arguments, strict=False)) | dict(words)
@@ -89,8 +98,8 @@ def _type_of_stand_in(value: StandIn, context: Any) -> Any:
 
 
 def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
-    """Infer the types in a function. Raises numba's errors where they do not fit."""
-    has_barrier(source)  # refuses recursion, which would not end here either
+    """Infer the types in a function. Raises numba's errors if they do not unify."""
+    has_barrier(source)  # rejects recursion, for which inference would not end
     linker = Linker(source, lambda callee: StandIn(callee.name, callee), _typed_intrinsic, replacement)
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     typing_context.refresh()
@@ -106,7 +115,7 @@ def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
 
 
 def typed_argument(value: Any) -> Any:
-    """Return the type numba gives an argument. Integers are as if written in the kernel: one may shape an array."""
+    """Return the numba type of an argument. Integers are literals, as they may be the shape of an array."""
     is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
     return types.literal(int(value)) if is_integer else numba.typeof(value)
 

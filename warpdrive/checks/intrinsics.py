@@ -1,4 +1,4 @@
-"""What ``numba.cuda`` offers to kernels, for Python itself to run."""
+"""Intrinsics of ``numba.cuda`` for execution by Python itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warpdrive.checks.arithmetic import cast
 from warpdrive.kernels.language import ATOMIC_DTYPES, SCALARS
 
 Change = Callable[..., Any]
-"""Gives the new value of an element from its old value and the operands of an atomic operation."""
+"""Function that returns the new value of an element from its old value and the operands of an atomic operation."""
 
 
 def _inc(old: Any, limit: Any) -> Any:
@@ -39,7 +39,7 @@ def _swap(old: Any, expected: Any, value: Any) -> Any:
 
 
 def _unless_missing(change: Change) -> Change:
-    """Return a change that takes NaN for no value at all."""
+    """Return an update that ignores NaN values."""
     return lambda old, value: old if value != value else value if old != old else change(old, value)
 
 
@@ -62,9 +62,9 @@ ATOMICS: dict[str, Change] = {
 
 
 def atomic(path: str, index_of: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
-    """Return an operation ``(array, index, *operands) -> old value`` that changes an element of an array.
+    """Return an operation ``(array, index, *operands) -> old value`` that updates an element of an array.
 
-    With ``index_of``, which gives the index for an array, it is ``(array, *operands) -> old value``.
+    With ``index_of``, which returns the index for an array, it is ``(array, *operands) -> old value``.
     """
     change = ATOMICS[path]
 
@@ -87,11 +87,11 @@ def atomic(path: str, index_of: Callable[[Any], Any] | None = None) -> Callable[
 
 
 class Index(int):
-    """An index of a thread or block, or a length: Python's integer, which a compiled kernel has in 32 bits."""
+    """Index of a thread or block, or a dimension: a Python integer that is int32 in compiled kernels."""
 
 
 def compiled(path: str) -> Callable[..., Any]:
-    """Return the function of numbers that compiled kernels call, compiled when it is first called."""
+    """Return the scalar function that compiled kernels call, compiled on first use."""
 
     @cache
     def function() -> Any:
@@ -102,7 +102,7 @@ def compiled(path: str) -> Callable[..., Any]:
     def call(*numbers: Any) -> Any:
         numbers = tuple(np.int32(x) if isinstance(x, Index) else x for x in numbers)
         result = function()(*numbers)
-        if isinstance(result, float):  # numba gives Python's for a float32, too
+        if isinstance(result, float):  # numba returns a Python float for a float32, too
             kinds = tuple(numba.typeof(number) for number in numbers)
             return as_dtype(function().overloads[kinds].signature.return_type).type(result)
         return result
@@ -117,4 +117,4 @@ PLAIN: dict[str, Callable[..., Any]] = {
     **{path: atomic(path) for path in ATOMICS},
     "atomic.compare_and_swap": atomic("atomic.compare_and_swap", lambda array: (0,) * array.ndim),
 }
-"""Everything that does not depend on which thread runs."""
+"""Intrinsics that do not depend on the running thread."""

@@ -1,4 +1,4 @@
-"""Look at a kernel's text and types before it is run: refuse what no backend compiles, and report float64."""
+"""Static checks of a kernel's source and types: unsupported constructs, and float64."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from warpdrive.kernels.lowering import lower
 
 
 def check_text(kernel: Kernel, grid: Grid, arguments: Mapping[str, Any], report: Report, shared_bytes: int = 0) -> None:
-    """Check what can be seen of a kernel without running it.
+    """Check a kernel without running it.
 
     Args:
-        kernel: the kernel.
-        grid: its blocks and threads.
-        arguments: NumPy arrays, numbers, tuples and None, by parameter.
-        report: where float64 is reported.
-        shared_bytes: the size of dynamic shared memory.
+        kernel: The kernel.
+        grid: Its blocks and threads.
+        arguments: NumPy array, number, tuple or None for each parameter, by name.
+        report: Report that float64 findings are added to.
+        shared_bytes: Size of dynamic shared memory in bytes.
 
     Raises:
-        KernelError: with file and line, for what is not part of the kernel language, and types that do not fit.
+        KernelError: If a construct is not part of the kernel language, or types do not match; the message has the file
+            and line.
     """
     arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
     kinds = {name: ArgumentKind(dtype_text(array.dtype), array.ndim) for name, array in arrays.items()}
     lower(resolved_for(kernel, baked_values(kernel, arguments), kinds), arrays)
-    if not check_types(kernel.source, arguments, report):  # then compiling it tells what is wrong, if anything is
+    if not check_types(kernel.source, arguments, report):  # compilation then raises the error, if any
         BoundKernel(kernel, arguments, Configuration(grid.blocks, grid.threads, shared_bytes=shared_bytes))

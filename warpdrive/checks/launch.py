@@ -1,4 +1,4 @@
-"""``wd.check_launch``: run one launch in the interpreter and report what is wrong with it."""
+"""``wd.check_launch``: check of one launch in the interpreter."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def check_launch(
     """Check the launch ``function[blocks, threads](*arguments)``; the arguments are not modified.
 
     Args:
-        function: a ``wd.kernel``, a ``@cuda.jit`` function or a plain function.
-        blocks: the number of blocks, or up to three of them.
-        threads: the number of threads of a block, or up to three of them.
+        function: A ``wd.kernel``, a ``@cuda.jit`` function or a plain function.
+        blocks: Number of blocks, or a sequence of up to three.
+        threads: Number of threads per block, or a sequence of up to three.
         arguments: NumPy arrays, tensors and numbers.
-        nan: whether to report NaN and infinity that are written to the arrays.
-        shared_bytes: the size of dynamic shared memory.
-        max_steps: how many steps a thread may take, which are turns of loops and accesses to memory; all threads of a
-            block may take ten times as many together. What takes more does not end, as far as the check goes.
+        nan: If True, report NaN and infinity written to the arrays.
+        shared_bytes: Size of dynamic shared memory in bytes.
+        max_steps: Maximum number of steps of a thread, which are loop iterations and memory accesses; all threads of a
+            block may take ten times as many together. A kernel that takes more is reported as endless.
 
     Returns:
         A report with the lists ``races``, ``bounds``, ``uninitialised``, ``divergence``, ``float64``, ``order``,
-        ``endless`` and ``nan``, and whether it is ``clean``.
+        ``endless`` and ``nan``, and the property ``clean``.
 
     Raises:
-        KernelError: a kernel that cannot run: an exception in it, something that is not part of the kernel language,
-            or arguments that do not fit.
+        KernelError: If the kernel cannot run: it raises an exception, is not part of the kernel language, or does not
+            match the arguments.
     """
     given = kernel(function)
     named = named_arguments(given, arguments)
@@ -61,20 +61,20 @@ def check_launch(
 
 
 def named_arguments(kernel: Kernel, arguments: tuple[Any, ...], **named: Any) -> dict[str, Any]:
-    """Return the arguments of a launch by parameter. Raises :class:`KernelError` if they do not fit."""
+    """Return the arguments of a launch by parameter. Raises :class:`KernelError` if they do not match."""
     return dict(zip(kernel.parameters, map(as_array, kernel.arguments_of(arguments, named)), strict=True))
 
 
 class CheckedLaunches:
-    """Launches of one kernel on one grid, each reported.
+    """Checked launches of one kernel on one grid.
 
     Args:
-        source: the kernel.
-        grid: its blocks and threads.
-        report: where findings go.
-        nan: whether to report NaN and infinity.
-        max_steps: how many steps a thread may take in a launch.
-        options: as for :class:`warpdrive.checks.machine.Machine`.
+        source: The kernel.
+        grid: Its blocks and threads.
+        report: Report that findings are added to.
+        nan: If True, report NaN and infinity.
+        max_steps: Maximum number of steps of a thread in a launch.
+        options: Options of :class:`warpdrive.checks.machine.Machine`.
     """
 
     def __init__(
@@ -94,13 +94,14 @@ class CheckedLaunches:
 
     @cached_property
     def silent(self) -> CheckedMachine:
-        """What runs the kernel in other orders."""
+        """Machine that runs the kernel in other orders."""
         return CheckedMachine(self.source, self.grid, SilentLog(self.grid, self.max_steps), **self.options)
 
     def check(self, arguments: Mapping[str, Any], orders: Mapping[str, Order]) -> None:
-        """Run the kernel from the first to the last thread and report what is wrong.
+        """Run the kernel from the first to the last thread and report errors.
 
-        Where threads access one element in no order that the program gives, it is run in other orders too, on copies.
+        If threads access one element without an order given by the program, the kernel also runs in other orders, on
+        copies.
         """
         with no_garbage_collection():
             self._check(arguments, orders)
@@ -117,7 +118,7 @@ class CheckedLaunches:
             else:
                 self._find_endless("from the first to the last", error)
             return
-        if not self.log.order_matters:  # then all orders give the same
+        if not self.log.order_matters:  # all orders give the same result
             return
         tried = list(orders.items())[: 1 if self.report.races else None]  # after a race, one is enough
         for name, order in tried:

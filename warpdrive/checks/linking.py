@@ -1,6 +1,6 @@
-"""Make functions that Python itself can run out of kernel functions: what they refer to is put in place.
+"""Linking of kernel functions into functions that Python itself can run, with references resolved.
 
-The author's statements stay as they are, with the author's file and line numbers.
+The author's statements are unchanged, with the author's file and line numbers.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 
 UNKNOWN = object()
-"""What a name stands for that is known only when the kernel runs."""
+"""Sentinel for names whose value is known only when the kernel runs."""
 
 
 class Linker(ast.NodeTransformer):
-    """Links one function: calls of device functions, and what belongs to ``numba.cuda``, get names of their own.
+    """Linker of one function: device functions and intrinsics of ``numba.cuda`` are replaced by new names.
 
     Args:
-        source: the function.
-        function: gives what to call for a device function.
-        intrinsics: gives what to use for something of ``numba.cuda``, by its dotted name there.
-        call: gives what to call for any other function, or None for itself.
+        source: The function.
+        function: Function that returns the replacement of a device function.
+        intrinsics: Function that returns the replacement of an intrinsic, by its dotted name in ``numba.cuda``.
+        call: Function that returns the replacement of any other function, or None to keep it.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Linker(ast.NodeTransformer):
         return body.body
 
     def value_of(self, node: ast.expr) -> Any:
-        """Return what a name or dotted name stands for, or ``UNKNOWN``."""
+        """Return the value of a name or dotted name, or ``UNKNOWN``."""
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in self.local:
             return self.namespace.get(node.id, UNKNOWN)
         if isinstance(node, ast.Attribute):
@@ -76,18 +76,18 @@ class Linker(ast.NodeTransformer):
         return UNKNOWN
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """See :class:`ast.NodeTransformer`."""
+        """Replace a name; see :class:`ast.NodeTransformer`."""
         return self._linked(node) or node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """See :class:`ast.NodeTransformer`."""
+        """Replace an attribute; see :class:`ast.NodeTransformer`."""
         linked = self._linked(node)
         if linked is None:
             self.generic_visit(node)
         return linked or node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """See :class:`ast.NodeTransformer`."""
+        """Replace the called function; see :class:`ast.NodeTransformer`."""
         value = self.value_of(node.func)
         path = path_of(value)
         source = device_source(value) if path is None else None
@@ -101,11 +101,20 @@ class Linker(ast.NodeTransformer):
         return self.linked_call(node, path, source)
 
     def linked_call(self, node: ast.Call, path: str | None, source: FunctionSource | None) -> ast.expr:
-        """Return a call whose parts are linked: of ``path`` in ``numba.cuda``, of a device function, or neither."""
+        """Return the final form of a call with linked parts.
+
+        Args:
+            node: The call.
+            path: Dotted name of the called intrinsic in ``numba.cuda``, or None.
+            source: Source of the called device function, or None.
+
+        Returns:
+            The expression that replaces the call.
+        """
         return node
 
     def named(self, value: Any, place: ast.AST) -> ast.expr:
-        """Return a name for a value."""
+        """Return a new name for a value."""
         name = f"{GENERATED}{len(self.namespace)}"
         self.namespace[name] = value
         return ast.copy_location(ast.Name(name, ast.Load()), place)
@@ -118,7 +127,7 @@ class Linker(ast.NodeTransformer):
                 and is_cuda_module(self.value_of(node.value))
                 and intrinsic_named(node.attr) is None
             ):
-                refuse(node, refusal(node.attr))  # which this version of numba.cuda lacks
+                refuse(node, refusal(node.attr))  # missing from this version of numba.cuda
             return None
         path = path_of(value)
         if path is not None:
@@ -138,14 +147,14 @@ def path_of(value: Any) -> str | None:
 
 
 def device_source(value: Any) -> FunctionSource | None:
-    """Return the source of a device function, or None for what is none; those of ``numba.cuda.random`` are ones."""
+    """Return the source of a device function, including those of ``numba.cuda.random``, or None for anything else."""
     if getattr(value, "__module__", None) == "numba.cuda.random" and hasattr(value, "py_func"):
         return read_function(python_function(value))
     return None if value is UNKNOWN or isinstance(value, type) else source_of(value)
 
 
 def has_barrier(source: FunctionSource) -> bool:
-    """Whether a barrier stands in a function or in one that it calls."""
+    """Return True if a function, or one that it calls, contains a barrier."""
     return _has_barrier(source, ())
 
 

@@ -1,4 +1,4 @@
-"""Run a kernel's threads in Python: the threads of a block go on together from barrier to barrier."""
+"""Interpreter of kernels in Python: the threads of a block advance together from barrier to barrier."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from warpdrive.kernels.source import FunctionSource
 
 AXES = "xyz"
 _AT_THE_END = object()
-"""What a thread returns that came to the end of the kernel, not to a ``return`` before it."""
+"""Return value of a thread that reached the end of the kernel, rather than an earlier ``return``."""
 
 Place = tuple[tuple[Any, int, int], ...]
-"""Where a thread waits: code, line and instruction of the kernel, and of the functions called there."""
+"""Location at which a thread waits: code, line and instruction of the kernel, and of the functions called there."""
 
 
 @dataclass(eq=False)
 class Thread:
-    """A thread that has not ended: what it waits for, and what it is told when it goes on."""
+    """Thread that has not ended: the barrier it waits at, and the result passed to it when it resumes."""
 
     number: int
     run: Generator[tuple[str, Any], Any, Any]
@@ -40,7 +40,7 @@ class Thread:
 
     @property
     def place(self) -> Place:
-        """Where it waits."""
+        """Location at which it waits."""
         places: list[tuple[Any, int, int]] = []
         generator: Any = self.run
         while generator is not None and hasattr(generator, "gi_frame"):
@@ -51,14 +51,14 @@ class Thread:
 
 
 class Machine:
-    """Runs one kernel on a grid of threads.
+    """Interpreter of one kernel on a grid of threads.
 
-    What a subclass may replace: how functions are linked, what arrays are, and who is told of what happens.
+    Subclasses may override the linking of functions, the creation of arrays, and the event callbacks.
 
     Args:
-        source: the kernel.
-        grid: its blocks and threads.
-        shared_bytes: the size of dynamic shared memory.
+        source: The kernel.
+        grid: Its blocks and threads.
+        shared_bytes: Size of dynamic shared memory in bytes.
     """
 
     def __init__(self, source: FunctionSource, grid: Grid, *, shared_bytes: int = 0) -> None:
@@ -72,7 +72,7 @@ class Machine:
         self.kernel = self.linker(source, is_kernel=True).link()
 
     def run(self, arguments: Sequence[Any], order: Order = forwards) -> None:
-        """Run all threads of all blocks, in an order."""
+        """Run all threads of all blocks, in the given order."""
         for block in order(self.grid.num_blocks):
             vars(self.block_index).update(zip(AXES, map(Index, self.grid.block_position(block)), strict=True))
             self.shared.clear()
@@ -81,38 +81,49 @@ class Machine:
             self._run_block([*self.threads])
 
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
-        """Return what links a function."""
+        """Return the linker of a function."""
         return ThreadLinker(source, self.function, self.intrinsics.__getitem__, is_kernel=is_kernel)
 
     def function(self, source: FunctionSource) -> Any:
-        """Return the linked form of a device function: a generator function if a barrier stands in it.
+        """Return the linked form of a device function: a generator function if it contains a barrier.
 
-        Whoever calls it: an array in its shared memory is one.
+        All callers share it, so that a shared array in it is allocated once.
         """
         if id(source.tree) not in self.functions:
             self.functions[id(source.tree)] = self.linker(source).link()
         return self.functions[id(source.tree)]
 
     def begin_block(self, block: int) -> None:
-        """Hear that a block begins."""
+        """Handle the begin of a block."""
 
     def begin_thread(self, thread: int) -> None:
-        """Hear that a thread goes on."""
+        """Handle the begin, or resumption, of a thread."""
 
     def barrier(self) -> None:
-        """Hear that the threads of a block have met."""
+        """Handle a barrier that the threads of a block have passed."""
 
     def warp_barrier(self, threads: list[int]) -> None:
-        """Hear that threads of a warp have met."""
+        """Handle a barrier that threads of a warp have passed."""
 
     def fence(self) -> None:
-        """Hear of a fence of the running thread."""
+        """Handle a fence of the running thread."""
 
     def divergence(self, waiting: Thread, elsewhere: Thread | int) -> None:
-        """Hear that a thread waits at a barrier while another waits elsewhere, or (its number) came to the end."""
+        """Handle divergence: a thread waits at a barrier while another waits elsewhere, or (its number) has ended."""
 
     def array(self, kind: str, shape: tuple[int, ...], dtype: Any, name: str, buffer: Any = None) -> Any:
-        """Make a shared or local array; ``buffer`` is the memory of one with a dynamic size."""
+        """Return a new shared or local array.
+
+        Args:
+            kind: ``"shared"`` or ``"local"``.
+            shape: Shape of the array.
+            dtype: Dtype of its elements.
+            name: Name of the array in messages.
+            buffer: Memory of an array with a dynamic size, else None.
+
+        Returns:
+            The array, zero-initialised unless it uses the buffer.
+        """
         return with_fields(np.zeros(shape, dtype) if buffer is None else np.frombuffer(buffer, dtype))
 
     def _run_block(self, threads: list[Thread]) -> None:
@@ -142,7 +153,7 @@ class Machine:
                 return threads
 
     def _run_thread(self, thread: Thread, ended: list[int]) -> bool:
-        """Run a thread until it waits; return whether it does, rather than ending."""
+        """Run a thread until it waits; return False if it ended instead."""
         position = (*self.grid.thread_position(thread.number), thread.number % WARP)
         vars(self.thread_index).update(zip((*AXES, "lane"), map(Index, position), strict=True))
         self.begin_thread(thread.number)
@@ -156,7 +167,7 @@ class Machine:
         return True
 
     def _release_warps(self, threads: list[Thread]) -> bool:
-        """Let those go on that wait for their warp; return whether there are any."""
+        """Release the threads that wait for their warp; return True if there were any."""
         waiting = [thread for thread in threads if thread.waits_for == "warp"]
         for warp in sorted({thread.number // WARP for thread in waiting}):
             self.warp_barrier([thread.number for thread in waiting if thread.number // WARP == warp])
@@ -191,9 +202,9 @@ class Machine:
         return lambda rank: value(0) if rank == 1 else tuple(value(axis) for axis in range(rank))
 
     def _shared_array(self, site: int, name: str, shape: Any, dtype: Any, **_: Any) -> Any:
-        """Return a block's array of one place of the source; those of size 0 are all the dynamic memory.
+        """Return a block's shared array for one call site; all arrays of size 0 are the whole dynamic memory.
 
-        A function that is called with other shapes or dtypes has an array for each.
+        A function called with different shapes or dtypes has an array for each.
         """
         lengths, kind = _lengths(shape), _dtype(dtype)
         key = (site, lengths, kind)
@@ -207,16 +218,16 @@ class Machine:
 
 
 class ThreadLinker(Linker):
-    """Links a function so that it waits at barriers: it becomes a generator that yields there."""
+    """Linker that turns a function with barriers into a generator that yields at each of them."""
 
     def __init__(self, *arguments: Any, is_kernel: bool, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.is_kernel = is_kernel
-        has_barrier(self.source)  # refuses recursion, which would not end here either
+        has_barrier(self.source)  # rejects recursion, for which linking would not end
         self.array_names: dict[int, str] = {}
 
     def linked_body(self, definition: ast.FunctionDef) -> list[ast.stmt]:
-        """Return the linked statements; a kernel's say when they have come to their end, and always yield."""
+        """Return the linked statements; those of a kernel return a sentinel at the end and always contain a yield."""
         last = definition.body[-1]
         body = super().linked_body(definition)
         if self.is_kernel:
@@ -226,7 +237,7 @@ class ThreadLinker(Linker):
         return body
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:  # noqa: N802
-        """See :class:`ast.NodeTransformer`."""
+        """Record the names of assigned arrays; see :class:`ast.NodeTransformer`."""
         for target, value in _pairs(node.targets[0], node.value):
             if isinstance(target, ast.Name) and isinstance(value, ast.Call):
                 self.array_names[id(value)] = target.id
@@ -234,7 +245,7 @@ class ThreadLinker(Linker):
         return node
 
     def linked_call(self, node: ast.Call, path: str | None, source: FunctionSource | None) -> ast.expr:
-        """Make barriers and what contains them yield; tell arrays their place and name."""
+        """Turn barriers and calls that contain them into yields; pass call site and name to array constructors."""
         if path in BARRIERS:
             kind = "warp" if path == WARP_BARRIER else "block"
             given = node.args[0] if node.args and kind == "block" else ast.Constant(None)
@@ -257,7 +268,7 @@ class ThreadLinker(Linker):
 
 
 def _answer(threads: list[Thread]) -> None:
-    """Let threads that have met go on, each told what the barrier counts."""
+    """Release threads that have met, each with the result of the barrier."""
     values = [bool(thread.given[1]) for thread in threads]
     answers = {
         "syncthreads": None,

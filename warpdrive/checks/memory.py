@@ -1,4 +1,4 @@
-"""The memory of a launch: copies of arguments that alias each other as the arguments do, and names for places in it."""
+"""Memory of a launch: copies of arguments that preserve aliasing, and names for addresses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Array = npt.NDArray[Any]
 
 @dataclass(eq=False)
 class Block:
-    """A piece of memory that kernels know by a name: an argument, or a shared or local array.
+    """Named memory of a kernel: an argument, or a shared or local array.
 
-    ``written`` holds the addresses of the elements that were written, where nothing was there from the start; it is
-    None for an argument (``is_argument``), whose memory outlives the launch. ``is_mixed`` tells that elements of other
-    sizes lie in the same memory: accesses are then told byte by byte.
+    ``written`` holds the addresses of written elements of memory that is initially undefined; it is None for an
+    argument (``is_argument``), whose memory outlives the launch. ``is_mixed`` is True if elements of other sizes
+    overlap the memory; accesses are then reported byte by byte.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Block:
         self.is_argument = self.written is None
 
     def index_of(self, address: int) -> tuple[int, ...]:
-        """Return the index of the element that an address lies in."""
+        """Return the index of the element that contains an address."""
         rest, index = address - self.array.ctypes.data, [0] * self.array.ndim
         for axis in sorted(range(self.array.ndim), key=lambda axis: -abs(self.array.strides[axis])):
             stride = self.array.strides[axis]
@@ -47,14 +47,14 @@ class Block:
         return tuple(int(i) for i in index)
 
     def element_at(self, address: int) -> str:
-        """Return what people call the element that an address lies in, with the field if it is one of a record."""
+        """Return the name of the element that contains an address, with the field for a record."""
         index = self.index_of(address)
         start = self.array.ctypes.data + sum(i * stride for i, stride in zip(index, self.array.strides, strict=True))
         return f"{self.name}[{', '.join(map(str, index))}]{_field_at(self.array.dtype, address - start)}"
 
 
 def mark_mixed(blocks: Sequence[Block]) -> None:
-    """Mark the arrays that share memory with others whose elements have another size."""
+    """Set ``is_mixed`` for the arrays that overlap others with another element size."""
     for block in blocks:
         low, high = _extent(block.array)
         for other in blocks:
@@ -64,7 +64,7 @@ def mark_mixed(blocks: Sequence[Block]) -> None:
 
 
 def leaves(dtype: Any) -> list[int]:
-    """Return the offset of each number in an element of ``dtype``: of a record, in all of its fields."""
+    """Return the offset of each number in an element of ``dtype``: for a record, in all of its fields."""
     if dtype.subdtype is not None:
         part, shape = dtype.subdtype
         return [k * part.itemsize + leaf for k in range(int(np.prod(shape))) for leaf in leaves(part)]
@@ -74,7 +74,7 @@ def leaves(dtype: Any) -> list[int]:
 
 
 def _field_at(dtype: Any, offset: int) -> str:
-    """Return the names of the fields that lead to an offset in a record, as ``.name.name``."""
+    """Return the path of fields to an offset in a record, as ``.name.name``."""
     for name in dtype.names or ():
         kind, first = dtype.fields[name][:2]
         if first <= offset < first + kind.itemsize:
@@ -83,9 +83,9 @@ def _field_at(dtype: Any, offset: int) -> str:
 
 
 def as_array(value: Any) -> Any:
-    """Return a tensor as a NumPy array, of the same memory if that is the CPU's; anything else as it is.
+    """Return a tensor as a NumPy array, which shares its memory if that is on the CPU; other values unchanged.
 
-    Those in a tuple, likewise.
+    Tensors in tuples are converted, too.
     """
     if isinstance(value, tuple):
         return like(value, map(as_array, value))
@@ -95,7 +95,7 @@ def as_array(value: Any) -> Any:
 
 
 def with_fields(value: Any) -> Any:
-    """Return a record, or an array of them, such that fields are attributes, as in a kernel; others as they are."""
+    """Return a record, or an array of records, with fields as attributes, as in a kernel; other values unchanged."""
     if isinstance(value, np.void):
         return memory_of(value).view(np.recarray)[0]
     is_structured = isinstance(value, np.ndarray) and value.dtype.names is not None
@@ -103,21 +103,21 @@ def with_fields(value: Any) -> Any:
 
 
 def memory_of(record: np.void) -> Array:
-    """Return the memory of a record as an array of one."""
+    """Return the memory of a record as an array of one element."""
     address = np.frombuffer(record, np.uint8).ctypes.data
     memory: Any = (ctypes.c_char * record.nbytes).from_address(address)
-    memory.owner = record  # which lives as long as the array
+    memory.owner = record  # keeps the record alive as long as the array
     array: Array = np.ndarray((1,), record.dtype, memory)
     return array
 
 
 def like(value: Any, items: Iterable[Any]) -> Any:
-    """Return a tuple of the kind of ``value``, which may have names, with other items."""
+    """Return a tuple of the type of ``value``, which may be a named tuple, with other items."""
     return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
 
 
 def named_arrays(name: str, value: Any) -> dict[str, Array]:
-    """Return the arrays of an argument, which may be a tuple of some, by what a kernel calls them."""
+    """Return the arrays of an argument, which may be a tuple, by their names in a kernel."""
     if isinstance(value, tuple):
         return {key: array for k, item in enumerate(value) for key, array in named_arrays(f"{name}[{k}]", item).items()}
     if isinstance(value, np.void):
@@ -126,7 +126,7 @@ def named_arrays(name: str, value: Any) -> dict[str, Array]:
 
 
 def copies(values: Sequence[Any]) -> list[Any]:
-    """Copy the arrays among the values; what shares memory shares memory in the copies."""
+    """Return the values with arrays copied; arrays that share memory share memory in the copies."""
     arrays = [array for value in values for array in named_arrays("", value).values()]
     extents = _merged(map(_extent, arrays))
     buffers = {low: np.empty(high - low, np.uint8) for low, high in extents}
@@ -149,7 +149,7 @@ def copies(values: Sequence[Any]) -> list[Any]:
 
 
 def _extent(array: Array) -> tuple[int, int]:
-    """Return the addresses of an array's first byte and of the first behind it."""
+    """Return the addresses of the first byte of an array and of the first byte after it."""
     if array.size == 0:
         return array.ctypes.data, array.ctypes.data
     spans = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]

@@ -1,4 +1,4 @@
-"""The orders in which blocks and threads may run, and results that change with them."""
+"""Execution orders of blocks and threads, and detection of results that depend on them."""
 
 from __future__ import annotations
 
@@ -12,38 +12,44 @@ from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.memory import Array, Block
 
 _TOLERANCE = {2: 1e-2, 4: 1e-4, 8: 1e-10}
-"""By bytes of a number: the difference, relative to the largest number in the array, that rounding alone can make."""
+"""Largest difference due to rounding, relative to the largest number in the array, by bytes of a number."""
 
 
 Order = Callable[[int], Iterable[int]]
-"""In what order a number of blocks or threads run."""
+"""Function that returns the order in which a number of blocks or threads run."""
 
 
 def forwards(count: int) -> Iterable[int]:
-    """The order from the first to the last."""
+    """Return the order from the first to the last."""
     return range(count)
 
 
 def backwards(count: int) -> Iterable[int]:
-    """The order from the last to the first."""
+    """Return the order from the last to the first."""
     return reversed(range(count))
 
 
 def shuffled(seed: int) -> Order:
-    """Return an order that is drawn at random, anew for each block: the same for the same seed."""
+    """Return a random order, drawn anew for each block, reproducible for a seed."""
     rng = np.random.default_rng(seed)
     return lambda count: [int(number) for number in rng.permutation(count)]
 
 
 def others() -> dict[str, Order]:
-    """Return the orders that are compared with :func:`forwards`, by what they are called."""
+    """Return the orders that are compared with :func:`forwards`, by name."""
     return {"from the last to the first": backwards, "in a random order": shuffled(1), "in another one": shuffled(2)}
 
 
 def compare(expected: Mapping[str, Block], found: Mapping[str, Any], order: str, report: Report) -> None:
-    """Report the arrays that an order left with other contents than :func:`forwards` did.
+    """Report the arrays whose contents after an order differ from those after :func:`forwards`.
 
-    Floating-point sums differ by their rounding, whatever the order: such differences are none.
+    Differences of floats that rounding in another order of summation can cause are ignored.
+
+    Args:
+        expected: Arrays after :func:`forwards`, by name.
+        found: Arrays after the other order, by name.
+        order: Name of the other order.
+        report: Report that findings are added to.
     """
     writers = {address: line for block in expected.values() for address, line in block.writers.items()}
     compared: set[int] = set()
@@ -51,7 +57,7 @@ def compare(expected: Mapping[str, Block], found: Mapping[str, Any], order: str,
         differ = _differences(block.array, found[name])
         places = [tuple(map(int, place)) for place in np.argwhere(differ)]
         addresses = {_address(block.array, place) for place in places}
-        if not places or addresses <= compared:  # another name for memory that was told of
+        if not places or addresses <= compared:  # another name for memory that was already reported
             continue
         compared |= addresses
         first = places[0]

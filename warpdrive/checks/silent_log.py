@@ -1,4 +1,4 @@
-"""A log that keeps nothing but which thread runs."""
+"""Log that tracks only the running thread and its number of steps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from warpdrive.kernels.errors import KernelError
 
 Line = tuple[CodeType, int]
 MAX_STEPS = 1_000_000
-"""How many steps a thread may take in a launch, if nothing else is said: turns of loops and accesses to memory."""
+"""Default for the maximum number of steps of a thread in a launch: loop iterations and memory accesses."""
 
 BLOCK_STEPS = 10
-"""How many times as many all threads of a block may take together."""
+"""Factor by which all threads of a block together may exceed the maximum of one."""
 
 
 class EndlessError(KernelError):
-    """A thread, or a block, takes more steps than it may. ``lines`` are where its threads stand."""
+    """Thread or block that exceeds its maximum number of steps. ``lines`` are the locations of its threads."""
 
     def __init__(self, message: str, lines: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -26,11 +26,11 @@ class EndlessError(KernelError):
 
 
 class SilentLog:
-    """Is told of all that a launch does (see :class:`warpdrive.checks.arrays.Log`), and reports nothing.
+    """Log of all events of a launch (see :class:`warpdrive.checks.arrays.Log`) that reports nothing.
 
     Args:
-        grid: gives blocks and threads the names that people know them by.
-        max_steps: how many steps a thread may take in a launch.
+        grid: Grid of the launch, which names blocks and threads.
+        max_steps: Maximum number of steps of a thread in a launch.
     """
 
     def __init__(self, grid: Grid, max_steps: int = MAX_STEPS) -> None:
@@ -38,58 +38,58 @@ class SilentLog:
         self.begin_launch()
 
     def begin_launch(self) -> None:
-        """Forget the launch before."""
+        """Clear the log of the previous launch."""
         self.block = self.thread = 0
         self._begin_steps()
 
     def begin_block(self, block: int) -> None:
-        """Go on with the next block."""
+        """Begin the next block."""
         self.block = block
         self._begin_steps()
 
     def begin_thread(self, thread: int) -> None:
-        """Go on with the next thread, until it waits."""
+        """Begin or resume a thread, until it waits."""
         self.thread = thread
 
     def barrier(self) -> None:
-        """Note that all threads of the block have come to a barrier."""
+        """Record a barrier that all threads of the block have reached."""
 
     def warp_barrier(self, threads: list[int]) -> None:
-        """Note that threads of a warp have waited for each other."""
+        """Record a warp barrier."""
 
     def fence(self) -> None:
-        """Note that the running thread's writes so far are ordered before its later ones."""
+        """Record a fence, which orders the running thread's earlier writes before its later ones."""
 
     def read(self, block: Block, address: int) -> None:
-        """Note a read."""
+        """Record a read."""
         self.last_read[self.thread] = block, address
         self.count()
 
     def write(self, block: Block, address: int, value: Any) -> None:
-        """Note a write."""
+        """Record a write."""
 
     def atomic(self, block: Block, address: int, value: Any) -> None:
-        """Note an atomic change."""
+        """Record an atomic operation."""
         self.last_read[self.thread] = block, address
         self.count()
 
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
-        """Note an index outside of an array."""
+        """Record an index outside of an array."""
 
     def divergence(self, waiting: int, barrier: Line, other: int, elsewhere: Line | None) -> None:
-        """Note that a thread waits at a barrier while another waits at one ``elsewhere``, or came to the end (None)."""
+        """Record a thread that waits at a barrier while another waits ``elsewhere``, or reached the end (None)."""
 
     def unassigned(self, variable: str, line: Line) -> None:
-        """Note that the running thread reads a variable which it has not assigned."""
+        """Record a read of a variable before assignment by the running thread."""
 
     def undefined(self, what: str, what_to_do: str) -> None:
-        """Note that the running thread computes what has no defined result."""
+        """Record a computation with an undefined result by the running thread."""
 
     def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
-        """Note that the running thread writes one number to all elements of a row that it names by fewer indices."""
+        """Record a write of one number to a whole row, selected by fewer indices than axes."""
 
     def count(self) -> None:
-        """Count a step. Raises :class:`EndlessError` for one too many."""
+        """Count a step. Raises :class:`EndlessError` if the maximum is exceeded."""
         self.steps[self.thread] += 1
         self.steps_of_block += 1
         if self.steps[self.thread] > self.max_steps or self.steps_of_block > BLOCK_STEPS * self.max_steps:
@@ -102,6 +102,6 @@ class SilentLog:
 
     @property
     def me(self) -> str:
-        """The running thread, in words."""
+        """Description of the running thread."""
         thread, block = self.grid.thread_name(self.thread), self.grid.block_name(self.block)
         return f"{thread} of block {block}"

@@ -1,4 +1,4 @@
-"""Where the threads of a block stand that does not end."""
+"""Locations of the threads of a block that does not end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from warpdrive.checks.silent_log import EndlessError, Line, SilentLog
 
 
 def whereabouts(threads: Sequence[Thread], log: SilentLog, line: Line) -> EndlessError:
-    """Return the error of a block whose running thread took too many steps, the last of them in a line."""
+    """Return the error for a block whose running thread exceeded the maximum number of steps.
+
+    Args:
+        threads: Threads of the block.
+        log: Log of the launch.
+        line: Line of the last step.
+
+    Returns:
+        The error, with the location of each waiting thread.
+    """
     waiting: dict[str, list[int]] = {}
     number = {inspect.GEN_CREATED: 0, inspect.GEN_CLOSED: 0}
     for thread in threads:
@@ -39,7 +48,7 @@ def whereabouts(threads: Sequence[Thread], log: SilentLog, line: Line) -> Endles
 
 
 def _read(log: SilentLog) -> str:
-    """Tell what the running thread read last."""
+    """Return a description of the running thread's last read."""
     if log.thread not in log.last_read:
         return ""
     block, address = log.last_read[log.thread]

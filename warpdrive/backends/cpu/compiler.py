@@ -118,7 +118,7 @@ class LoweringToLink(NativeLowering):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class FieldsByName(FunctionPass):  # type: ignore[misc]
-    """The subset of numba's rewrites after type inference that kernels need: access to record fields by name.
+    """Subset of numba's rewrites after type inference that kernels need: access to record fields by name.
 
     The others rewrite whole-array expressions, which allocate memory.
     """
