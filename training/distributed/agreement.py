@@ -1,4 +1,4 @@
-"""Whether processes that train together do the same: checked when they start, and of their weights while they train."""
+"""Consistency checks of a process group: of configurations at the start, and of weights during training."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ _CODE = {".py", ".cu", ".cuh", ".h"}
 
 
 def check_start(team: Team, config: RunConfig, env: Environment) -> None:
-    """Check that all processes have the same configuration, the same code and the same versions.
+    """Check that all processes have the same configuration, code and versions.
+
+    Args:
+        team: process group.
+        config: run configuration of this process.
+        env: environment of this process.
 
     Raises:
-        TeamError: they have not: which process has what.
+        TeamError: they differ: reports which process has what.
     """
     if team.size == 1:
         return
@@ -44,10 +49,10 @@ def check_start(team: Team, config: RunConfig, env: Environment) -> None:
 
 @torch.no_grad()
 def check_weights(team: Team, models: Mapping[str, nn.Module]) -> None:
-    """Check that models have the same parameters and buffers in all processes, bit for bit.
+    """Check that models have bitwise equal parameters and buffers in all processes.
 
     Raises:
-        TeamError: they differ: the first tensor that does, and where.
+        TeamError: they differ: reports the first tensor that does, and the processes.
     """
     if team.size > 1:
         own = {

@@ -1,4 +1,4 @@
-"""What all processes collected, as one rollout: the one that a single process with all replicas would have."""
+"""Gathering of the rollouts of all processes into that of a single process with all replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BY_STEP_AND_REPLICA = (
     *("active", "still_active", "action_mask", "final_observations", "final_action_mask", "final_slot"),
     *("global_state", "final_global_state"),
 )
-"""What of a rollout has the axes ``[steps or slots, num_envs, ...]``."""
+"""Rollout tensors with the axes ``[steps or slots, num_envs, ...]``."""
 
 _PRESENT_MASK, _MEMORY = "present mask", "memory of "  # what has the axes [num_envs, ...]
 
@@ -27,9 +27,9 @@ class WholeRollout:
     """Gathers the rollouts of all processes.
 
     Args:
-        team: the processes.
-        rollout: of this process's replicas.
-        share: which these are.
+        team: process group.
+        rollout: rollout of this process's replicas.
+        share: range of this process's replicas.
     """
 
     def __init__(self, team: Team, rollout: Rollout, share: Share) -> None:
@@ -38,15 +38,15 @@ class WholeRollout:
 
     @torch.no_grad()
     def on_leader(self) -> Rollout | None:
-        """All replicas' rollout on process 0, in the order of their global indices; None on the others.
+        """Return the rollout of all replicas on rank 0, in the order of their global indices; None on other ranks.
 
-        Each call returns the same object with the same tensors, written anew.
+        Each call returns the same object with the same tensors, overwritten.
         """
         return self.rollout if self.team.size == 1 else self._written(self.team.gather(self._own()))
 
     @torch.no_grad()
     def everywhere(self) -> Rollout:
-        """The same, on every process."""
+        """Return the rollout of all replicas, on every process."""
         if self.team.size == 1:
             return self.rollout
         whole = self._written(self.team.gather_everywhere(self._own()))
@@ -54,7 +54,7 @@ class WholeRollout:
         return whole
 
     def _own(self) -> dict[str, Tensor]:
-        """Return what is here, by replica."""
+        """Return the tensors of this process's replicas, with the replica as the first axis."""
         own = {f"{number:03}": part.transpose(0, 1) for number, part in enumerate(_parts(self.rollout))}
         if self.rollout.action_mask is not None:
             own[_PRESENT_MASK] = self.rollout.context["action_mask"]

@@ -1,4 +1,4 @@
-"""A store in a private folder, where the processes of one machine meet: nothing listens, and no other user gets in."""
+"""Rendezvous store in a private folder of one machine: no listening sockets, no access for other users."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from warpdrive.file_lock import is_locked
 from warpdrive.private import is_private
 
 LAUNCHER = "launcher"
-"""A file in the folder that the launcher keeps locked for as long as it lives."""
+"""File in the folder that the launcher keeps locked while it is alive."""
 _BETWEEN_LOOKS = 0.02  # seconds
 
 
 class Store(Protocol):
-    """What processes that meet need of a store; those of ``torch.distributed`` have it."""
+    """Interface of a rendezvous store, implemented by those of ``torch.distributed``."""
 
     def set(self, key: str, value: str) -> None:
         """Write a value."""
 
     def get(self, key: str) -> bytes:
-        """Read a value, which is waited for."""
+        """Wait for a value and read it."""
 
     def check(self, keys: list[str]) -> bool:
-        """Return whether values are there."""
+        """Return True if all values are present."""
 
     def multi_get(self, keys: list[str]) -> list[bytes]:
-        """Read several values, which are waited for."""
+        """Wait for several values and read them."""
 
 
 class FolderStore:
-    """A file for each key, which is there whole or not at all.
+    """Store with a file for each key, written atomically.
 
-    As the stores of ``torch.distributed`` it raises ``RuntimeError`` where it is gone, which is when the launcher has
+    Like the stores of ``torch.distributed`` it raises ``RuntimeError`` if it is gone, that is, when the launcher has
     ended.
 
     Args:
-        folder: of this user alone.
-        timeout: seconds that :meth:`get` waits.
+        folder: folder owned by this user alone.
+        timeout: timeout of :meth:`get`, in seconds.
 
     Raises:
-        TeamError: other users can write into the folder.
+        TeamError: other users can write to the folder.
     """
 
     def __init__(self, folder: Path, timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""Start the processes of a run on this machine, which meet in a private folder: nobody else can take part."""
+"""Launcher of a run's processes on this machine, with a rendezvous in a private folder."""
 
 from __future__ import annotations
 
@@ -29,10 +29,16 @@ _GRACE = 30.0  # seconds that processes have to end when another has failed
 
 
 def check_devices(gpus: int | None, processes: int | None, fraction: float | None, on_cpu: bool = False) -> int:
-    """How many processes to start: one for each of ``gpus``, or ``processes`` wherever they run.
+    """Return the number of processes to launch: one for each of ``gpus``, or ``processes`` on any device.
+
+    Args:
+        gpus: number of GPUs to use; None: not given.
+        processes: number of processes; None: not given.
+        fraction: fraction of a GPU's memory per process; None: GPUs are not shared.
+        on_cpu: True if the run is on the CPU.
 
     Raises:
-        TeamError: there are not so many GPUs, or several processes would share one.
+        TeamError: there are not enough GPUs, or several processes would share one.
     """
     there = len(this_machine().driver.gpus)
     if gpus is not None and on_cpu:
@@ -58,19 +64,19 @@ def launch(
 ) -> None:
     """Run ``python <arguments>`` in several processes and wait for them.
 
-    They meet in a folder that only this user can read, and send each other tensors within the machine; nothing listens
-    to the network. Where one fails, all end; they are started anew at most ``max_restarts`` times. Ctrl-C, SIGTERM and
-    SIGHUP are passed on to them; a third one ends them.
+    Their rendezvous is a folder that only this user can read, and tensors are sent within the machine; nothing listens
+    on the network. If one process fails, all are ended; they are restarted at most ``max_restarts`` times. Ctrl-C,
+    SIGTERM and SIGHUP are forwarded to them; a third signal kills them.
 
     Args:
-        arguments: of the Python interpreter.
-        processes: how many.
-        max_restarts: how often they may be started anew.
-        on_failure: called, before ``TeamError`` is raised, with the folder of the run, if they had one, and the reason.
+        arguments: arguments of the Python interpreter.
+        processes: number of processes.
+        max_restarts: maximum number of restarts.
+        on_failure: called, before ``TeamError`` is raised, with the folder of the run, if there is one, and the reason.
 
     Raises:
-        TeamError: a process has failed: which, and how.
-        KeyboardInterrupt: they ended because they were asked to (a ``Stopped``, which says how).
+        TeamError: a process has failed: reports which, and how.
+        KeyboardInterrupt: they ended on request (a ``Stopped``, with the signal).
     """
     with tempfile.TemporaryDirectory(prefix="warpdrive-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -94,14 +100,14 @@ def launch(
 
 @dataclass(frozen=True)
 class _Failure:
-    """How a process ended that did not come to its end.
+    """Exit of a failed process.
 
     Attributes:
-        rank: of the process.
-        pid: its number.
-        code: the exit code; a signal's number with a minus in front.
-        time: when that was noticed.
-        unasked: whether it ended before the launcher made all end.
+        rank: rank of the process.
+        pid: process id.
+        code: exit code; the negative signal number if killed by a signal.
+        time: time when the exit was noticed.
+        unasked: True if it ended before the launcher ended all processes.
     """
 
     rank: int
@@ -112,7 +118,7 @@ class _Failure:
 
 
 class _Processes:
-    """The processes of a run, and how they end."""
+    """Processes of a run and their exits."""
 
     def __init__(self, folder: Path, arguments: Sequence[str], count: int) -> None:
         self.asked_to_stop: signal.Signals | None = None
@@ -121,7 +127,7 @@ class _Processes:
         self._running: list[subprocess.Popen[bytes]] = []
 
     def run(self) -> list[_Failure]:
-        """Start all and wait until they have ended. Return how those did that failed, the first of them first."""
+        """Start all processes and wait until they have ended. Return the failures, the first one first."""
         try:
             for rank in range(self._count):
                 self._running.append(self._start(rank))
@@ -133,7 +139,7 @@ class _Processes:
             self._running.clear()
 
     def pass_on(self, number: signal.Signals) -> None:
-        """Ask the processes to end, which are not in the terminal's group; the third time, raise ``Stopped``."""
+        """Forward a signal to the processes, outside the terminal's group; the third time, raise ``Stopped``."""
         self.asked_to_stop = self.asked_to_stop or number
         self._asked += 1
         if self._asked > 2:
@@ -169,7 +175,7 @@ class _Processes:
 
 
 def _end(process: subprocess.Popen[bytes], number: int) -> None:
-    """End a process that has not ended, and by SIGKILL also what it has started."""
+    """Signal a process that is still running; with SIGKILL also its children."""
     if process.poll() is not None:
         return
     with suppress(OSError):
@@ -180,7 +186,7 @@ def _end(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _stop_of(failures: Sequence[_Failure]) -> signal.Signals | None:
-    """Return the signal by which somebody has stopped a process, where that is why the run has ended."""
+    """Return the signal that stopped a process, if that is the reason why the run ended."""
     codes = {failure.code for failure in failures if failure.unasked}
     return next((number for number in stop_signals() if exit_code_of(number) in codes), None)
 

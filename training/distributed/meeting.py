@@ -1,4 +1,4 @@
-"""Which team a process belongs to, and which replicas it has."""
+"""Process group of this process, and its share of the replicas."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from warpdrive.errors import ConfigError, TeamError, shown
 from warpdrive.training.distributed.team import ALONE, Share, Team
 
 RUN = "run"
-"""What processes that are restarted recall: the folder of the run."""
+"""Name under which restarted processes recall the folder of the run."""
 
 _team: Team | None = None
 
 
 def join(timeout: float = 1800.0) -> Team:
-    """The team of this process: the one that it joined before, else the one that the environment variables tell of.
+    """Return the process group of this process: the one joined before, or that of the environment variables.
 
-    ``RANK``, ``WORLD_SIZE``, ``LOCAL_RANK``, ``MASTER_ADDR`` and ``MASTER_PORT``, as ``torchrun`` and
-    ``warpdrive train -n`` set them. Without ``WORLD_SIZE`` it is a process alone.
+    These are ``RANK``, ``WORLD_SIZE``, ``LOCAL_RANK``, ``MASTER_ADDR`` and ``MASTER_PORT``, as set by ``torchrun`` and
+    ``warpdrive train -n``. Without ``WORLD_SIZE`` it is a single process.
 
     Args:
-        timeout: seconds that processes may wait for one that is alive, see ``trainer.process_timeout``. What counts is
-            that of the first call.
+        timeout: seconds to wait for a process that is alive, see ``trainer.process_timeout``. Only that of the first
+            call has an effect.
 
     Raises:
-        TeamError: variables are missing, or processes have not arrived in time: which.
+        TeamError: variables are missing, or processes have not arrived in time: reports which.
     """
     global _team
     if _team is None and _number("WORLD_SIZE", 1, least=1) > 1:
@@ -39,21 +39,21 @@ def join(timeout: float = 1800.0) -> Team:
 
 
 def stay_alone() -> None:
-    """Join nobody, whatever the environment variables say: somebody else lets this process learn with others."""
+    """Join no process group, whatever the environment variables say: another library synchronises the processes."""
     global _team
     _team = ALONE
 
 
 def local_rank() -> int:
-    """The number of this process among those of its team on this machine."""
+    """Return the local rank of this process on this machine."""
     return _number("LOCAL_RANK", 0) if join().size > 1 else 0
 
 
 def check_gpus(local_size: int, fraction: float | None) -> None:
-    """Give this process its part of a GPU, or all of it.
+    """Assign this process its share of a GPU, or a whole one.
 
     Raises:
-        ConfigError: another process of this machine would have the same GPU.
+        ConfigError: another process of this machine would use the same GPU.
     """
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not gpus:
@@ -68,10 +68,15 @@ def check_gpus(local_size: int, fraction: float | None) -> None:
 
 
 def share_of(team: Team, env: EnvWrapper, dedicated_learner: bool = False) -> Share:
-    """The replicas that ``env`` has, of those of all processes; with a ``dedicated_learner`` not those of process 0.
+    """Return the range of the replicas of ``env`` among all; with a ``dedicated_learner`` rank 0 has none.
+
+    Args:
+        team: process group.
+        env: replicas of this process.
+        dedicated_learner: see ``trainer.dedicated_learner``.
 
     Raises:
-        ConfigError: the replicas of the processes do not follow one another.
+        ConfigError: the replicas of the processes are not consecutive.
     """
     if team.size == 1:
         return Share(0, env.num_envs, env.num_envs)

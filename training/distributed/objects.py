@@ -1,7 +1,7 @@
-"""Objects as messages between processes. They are data: a message cannot make its reader run anything.
+"""Serialisation of messages between processes, as pure data: reading a message never runs code.
 
-Tensors, numbers, text, and lists, tuples and dictionaries of these are sent as PyTorch writes them, and read with
-``weights_only=True``. What else there is has a name here, under which its parts are sent.
+Tensors, numbers, strings, and lists, tuples and dictionaries of these are saved by PyTorch, and loaded with
+``weights_only=True``. Other supported types are registered here by name, and sent as their parts.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def encoded(value: Any) -> Tensor:
-    """Return a message, ``[bytes]`` uint8.
+    """Serialise a value to a message, ``[bytes]`` uint8.
 
     Raises:
-        TeamError: it holds something that is not known here.
+        TeamError: the value contains an unsupported type.
     """
     file = io.BytesIO()
     torch.save(_plain(value), file)
@@ -46,10 +46,10 @@ def encoded(value: Any) -> Tensor:
 
 
 def decoded(message: Tensor) -> Any:
-    """Return what ``encoded`` was given.
+    """Deserialise a message of ``encoded``.
 
     Raises:
-        TeamError: the message is of something else, or of somebody else.
+        TeamError: the message is malformed.
     """
     try:
         return _restored(torch.load(io.BytesIO(message.numpy().tobytes()), weights_only=True))

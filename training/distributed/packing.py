@@ -1,4 +1,4 @@
-"""Dictionaries of tensors as one piece of memory, to be sent in one message."""
+"""Packing of dictionaries of tensors into one buffer, to be sent in one message."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 _ALIGNMENT = 16
-"""Bytes: where each tensor begins, so that it can be read as what it is."""
+"""Alignment of each tensor in bytes, so that its memory can be viewed with its dtype."""
 
 Layout = Sequence[tuple[str, str, Sequence[int]]]
-"""Name, dtype and shape of each tensor, in their order."""
+"""Name, dtype and shape of each tensor, in order."""
 
 
 def layout_of(tensors: Mapping[str, Tensor]) -> Layout:
-    """What ``unpacked`` needs to know of tensors; JSON can hold it."""
+    """Return the layout of tensors that ``unpacked`` needs; it is JSON-serialisable."""
     return [
         (name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
         for name, tensor in sorted(tensors.items())
@@ -25,7 +25,7 @@ def layout_of(tensors: Mapping[str, Tensor]) -> Layout:
 
 
 def packed(tensors: Mapping[str, Tensor]) -> Tensor:
-    """The bytes of tensors, sorted by name, uint8."""
+    """Return the bytes of tensors, sorted by name, as uint8."""
     parts = []
     for _, tensor in sorted(tensors.items()):
         flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
@@ -34,7 +34,7 @@ def packed(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def unpacked(memory: Tensor, layout: Layout) -> dict[str, Tensor]:
-    """The tensors that ``packed`` was given; they alias ``memory``."""
+    """Return the tensors given to ``packed`` as views of ``memory``."""
     tensors, place = {}, 0
     for name, dtype, shape in layout:
         kind = getattr(torch, dtype)
@@ -45,12 +45,12 @@ def unpacked(memory: Tensor, layout: Layout) -> dict[str, Tensor]:
 
 
 def size_of(layout: Layout) -> int:
-    """The bytes of ``packed`` tensors of this layout."""
+    """Return the number of bytes of ``packed`` tensors with this layout."""
     return sum(_padded(math.prod(shape) * getattr(torch, dtype).itemsize) for _, dtype, shape in layout)
 
 
 def difference(one: Layout, other: Layout) -> str | None:
-    """What keeps rows of one layout from standing below rows of another, in words; None: nothing."""
+    """Describe why rows of the two layouts cannot be concatenated; None if they can."""
     ours, theirs = ({name: (dtype, list(shape)) for name, dtype, shape in layout} for layout in (one, other))
     for name in sorted(ours.keys() ^ theirs.keys()):
         return f"'{name}' is not on both"
@@ -63,7 +63,7 @@ def difference(one: Layout, other: Layout) -> str | None:
 
 
 def hash_of(layout: Layout) -> int:
-    """63 bits that are the same in all processes, and of other layouts others."""
+    """Return a 63-bit hash of a layout, equal in all processes."""
     return int.from_bytes(hashlib.sha256(repr(layout).encode()).digest()[:8], "big") >> 1
 
 

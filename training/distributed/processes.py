@@ -1,4 +1,4 @@
-"""A team of several processes, through ``torch.distributed``: gloo for tensors on the CPU, nccl for those on GPUs."""
+"""Process group of ``torch.distributed``: gloo for tensors on the CPU, nccl for those on GPUs."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ T = TypeVar("T")
 
 
 class Processes(Team):
-    """Several processes that have met.
+    """Several processes after their rendezvous.
 
     Args:
-        rank: the number of this process.
-        size: how many there are.
-        watch: notices when one of them is missing.
-        store: where they met.
+        rank: rank of this process.
+        size: number of processes.
+        watch: failure detector.
+        store: rendezvous store.
 
     Attributes:
-        traffic: bytes that this process has put in, so far, by what they were: ``"gradients"``, ``"sums"``,
-            ``"experience"``, ``"weights"``, ``"orders"``.
+        traffic: bytes sent by this process so far, by kind: ``"gradients"``, ``"sums"``, ``"experience"``,
+            ``"weights"``, ``"orders"``.
     """
 
     def __init__(self, rank: int, size: int, watch: Watch, store: Store) -> None:
@@ -58,7 +58,7 @@ class Processes(Team):
 
     @property
     def messages(self) -> int:
-        """How many messages this process has taken part in."""
+        """Number of collectives that this process has taken part in."""
         return self.watch.met
 
     @property
@@ -78,7 +78,7 @@ class Processes(Team):
         return summed, {name: part.squeeze(0) for name, part in zip(terms, parts, strict=True)}
 
     def sum_all(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """See ``Team``. Sums are made in float64, which holds every count."""
+        """See ``Team``. Sums are computed in float64, which represents every count exactly."""
         flat = self._sum_in_place(torch.cat([tensor.reshape(-1).double() for tensor in tensors.values()]), "sums")
         parts = flat.split([tensor.numel() for tensor in tensors.values()])
         return {
@@ -118,7 +118,7 @@ class Processes(Team):
         return _together([memory[:size] for memory, size in zip(memories, sizes, strict=True)], layouts)
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """See ``Team``. One message."""
+        """See ``Team``. Uses one message."""
         if not tensors:
             return
         flat = packed({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
@@ -249,7 +249,7 @@ class Processes(Team):
             dist.destroy_process_group()
 
     def _sum_in_place(self, tensor: Tensor, what: str) -> Tensor:
-        """Replace a tensor by its sum over all processes, whose bits are the same everywhere."""
+        """All-reduce a tensor in place; the result is bitwise equal on all ranks."""
         self.traffic[what] += tensor.nbytes
         with self._meeting(tensor.device):
             dist.all_reduce(tensor)
@@ -257,12 +257,12 @@ class Processes(Team):
 
     @contextmanager
     def _meeting(self, device: torch.device) -> Iterator[None]:
-        """Around a message of tensors on a device: the host does not wait for those of a GPU, but knows of them."""
+        """Time and watch a collective on tensors of a device, within the block; the host does not wait for a GPU."""
         with self._stopwatch.timing(device), self.watch.meeting(_arrival if device.type == "cuda" else None):
             yield
 
     def _order(self, name: str) -> str:
-        """Send, or get, a name of at most 63 letters."""
+        """Broadcast a name of at most 63 bytes from rank 0."""
         letters = torch.tensor(list(name.encode().ljust(63, b"\0")), dtype=torch.uint8)
         self.traffic["orders"] += letters.nbytes if self.leads else 0
         with self._meeting(_HOST):
@@ -270,7 +270,7 @@ class Processes(Team):
         return bytes(letters.tolist()).rstrip(b"\0").decode()
 
     def _layouts(self, rows: Mapping[str, Tensor]) -> list[Layout]:
-        """What each process brings."""
+        """Return the layouts of the rows of all processes."""
         layout = layout_of(rows)
         own = torch.tensor([hash_of(layout)])
         hashes = [torch.empty_like(own) for _ in range(self.size)]
@@ -288,7 +288,7 @@ class Processes(Team):
 
 
 def recalled(store: Store, name: str) -> str | None:
-    """Return what processes have left at a store by :meth:`Processes.remember`; None: nothing."""
+    """Return the text stored by :meth:`Processes.remember`; None if there is none."""
     key = _REMEMBERED + name
     return store.get(key).decode() if store.check([key]) else None
 

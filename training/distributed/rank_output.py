@@ -1,4 +1,4 @@
-"""Lines of several processes on one terminal or in one file: each says whose it is."""
+"""Rank prefixes for the output lines of several processes on one terminal or in one file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 
 class _Marked:
-    """A text stream that writes whole lines, each with a mark in front. All else is as of the stream behind it."""
+    """Text stream that writes whole lines with a prefix, and otherwise delegates to another stream."""
 
     def __init__(self, stream: TextIO, mark: str) -> None:
         self._stream, self._mark, self._rest = stream, mark, ""
@@ -36,9 +36,9 @@ class _Marked:
 
 
 def mark_output(rank: int) -> None:
-    """Put ``[rank <n>]`` in front of what this process prints from now on.
+    """Prefix the output of this process with ``[rank <n>]`` from now on.
 
-    Only process 0 on a terminal prints as it would alone: it draws its progress there.
+    Only rank 0 on a terminal prints without it: it draws its progress there.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

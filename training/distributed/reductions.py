@@ -1,4 +1,4 @@
-"""Sums and means over the processes of a run, for users' own code."""
+"""Reductions over the processes of a run, for user code."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from warpdrive.training.distributed.meeting import join
 
 
 def sum_over_processes(tensor: Tensor) -> Tensor:
-    """Return the sum of a tensor over all processes that train together; of one process, a copy.
+    """Return the sum of a tensor over all processes that train together; for a single process, a copy.
 
-    All must call it, in the same order, with a tensor of the same shape and dtype on the device where each trains: from
-    an update function of their own, say, and not from callbacks, which process 0 alone runs.
+    This is a collective: all processes must call it, in the same order, with tensors of the same shape and dtype on
+    their training devices, for example from a custom update function. Callbacks run on rank 0 only and cannot use it.
     """
     return join().sum(tensor.clone())
 

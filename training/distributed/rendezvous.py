@@ -1,4 +1,4 @@
-"""How the processes of a run meet: in a private folder of this machine, or at a store in a trusted network."""
+"""Rendezvous of the processes of a run: in a private folder of one machine, or at a store in a trusted network."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from warpdrive.training.distributed.rank_output import mark_output
 from warpdrive.training.distributed.watch import Watch
 
 FOLDER = "WARPDRIVE_MEETING"
-"""The variable that names the folder where the processes of one machine meet."""
+"""Environment variable with the rendezvous folder of the processes of one machine."""
 SECRET = "secret"
-"""A file in that folder with what only the processes of the run know."""
+"""File in that folder with the shared secret of the processes."""
 TEAM_SECRET = "WARPDRIVE_TEAM_SECRET"
-"""The variable that holds such a secret where processes meet in a network."""
+"""Environment variable with the shared secret of processes that meet over a network."""
 
 _ANYWHERE = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 _IN_A_NETWORK = (*_ANYWHERE, "MASTER_ADDR", "MASTER_PORT")
@@ -45,20 +45,20 @@ _SHORTEST_ARRIVAL, _LONGEST_ARRIVAL = 60.0, 300.0  # seconds: processes of one j
 _ONE_TRY, _BETWEEN_TRIES = 5.0, 0.2  # seconds
 _PREFIX = "warpdrive"
 _OUTSIDE, _ANY_PORT = "192.0.2.1", 9
-"""An address that nobody has (RFC 5737), to ask which network leads out: nothing is sent there."""
+"""Unassigned address (RFC 5737) that determines the outgoing network interface; nothing is sent there."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where processes meet.
+    """Rendezvous point of processes.
 
     Attributes:
-        name: for people.
-        store: at which they meet.
-        connect: makes a connection to it; takes seconds that reading may wait.
-        group: makes the store at which ``torch.distributed`` meets; takes the name of the meeting.
-        own_address: of this machine, for the others; "": unknown.
-        secret: what proves that a process is one of the team; "": nothing does.
+        name: description for messages.
+        store: rendezvous store.
+        connect: opens a connection to the store; takes the read timeout in seconds.
+        group: creates the store of the ``torch.distributed`` process group; takes the name of the rendezvous.
+        own_address: address of this machine for the other processes; "" if unknown.
+        secret: shared secret that authenticates the processes; "" if there is none.
     """
 
     name: str
@@ -70,7 +70,7 @@ class _Place:
 
 
 def meet(variables: Mapping[str, str], timeout: float) -> Processes:
-    """Meet the others. See ``meeting.join``."""
+    """Perform the rendezvous with the other processes. See ``meeting.join``."""
     missing = [name for name in (_ANYWHERE if FOLDER in variables else _IN_A_NETWORK) if not variables.get(name)]
     if missing:
         raise TeamError(
@@ -161,10 +161,10 @@ def _port(text: str) -> int:
 
 
 def _listen(address: str, port: int, alone: bool) -> socket.socket:
-    """Return a socket that listens where ``address`` says, and nowhere else.
+    """Return a socket that listens on ``address`` only.
 
-    A machine may know its own name as an address within itself. Where others are to come, it is then its address in the
-    network that leads out.
+    A machine may resolve its own name to a loopback address. If other machines are to connect, its address in the
+    outgoing network is used instead.
     """
     try:
         found = socket.gethostbyname(address)
@@ -180,12 +180,12 @@ def _listen(address: str, port: int, alone: bool) -> socket.socket:
 
 
 def _check_peers(team: Processes, secret: str, session: str) -> None:
-    """Check that those to whom this process is connected are processes of the run, who know its secret.
+    """Check that the peers of this process know the secret of the run.
 
-    gloo takes whoever connects first. What such a stranger would send is never run as code, but would be learned from.
+    gloo accepts whoever connects first. Data from a stranger would never be run as code, but would be trained on.
 
     Raises:
-        TeamError: somebody does not know the secret.
+        TeamError: a peer does not know the secret.
     """
 
     def proof(rank: int) -> str:
@@ -199,7 +199,17 @@ def _check_peers(team: Processes, secret: str, session: str) -> None:
 
 
 def _reach(address: str, port: int, rank: int, patience: float) -> None:
-    """Wait until somebody listens where all meet; raise ``TeamError`` if nobody does."""
+    """Wait until the rendezvous address accepts connections.
+
+    Args:
+        address: host name or address.
+        port: port.
+        rank: rank of this process.
+        patience: timeout in seconds.
+
+    Raises:
+        TeamError: nobody listens there within the timeout.
+    """
     until = time.monotonic() + patience
     while True:
         try:
@@ -217,7 +227,7 @@ def _reach(address: str, port: int, rank: int, patience: float) -> None:
 
 
 def _where(address: str) -> str:
-    """What a name stands for, where it is another thing."""
+    """Return the resolved address of a name, if it differs."""
     with suppress(OSError):
         found = socket.gethostbyname(address)
         if found != address:
@@ -226,10 +236,17 @@ def _where(address: str) -> str:
 
 
 def _roll_call(store: Store, rank: int, size: int, address: str, patience: float) -> tuple[str, list[str]]:
-    """Wait until everyone is there; return a name for this meeting, and everybody's address.
+    """Wait until all processes have arrived; return a name for this rendezvous, and the addresses of all.
 
-    A store that outlives processes that are restarted still has what they wrote. So everybody brings a word of their
-    own, and process 0 confirms it.
+    A store that outlives restarted processes still has their old entries. Therefore each process writes a new token,
+    which rank 0 confirms.
+
+    Args:
+        store: rendezvous store.
+        rank: rank of this process.
+        size: number of processes.
+        address: address of this machine.
+        patience: timeout in seconds.
     """
     word, until = uuid.uuid4().hex, time.monotonic() + patience
     here = json.dumps([word, address])
@@ -261,7 +278,7 @@ def _read(store: Store, key: str) -> str | None:
 
 
 def _share_cores(variables: Mapping[str, str]) -> None:
-    """Let the processes of a machine share its cores: with more threads than cores, they would wait for each other."""
+    """Divide the cores of a machine among its processes: more threads than cores would wait for each other."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     own = max(1, cores // int(variables.get("LOCAL_WORLD_SIZE") or 1))
     if not variables.get("NUMBA_NUM_THREADS"):
@@ -271,7 +288,7 @@ def _share_cores(variables: Mapping[str, str]) -> None:
 
 
 def _own_address(address: str, port: int) -> str:
-    """This machine's address of IPv4 in the network that leads to ``address``; "" if there is none."""
+    """Return this machine's IPv4 address in the network that leads to ``address``; "" if there is none."""
     with suppress(OSError):
         family, kind, _, _, where = socket.getaddrinfo(address, port, socket.AF_INET, socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:
@@ -281,14 +298,14 @@ def _own_address(address: str, port: int) -> str:
 
 
 def _stay_within_this_machine() -> None:
-    """Let gloo and nccl connect within this machine only, whatever the variables of the shell say."""
+    """Restrict gloo and nccl to the loopback interface, whatever the environment variables say."""
     name = "lo0" if sys.platform == "darwin" else _interface_of(_LOOPBACK)
     if name:
         os.environ["GLOO_SOCKET_IFNAME"], os.environ["NCCL_SOCKET_IFNAME"] = name, f"={name}"
 
 
 def _choose_interface(own: str, addresses: Sequence[str]) -> None:
-    """Let gloo and nccl use the network in which this machine has an address: its name may lead nowhere."""
+    """Let gloo and nccl use the interface of this machine's address, since its host name may not be routable."""
     if own.startswith("127."):  # the name of this machine may mean so here, and another address elsewhere
         others = [other for other in addresses if not other.startswith("127.")]
         own = _own_address(others[0], _ANY_PORT) if others else own
@@ -300,7 +317,7 @@ def _choose_interface(own: str, addresses: Sequence[str]) -> None:
 
 
 def _interface_of(own: str) -> str:
-    """The name of the network interface with an address, as far as that can be known; else ""."""
+    """Return the name of the network interface with an address; "" if it cannot be determined."""
     if not sys.platform.startswith("linux"):
         return ""
     import fcntl
@@ -315,7 +332,7 @@ def _interface_of(own: str) -> str:
 
 
 def _tell_failures(team: Processes) -> None:
-    """Let the others know the exception that ends this process."""
+    """Report the exception that ends this process to the other processes."""
     former = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: object) -> None:

@@ -1,4 +1,4 @@
-"""How the processes of a team learn together."""
+"""Synchronisation of the updates of several processes."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.policy import Policy
 
 Metrics = dict[str, dict[str, Tensor]]
-"""By policy tag and name, scalars on the device."""
+"""Scalars on the device, by policy tag and name."""
 
 
 class Sync(Protocol):
-    """Updates policies so that they are the same in all processes afterwards."""
+    """Updates policies such that they are equal in all processes afterwards."""
 
     def update(self, policies: Mapping[str, Policy], meanwhile: Callable[[], object]) -> Metrics:
-        """Train every policy on what all processes have collected.
+        """Train every policy on the experience of all processes.
 
         Args:
-            policies: by policy tag.
-            meanwhile: what processes do that do not learn, while another one does.
+            policies: policies by policy tag.
+            meanwhile: called by processes that do not learn, while another one does.
+
+        Returns:
+            Metrics of the updates.
         """
 
 
 class GradientSync:
-    """Every process computes the gradients of its own rows; their sums are what everybody's optimizer gets.
+    """Data-parallel updates: every process computes the gradients of its own rows, which are all-reduced.
 
-    Algorithms that learn from old experience draw from that of all, which every process keeps, and each computes the
-    gradients of a part of what was drawn. What models of users keep in buffers becomes what it is on process 0, which
-    has seen its own rows.
+    Off-policy algorithms sample from the experience of all processes, which every process keeps, and each computes the
+    gradients of a part of the minibatch. Buffers of user-defined models are set to those of rank 0, which has observed
+    its own rows.
 
     Args:
         whole: gathers the rollouts.
@@ -58,7 +61,7 @@ class GradientSync:
 
 
 class RolloutSync:
-    """Process 0 gathers the experience, updates as a process alone does, and sends everybody what acts.
+    """Central updates: rank 0 gathers the experience, updates like a single process, and broadcasts the actors.
 
     Args:
         whole: gathers the rollouts.
@@ -68,7 +71,7 @@ class RolloutSync:
         self.whole = whole
 
     def update(self, policies: Mapping[str, Policy], meanwhile: Callable[[], object]) -> Metrics:
-        """See ``Sync``; on process 0, on the others there are no metrics."""
+        """See ``Sync``; metrics are returned on rank 0 only."""
         rollout, metrics = self.whole.on_leader(), {}
         if rollout is None:
             meanwhile()
@@ -79,7 +82,7 @@ class RolloutSync:
 
 
 def _kept_by_each(models: Iterable[nn.Module]) -> list[Tensor]:
-    """Return persistent buffers that each process may have changed in its own way: none of those of our own models."""
+    """Return persistent buffers that may differ between processes: none of those of the built-in models."""
     return [
         buffer
         for model in models

@@ -1,4 +1,4 @@
-"""The processes that train one run together, as what they do together; a process on its own is a team of one."""
+"""Process group of a run and its collectives; a single process is a group of one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Share:
-    """Which of the replicas of a run a process has: ``count`` of ``total``, from the global index ``first`` on."""
+    """Range of a process's replicas: ``count`` of ``total``, from the global index ``first`` on."""
 
     first: int
     count: int
@@ -26,11 +26,11 @@ class Share:
 
     @property
     def rows(self) -> slice:
-        """Where they are among all."""
+        """Slice of this process's replicas among all."""
         return slice(self.first, self.first + self.count)
 
     def those_of(self, other: Share) -> slice:
-        """Where among the replicas here those are that ``other`` has, too."""
+        """Return the slice of these replicas that ``other`` also has."""
         first = max(other.first - self.first, 0)
         return slice(first, max(first, min(other.first + other.count - self.first, self.count)))
 
@@ -41,13 +41,13 @@ class Share:
 
 
 class Team:
-    """What the processes of a run do together; as it is here, a process alone, where there is nothing to do.
+    """Process group and its collectives; this base class is a single process, for which they do nothing.
 
-    Methods but for :meth:`share` and :meth:`part` must be called by all processes, in the same order.
+    All methods except :meth:`share` and :meth:`part` must be called by all processes, in the same order.
 
     Attributes:
-        rank: the number of this process; process 0 leads: it alone logs and saves.
-        size: how many processes there are.
+        rank: rank of this process; rank 0 is the leader: it alone logs and saves.
+        size: number of processes.
     """
 
     rank = 0
@@ -55,32 +55,32 @@ class Team:
 
     @classmethod
     def of(cls, rank: int, size: int) -> Team:
-        """A process of a team of ``size`` that has not met, to ask what its share will be."""
+        """Return a member of a group of ``size`` before the rendezvous, to compute its share."""
         team = cls()
         team.rank, team.size = rank, size
         return team
 
     def __deepcopy__(self, memo: object) -> Team:
-        """A copy of what belongs to a team belongs to the same one."""
+        """Return the same object: copies of what belongs to a group belong to the same group."""
         return self
 
     @property
     def leads(self) -> bool:
-        """Whether this is process 0."""
+        """True on rank 0."""
         return self.rank == 0
 
     @property
     def message_seconds(self) -> float:
-        """Seconds that messages have taken here so far, waiting for the other processes included; 0 for one alone.
+        """Seconds spent in collectives so far, including waiting for other processes; 0 for a single process.
 
-        On a GPU they are by its own clock, and count once they are over.
+        On a GPU it is measured by events, and counted once they have completed.
         """
         return 0.0
 
     def share(self, num_envs: int, dedicated_learner: bool = False) -> Share:
-        """The replicas of this process, of ``num_envs`` in all: the first processes have one more where it must be.
+        """Return the replicas of this process, of ``num_envs`` in total; the first ranks have one more if necessary.
 
-        With a ``dedicated_learner`` process 0 has none, unless it is alone.
+        With a ``dedicated_learner`` rank 0 has none, unless it is alone.
 
         Raises:
             ConfigError: there are fewer replicas than processes.
@@ -98,96 +98,96 @@ class Team:
         return Share(rank * each + min(rank, more), each + (rank < more), num_envs)
 
     def part(self, count: int) -> slice:
-        """Which of ``count`` things are for this process, where each gets as many as the others, give or take one."""
+        """Return this process's slice of ``count`` items, split as evenly as possible."""
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over all processes of a tensor that has the same shape everywhere; its memory is used for it."""
+        """Return the sum over all processes of a tensor of the same shape everywhere; its memory is overwritten."""
         return tensor
 
     def sum_gradient(self, gradient: Tensor, terms: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """The sums over all processes of the gradient of all parameters, a vector, and of scalars, in one message."""
+        """Return the sums over all processes of the gradient vector and of scalars, in one message."""
         return gradient, dict(terms)
 
     def sum_all(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all processes of tensors that have the same shapes everywhere."""
+        """Return the sums over all processes of tensors of the same shapes everywhere."""
         return dict(tensors)
 
     def gather(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
-        """The rows of all processes in the order of their ranks, on process 0; None on the others.
+        """Return the rows of all processes in the order of their ranks, on rank 0; None on other ranks.
 
         Args:
-            rows: ``[rows, ...]`` of any dtypes, by name; every process has as many of each as it likes, also none.
+            rows: ``[rows, ...]`` of any dtypes, by name; the number of rows may differ between processes, and be 0.
 
         Raises:
-            TeamError: names, dtypes or the shapes of rows differ between processes.
+            TeamError: names, dtypes or shapes of rows differ between processes.
         """
         return dict(rows)
 
     def gather_everywhere(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """As :meth:`gather`, but every process gets them."""
+        """Return the result of :meth:`gather` on every rank."""
         return dict(rows)
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """Make tensors those of process 0, bit for bit."""
+        """Overwrite tensors with those of rank 0."""
 
     def broadcast_object(self, value: Any) -> Any:
-        """What process 0 has given: anything that ``objects.encoded`` takes."""
+        """Return the value of rank 0: anything that ``objects.encoded`` supports."""
         return value
 
     def gather_objects(self, value: Any) -> list[Any]:
-        """What each process has given, in the order of their ranks: anything that ``objects.encoded`` takes."""
+        """Return the values of all processes, by rank: anything that ``objects.encoded`` supports."""
         return [value]
 
     def remember(self, name: str, text: str) -> None:
-        """Let processes that take the place of these, when they are restarted, know something by its name."""
+        """Store a text by name for processes that replace these after a restart."""
 
     def recall(self, name: str) -> str | None:
-        """What process 0 of those who were here before wanted to be known; None: nothing."""
+        """Return the text that rank 0 stored before a restart; None if there is none."""
         return None
 
     def from_leader(self, function: Callable[[], T]) -> T:
-        """What process 0 gets by calling ``function``, also if that raises: something that ``objects.encoded`` takes.
+        """Call ``function`` on rank 0 and return its result, or raise its exception, on all ranks.
 
-        Within :meth:`led` it is for process 0 alone.
+        The result is something that ``objects.encoded`` supports. Within :meth:`led` only rank 0 takes part.
         """
         return function()
 
     @contextmanager
     def together(self, name: str) -> Iterator[None]:
-        """Around what all do at the same time, called ``name``: within :meth:`led`, process 0 says that it begins."""
+        """Run a block that all processes enter together; within :meth:`led`, rank 0 announces it by ``name``."""
         yield
 
     def led(self, run: Callable[[], T], follow: Callable[[str], object]) -> T:
-        """Let process 0 decide what is done together.
+        """Let rank 0 decide which collective operations to run.
 
         Args:
-            run: called on process 0, whose ``together`` blocks within it are all that concerns the others.
-            follow: called on the others for each of these blocks, with its name: has to come to the same block.
+            run: called on rank 0; only its ``together`` blocks involve the other ranks.
+            follow: called on the other ranks for each of these blocks, with its name: must enter the same block.
 
         Returns:
-            what ``run`` returned, in all processes.
+            The result of ``run``, on all ranks.
 
         Raises:
-            TeamError: on the others, where ``run`` raises.
+            TeamError: on the other ranks, if ``run`` raises.
         """
         return run()
 
     @property
     def asked_to_stop(self) -> bool:
-        """Whether one of the others was interrupted, by Ctrl-C or SIGTERM, and process 0 is to end the run."""
+        """True if another process was interrupted, by Ctrl-C or SIGTERM, and rank 0 is to end the run."""
         return False
 
     @contextmanager
     def before_giving_up(self, tell: Callable[[str], object]) -> Iterator[None]:
-        """Within the block ``tell`` is called, in another thread, with the reason why this process is to be ended."""
+        """Within the block, call ``tell`` in another thread, with the reason, before this process is ended."""
         yield
 
     def set_timeout(self, seconds: float) -> None:
-        """Change how long processes wait for one that is alive."""
+        """Set the time that processes wait for one that is alive."""
 
     def leave(self) -> None:
-        """Take leave of the others: nothing is done together any more."""
+        """Leave the process group: no collectives follow."""
 
 
 ALONE = Team()
@@ -195,18 +195,18 @@ ALONE = Team()
 
 @torch.no_grad()
 def tensors_of(modules: Iterable[torch.nn.Module]) -> list[Tensor]:
-    """Parameters and persistent buffers of modules: what is learned, and is the same in all processes."""
+    """Return parameters and persistent buffers of modules, which are equal in all processes."""
     return [tensor.detach() for module in modules for tensor in module.state_dict(keep_vars=True).values()]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Over which processes the rows are spread that an algorithm learns from: time x replica x agent, in that order.
+    """Distribution over processes of the rows of an algorithm: time x replica x agent, in that order.
 
     Attributes:
-        team: of the processes.
-        share: the replicas whose rows are here; None: all.
-        agents: how many rows a replica has in a step.
+        team: process group.
+        share: range of the replicas whose rows are local; None: all.
+        agents: number of rows per replica and step.
     """
 
     team: Team = ALONE
@@ -214,17 +214,17 @@ class Spread:
     agents: int = 1
 
     def total(self, rows: int) -> int:
-        """How many rows all processes have together, if this one has ``rows`` (or as many sequences)."""
+        """Return the number of rows (or sequences) of all processes, if this one has ``rows``."""
         return rows if self.share is None else rows // self.share.count * self.share.total
 
     def own(self, index: Tensor) -> Tensor:
-        """Of rows of all processes, those that are here, as they are numbered here.
+        """Return the local indices of those global rows that are on this process.
 
         Args:
             index: ``[n]`` int64, rows over (time x) replica x agent of all replicas.
 
         Returns:
-            ``[m]`` int64, in the order of ``index``; on a GPU the host waits to know how many they are.
+            ``[m]`` int64, in the order of ``index``; on a GPU the host synchronises to know their number.
         """
         if self.share is None:
             return index

@@ -1,4 +1,4 @@
-"""Notices when a process of the team dies, stops or cannot be reached, so that nobody waits for it in silence."""
+"""Failure detection: notices when a process of the group dies, stops or is unreachable."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _TO_BE_SEEN = 2.0  # seconds in which a launcher notices who was at fault, befor
 _ALIVE, _ASKS, _LEFT, _FAILED = "alive", "asks", "left", "failed"
 _HERE = (_ALIVE, _ASKS)
 INTERRUPTED = "interrupted"
-"""How a process ends that was to end at once."""
+"""Exit status of a process that was to end at once."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Which process of which machine a rank is.
+    """Identity of the process of a rank.
 
     Attributes:
-        host: the machine's name.
-        pid: the process's number.
-        kernel: what those processes share that know each other's numbers.
+        host: host name.
+        pid: process id.
+        kernel: id of the process id namespace, within which process ids are meaningful.
     """
 
     host: str
@@ -44,7 +44,7 @@ class Identity:
 
     @classmethod
     def own(cls) -> Identity:
-        """Of this process."""
+        """Return the identity of this process."""
         boot, numbers = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
         with suppress(OSError):
             return cls(socket.gethostname(), os.getpid(), f"{boot.read_text().strip()} {numbers.readlink()}")
@@ -55,28 +55,28 @@ class Identity:
 
 
 Arrival = Callable[[], bool]
-"""Whether a message has come."""
+"""Function that returns True once a message has arrived."""
 
 
 class Watch:
-    """Tells the others that this process is alive, and ends it where one of them no longer is.
+    """Heartbeat of this process; ends it when another process of the group is no longer alive.
 
-    A thread tells them through the store at which the processes met, and listens. It may wait for ever for an answer of
-    a machine that is gone, so another one judges. It notices a process that is stopped, that was killed, or whose
-    machine cannot be reached, by its silence; and one that goes on with something else, while the others wait for it,
-    by how often it has come to do something together.
+    A thread sends heartbeats through the rendezvous store, and reads those of others. It may block for ever on a
+    machine that is gone, so a second thread decides. A process that is stopped, was killed, or whose machine is
+    unreachable is recognised by its silence; one that continues with something else, while others wait for it, by its
+    number of collectives.
 
     Args:
-        connect: makes a connection to the store, which a thread has for itself.
-        place: of the store, for people.
-        prefix: of what is written there.
-        rank: of this process.
-        size: how many processes there are.
-        timeout: seconds that the others may wait for one that is alive.
+        connect: opens a connection to the store, used by one thread only.
+        place: description of the store for messages.
+        prefix: prefix of keys in the store.
+        rank: rank of this process.
+        size: number of processes.
+        timeout: seconds that others may wait for a process that is alive.
 
     Attributes:
-        met: how often this process has come to do something together with the others.
-        tell: is told why this process gives up, just before it does.
+        met: number of collectives that this process has entered.
+        tell: called with the reason just before this process is ended.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Watch:
 
     @property
     def silence(self) -> float:
-        """Seconds without a sign of life after which a process is missing: before others have waited too long."""
+        """Seconds without a heartbeat after which a process is considered missing, less than the timeout."""
         return min(_SILENCE, 0.8 * self.timeout)
 
     @property
@@ -111,7 +111,7 @@ class Watch:
         return min(1.0, self.silence / 5)
 
     def start(self) -> None:
-        """Begin to watch; all processes must have met."""
+        """Start the threads; the rendezvous must be complete."""
         self._say(self._state)
         self._set(f"identity/{self.rank}", json.dumps(asdict(Identity.own())))
         for rank in range(self.size):
@@ -124,16 +124,16 @@ class Watch:
             thread.start()
 
     def stop(self, why: str = _LEFT) -> None:
-        """Tell the others that this process takes part no more: it has come to its end, or ``why`` it failed."""
+        """Report that this process leaves the group: it has finished, or failed for the reason ``why``."""
         if not self._over.is_set():
             self._over.set()
             with suppress(RuntimeError):
                 self._say(why)
 
     def end(self) -> None:
-        """Stop, and wait for the threads: Python, when it ends, aborts one that comes back from PyTorch just then.
+        """Stop, and wait for the threads: Python aborts at exit if one returns from PyTorch at that moment.
 
-        On a busy machine an answer of the store takes its time; where it is gone there will be none.
+        On a busy machine the store may answer late; if it is gone it never does.
         """
         self.stop()
         is_gone = self._broken or self._clock - self._answered > 2 * self._pause + _TO_SAY
@@ -141,28 +141,28 @@ class Watch:
             thread.join(_TO_SAY if is_gone else _SILENCE)
 
     def fail(self, why: str) -> None:
-        """Tell the others that this process fails, and why."""
+        """Report that this process fails, and why."""
         self.stop(f"{_FAILED} {why}")
 
     def ask_to_stop(self) -> None:
-        """Let process 0 know that this one is to end."""
+        """Report to rank 0 that this process is to end."""
         self._state = _ASKS
 
     @property
     def asked_to_stop(self) -> bool:
-        """Whether another process was asked to end."""
+        """True if another process was asked to end."""
         return any(words[2] == _ASKS for words in list(self._last.values()))
 
     @contextmanager
     def meeting(self, arrival: Callable[[], Arrival] | None = None) -> Iterator[None]:
-        """Within the block this process waits for the others.
+        """Wait for the other processes within the block.
 
         Args:
-            arrival: called at the end of the block, where that does not wait for the message to come: returns what says
-                whether it has come.
+            arrival: called at the end of the block, if that does not wait for the message: returns a function that is
+                True once it has arrived.
 
         Raises:
-            TeamError: instead of what a broken connection raises: who is missing.
+            TeamError: in place of the error of a broken connection: reports which process is missing.
             KeyboardInterrupt: another process was interrupted.
         """
         self.met += 1
@@ -179,7 +179,7 @@ class Watch:
                 self._awaited = None
 
     def told(self, rank: int) -> str:
-        """Name a process for people."""
+        """Return a process's name for messages."""
         return f"rank {rank} ({self.identities[rank]})" if rank in self.identities else f"rank {rank}"
 
     def _talk(self) -> None:
@@ -207,7 +207,7 @@ class Watch:
                 self._give_up(*verdict)
 
     def _verdict(self) -> tuple[str, list[int]] | None:
-        """Return what is wrong, and with whom, if anything is."""
+        """Return the problem and the ranks concerned, or None."""
         now = self._clock
         waiting = self._waiting(now)
         unanswered = now - self._answered
@@ -237,7 +237,7 @@ class Watch:
         return None
 
     def _waiting(self, now: float) -> float:
-        """Seconds that this process has been waiting for a message."""
+        """Return the seconds that this process has been waiting for a message."""
         awaited = self._awaited
         return 0.0 if awaited is None or awaited[1]() else now - awaited[0]
 
@@ -256,7 +256,7 @@ class Watch:
         os._exit(1)
 
     def _explained(self, error: RuntimeError) -> TeamError | KeyboardInterrupt:
-        """Return who is missing: it may take some seconds to be sure."""
+        """Return an error that names the missing process, which may take some seconds to determine."""
         until = time.monotonic() + 2 * _GONE
         while time.monotonic() < until:
             time.sleep(self._pause)
