@@ -1,4 +1,4 @@
-"""Finds the number of replicas and the length of a rollout with which training is fastest on this machine."""
+"""Search for the number of replicas and the rollout length with the highest training throughput on this machine."""
 
 from warpdrive.training.autoscale.find import Autoscaled, autoscale
 

@@ -1,4 +1,4 @@
-"""From a run configuration to one of the size that trains fastest here."""
+"""Autoscaling of a run configuration to the fastest size on this machine."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from warpdrive.training.autoscale.size import Outcome, Size
 from warpdrive.training.config import RunConfig, load_config, save_config
 
 _LEAST_ROLLOUT = 8
-"""Steps: shorter rollouts than this, or than the user's, are not tried. What they would teach is another matter."""
+"""Minimum rollout length in steps, unless the user's is shorter. Shorter rollouts would affect learning."""
 
 
 @dataclass(frozen=True)
 class Autoscaled:
-    """What a search found.
+    """Result of a search.
 
     Attributes:
-        config: the run configuration with the size that won, for all devices together.
-        before: the size that the configuration had.
-        devices: how many there are to be.
-        winner: what came of the size that won, on one device.
-        outcomes: of all sizes that were looked at, in the order of the search.
-        speed: of all devices together, as measured while the configuration was tried.
-        stopped: whether Ctrl-C ended the search: what was best by then has not been trained with to the end.
-        survey: what was known before.
-        memory: bytes that a process could take, and who says so.
+        config: run configuration with the winning size, in total over all devices.
+        before: size of the original configuration.
+        devices: number of devices to train on.
+        winner: outcome of the winning size, on one device.
+        outcomes: outcomes of all sizes, in the order of the search.
+        speed: throughput of all devices together, measured in a trial run of the configuration.
+        stopped: True if Ctrl-C ended the search: the best size so far was not tested in a trial run.
+        survey: measurements from before the search.
+        memory: memory limit of a process in bytes, and its origin.
     """
 
     config: RunConfig
@@ -47,7 +47,7 @@ class Autoscaled:
 
     @property
     def after(self) -> Size:
-        """The size that the configuration has now."""
+        """Size in the new configuration."""
         return _on_all(self.winner.size, self.devices)
 
 
@@ -63,24 +63,27 @@ def autoscale(
     on_survey: Callable[[Survey, tuple[float, str]], None] | None = None,
     on_outcome: Callable[[Mapping[Size, Outcome], Size | None], None] | None = None,
 ) -> Autoscaled:
-    """Find the number of replicas and the rollout length for the highest training throughput that fits.
+    """Find the number of replicas and the rollout length for the highest training throughput that fits in memory.
+
+    Ctrl-C ends the search with the best size so far, if there is one.
 
     Args:
-        config: what is to be trained. Nothing but ``trainer.num_envs`` and ``trainer.train_batch_size`` is changed.
-        write_to: the YAML file for the configuration found, which has been trained with by then.
-        memory: bytes that training may take; None: as much as there is.
-        time_limit: seconds for a probe, its start included.
-        seconds: for how long a probe measures.
-        min_updates: larger batches than leave so many updates in ``trainer.total_steps`` are not tried.
-        devices: that are to train together: the search is on one of them, and each gets what was best there.
-        on_survey: called with what is known beforehand, and the memory that there is.
-        on_outcome: called before each probe with all that is known and the size that is tried now, and after the last.
+        config: run configuration. Only ``trainer.num_envs`` and ``trainer.train_batch_size`` are changed.
+        write_to: YAML file for the resulting configuration, written after a successful trial run.
+        memory: memory limit in bytes; None: all available memory.
+        time_limit: timeout of a probe in seconds, including its start.
+        seconds: duration of a measurement in seconds.
+        min_updates: minimum number of updates within ``trainer.total_steps``; larger batches are not tried.
+        devices: number of devices of the training: the search runs on one of them, and each gets the best size there.
+        on_survey: called with the survey and the available memory.
+        on_outcome: called before each probe with all outcomes and the size to try, and after the last probe.
 
-    Ctrl-C ends the search with what is best so far, if anything is.
+    Returns:
+        The result of the search.
 
     Raises:
-        TrainingError: nothing fits: why not.
-        ConfigError: ``min_updates`` leaves no batch at all.
+        TrainingError: no size fits: reports why.
+        ConfigError: ``min_updates`` leaves no batch size.
     """
     trainer = config.trainer
     before = Size(trainer.num_envs, trainer.rollout_length)
@@ -136,7 +139,7 @@ def autoscale(
 
 @contextmanager
 def _written(config: RunConfig) -> Iterator[Path]:
-    """Within the block the configuration is in a file."""
+    """Write the configuration to a temporary file that exists within the block."""
     with tempfile.TemporaryDirectory(prefix="warpdrive-") as folder:
         save_config(config, Path(folder, "run.yaml"))
         yield Path(folder, "run.yaml")

@@ -1,4 +1,4 @@
-"""How much memory this process may still take, and who says so."""
+"""Available memory of this process, and the origin of the limit."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "
 
 
 class Available(NamedTuple):
-    """Bytes that may still be taken, and by whom they are limited."""
+    """Available memory in bytes, and the origin of the limit."""
 
     bytes: float
     limited_by: str
 
 
 def available_memory(root: Path = Path("/")) -> Available:
-    """What the host lets this process take: the least of free memory, control groups and limits of the process.
+    """Return the host memory available to this process: the minimum of free memory, cgroup and process limits.
 
     Args:
-        root: where ``/proc`` and ``/sys`` are.
+        root: folder of ``/proc`` and ``/sys``.
     """
     return min([_free_memory(root), *_control_groups(root), *_process_limits(root)])
 
 
 def parse_bytes(text: str) -> int:
-    """Read ``"2GiB"``, ``"1500MB"``, ``"1.5G"`` (decimal, as ``MB``) or a number of bytes.
+    """Parse ``"2GiB"``, ``"1500MB"``, ``"1.5G"`` (decimal, as ``MB``) or a number of bytes.
 
     Raises:
-        ConfigError: anything else.
+        ConfigError: the text has another form.
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
     if not found or not 0 < float(found[1]) < 2**63:
@@ -43,7 +43,7 @@ def parse_bytes(text: str) -> int:
 
 
 def gib(number: float) -> str:
-    """Bytes in words: ``"1.25 GiB"``."""
+    """Format a number of bytes: ``"1.25 GiB"``."""
     return f"{number / 2**30:.2f} GiB"
 
 
@@ -59,7 +59,7 @@ def _free_memory(root: Path) -> Available:
 
 
 def _control_groups(root: Path) -> list[Available]:
-    """Of this process's group and all groups around it, which share what their parents may take."""
+    """Return the limits of this process's cgroup and its ancestors, with which it shares their limits."""
     found = []
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -1,7 +1,7 @@
-"""A process that tries one size and tells what came of it: ``python -m warpdrive.training.autoscale.probe <folder>``.
+"""Probe process that tries one size: ``python -m warpdrive.training.autoscale.probe <folder>``.
 
-It reads ``request.json`` in the folder, keeps in ``stage`` what it is doing, and leaves ``result.json``. Whatever
-happens to it, nobody else is hurt: the system is asked to end this process first where memory runs out.
+It reads ``request.json`` in the folder, writes its progress to ``stage``, and its result to ``result.json``. If memory
+runs out, the OOM killer ends this process before others.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from warpdrive.training.trainer import Trainer, make_env
 
 _LEAST_UPDATES = 2
 _LEAST_ADDRESS_SPACE = 2**28
-"""Bytes: with less, OpenBLAS (0.3.30) asks for its buffers again and again, for ever."""
+"""Minimum address space in bytes: with less, OpenBLAS (0.3.30) retries its allocation of buffers for ever."""
 _SURVEYED = 97
-"""Replicas of which memory is asked: few, and a number that no other axis of an array is likely to have."""
+"""Number of replicas of the memory survey: small, and unlikely to be the size of another axis."""
 
 
 def main(folder: Path) -> None:
-    """Do what ``request.json`` asks for."""
+    """Process the request in ``request.json``."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     request = json.loads((folder / "request.json").read_text())
@@ -60,7 +60,7 @@ def main(folder: Path) -> None:
 
 
 def survey(config: RunConfig) -> dict[str, Any]:
-    """What a few replicas say about many: bytes of their arrays, what the device has, how many it runs at a time."""
+    """Measure a few replicas: bytes of their arrays, available memory and parallel replicas of the device."""
     available = available_memory()
     if "ulimit" in available.limited_by and available.bytes < _LEAST_ADDRESS_SPACE:
         raise MemoryError(
@@ -94,10 +94,18 @@ def survey(config: RunConfig) -> dict[str, Any]:
 
 
 def measure(config: RunConfig, request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[str, Any]:
-    """Train as a run does, logging and checkpoint included, with replay buffers as full as they become.
+    """Train as a run does, with logging and checkpoints, and with full replay buffers.
 
-    After a first update it is measured for about ``request["seconds"]``, and no longer than half of that where it is
-    slower than ``request["hopeless"]``.
+    After a first update the measurement takes about ``request["seconds"]``, and at most half of that if it is slower
+    than ``request["hopeless"]``.
+
+    Args:
+        config: run configuration of the size to try.
+        request: contents of ``request.json``.
+        stage: called with a description of the current stage.
+
+    Returns:
+        The measurements.
     """
     trainer = Trainer(make_env(config), config)
     stage("the first rollout and update")
@@ -136,7 +144,7 @@ def _bytes_of_rollout(env: EnvWrapper, num_steps: int) -> int:
 
 
 def _peak_memory(device: torch.device) -> float:
-    """Bytes. On the CPU not what ``getrusage`` says, which counts the process that started this one, too."""
+    """Return the peak memory in bytes. On the CPU ``getrusage`` is not used, as it includes the parent process."""
     if device.type == "cuda":
         return float(torch.cuda.max_memory_reserved(device))
     with suppress(OSError):
@@ -147,7 +155,7 @@ def _peak_memory(device: torch.device) -> float:
 
 
 def _of_memory(error: Exception) -> bool:
-    """Whether an error that has no type of its own says that memory ran out."""
+    """Return True if the message of an untyped error reports a lack of memory."""
     text = str(error).lower()
     return any(said in text for said in ("alloc", "out of memory", "enough memory", "memory_error", " gib for "))
 

@@ -1,4 +1,4 @@
-"""Tries sizes in processes of their own, so that nothing that happens there ends the search."""
+"""Trials of sizes in subprocesses, whose failures do not end the search."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from warpdrive.training.config import RunConfig
 from warpdrive.training.places import Place, places
 
 _COMPILING = 900.0
-"""Seconds that the survey may take: kernels that were never used before are compiled there."""
+"""Timeout of the survey in seconds, which compiles kernels that are not cached."""
 _ENDLESS = 2**62
 _SAFE = 0.95
-"""This part of what is free is taken at most: a long run is not to be killed where it, or another program, grows."""
+"""Fraction of the free memory to use at most, to leave room for this process and others to grow."""
 _HOPELESS = 0.7
-"""Sizes that are slower than this part of the fastest are not measured to the end."""
+"""Fraction of the highest throughput below which the measurement of a size is cut short."""
 _UPDATES_OF_A_TRIAL = 3
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known before any size is tried. Memory is in bytes.
+    """Measurements from before the search. Memory is in bytes.
 
     Attributes:
-        backend: its name.
-        device: where the replicas live.
-        num_agents: of a replica.
-        at_once: how many replicas the device steps at a time.
-        state_bytes: of a replica's state.
-        rollout_bytes: of a replica in a rollout, whatever its length.
-        step_bytes: of a replica in each step of a rollout.
-        fixed_bytes: whatever the size.
-        available: to a process of this user, at most.
-        limited_by: what limits that.
-        baseline: what a process takes on the host before it has any replicas.
+        backend: name of the backend.
+        device: device of the replicas.
+        num_agents: number of agents per replica.
+        at_once: number of replicas that the device steps in parallel.
+        state_bytes: memory of a replica's state.
+        rollout_bytes: memory of a replica in a rollout, independent of its length.
+        step_bytes: memory of a replica per rollout step.
+        fixed_bytes: memory independent of the size.
+        available: available memory of a process.
+        limited_by: origin of that limit.
+        baseline: host memory of a process before it has any replicas.
     """
 
     backend: str
@@ -65,31 +65,31 @@ class Survey:
 
     @property
     def of_address_space(self) -> bool:
-        """Whether what limits memory is a limit of each process's address space."""
+        """True if the memory limit is on the address space of each process."""
         return "ulimit" in self.limited_by
 
     def arrays(self, size: Size) -> float:
-        """Bytes of all arrays of a size: less than training takes, which has models and batches, too."""
+        """Return the bytes of all arrays of a size: a lower bound of training, which adds models and batches."""
         of_replica = self.state_bytes + self.rollout_bytes + self.step_bytes * size.rollout_length
         return self.fixed_bytes + of_replica * size.num_envs
 
 
 class Prober:
-    """Tries sizes of a run configuration; to be closed.
+    """Tries sizes of a run configuration; must be closed.
 
     Args:
-        config: what is trained.
-        seconds: how long speed is measured.
-        time_limit: seconds that a probe may take, its start included.
-        memory: bytes that training may take, or None: as much as there is.
-        devices: how many processes are to train together. Sizes are of one of them, which on the CPU has its share of
-            memory and cores.
+        config: run configuration.
+        seconds: duration of a measurement in seconds.
+        time_limit: timeout of a probe in seconds, including its start.
+        memory: memory limit in bytes; None: all available memory.
+        devices: number of processes to train together. Sizes are per process, which on the CPU has its share of memory
+            and cores.
 
     Attributes:
-        survey: what was known beforehand.
+        survey: measurements from before the search.
 
     Raises:
-        TrainingError: no replicas can be made, of whatever size: the reason.
+        TrainingError: replicas cannot be created at any size: reports why.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class Prober:
             raise
 
     def close(self) -> None:
-        """End the process that starts probes."""
+        """End the process that forks probes."""
         self._starter.close()
 
     def __call__(self, size: Size) -> Outcome:
-        """Try a size, unless it is known beforehand that it does not fit."""
+        """Try a size, unless it is known in advance not to fit."""
         foreseen = self._foreseen(size)
         if foreseen is not None:
             return foreseen
@@ -133,16 +133,16 @@ class Prober:
 
     @property
     def most(self) -> float:
-        """Bytes that a process may take in all: of the host's memory on the CPU, else of the device's.
+        """Memory limit of a process in bytes: of host memory on the CPU, else of device memory.
 
-        They are unlimited where it is the address space that is limited, which is another thing.
+        It is unlimited if only the address space is limited.
         """
         survey, sharing = self.survey, self.devices if self._on_cpu else 1
         there = math.inf if survey.of_address_space else survey.baseline + _SAFE * survey.available
         return min(there, math.inf if self._asked is None else self._asked) / sharing
 
     def limit(self) -> tuple[float, str]:
-        """Bytes that the arrays of a process may take at most, and who says so."""
+        """Return the memory limit in bytes of the arrays of a process, and its origin."""
         by, baseline = self.survey.limited_by, self.survey.baseline if self._on_cpu else 0.0
         if self._asked is not None and self.most * (self.devices if self._on_cpu else 1) == self._asked:
             by = f"--memory {gib(self._asked)}"
@@ -152,14 +152,18 @@ class Prober:
         return min(self.most - baseline, self.survey.available), by
 
     def train(self, config_file: Path, size: Size, grows: float = 0.0) -> Outcome:
-        """Run ``warpdrive train`` with a configuration for three updates, to the end of it: evaluation, animation.
+        """Run ``warpdrive train`` with a configuration for three updates, including evaluation and animation.
 
-        It is run in as many processes as there are devices, each of which is left room for ``grows`` bytes, which a
-        long run takes in addition. An evaluation that takes longer than the time limit is ended: by then everything
-        has its memory.
+        One process per device is run, each with ``grows`` bytes to spare, which a long run allocates in addition. An
+        evaluation that exceeds the time limit is ended: all memory is allocated by then.
+
+        Args:
+            config_file: YAML file of the configuration.
+            size: size per process.
+            grows: bytes that a long run allocates in addition.
 
         Returns:
-            the speed of all together; or why it fails.
+            The throughput of all processes; or the reason of the failure.
         """
         with tempfile.TemporaryDirectory(prefix="warpdrive-") as name:
             folder = Path(name)
@@ -179,7 +183,7 @@ class Prober:
             return Outcome(size, failure=failure, reason=f"{reason} (training to the end, with evaluation)")
 
     def resized(self, size: Size) -> dict[str, Any]:
-        """The configuration of a probe: that of the run but for the size, and for what it leaves behind."""
+        """Return the configuration of a probe: that of the run with another size and no outputs."""
         config = self.config.model_dump(mode="json")
         config["trainer"] |= {
             "num_envs": size.num_envs,
@@ -205,7 +209,7 @@ class Prober:
         return None
 
     def _of_host(self) -> float | None:
-        """What a process may take of the host's memory, where that is what limits it."""
+        """Return the host memory limit of a process; None if host memory is not limiting."""
         return self.most if self._on_cpu and math.isfinite(self.most) else None
 
     @property
@@ -244,7 +248,7 @@ class Prober:
 
 
 def _start_in_own_group(command: Sequence[str], printed: IO[str]) -> subprocess.Popen[bytes]:
-    """Start a process that Ctrl-C does not reach."""
+    """Start a process in its own process group, which Ctrl-C does not reach."""
     options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": printed, "stderr": subprocess.STDOUT}
     if sys.version_info >= (3, 11):
         return subprocess.Popen(command, process_group=0, **options)
@@ -252,6 +256,6 @@ def _start_in_own_group(command: Sequence[str], printed: IO[str]) -> subprocess.
 
 
 def _logged_speed(folder: Path) -> float:
-    """Environment steps per second of the last update of a run that is somewhere in a folder; 0: there is none."""
+    """Return the environment steps per second of the last logged update of a run in a folder; 0 if there is none."""
     rows = [row for path in folder.glob("runs/*/*/metrics.csv") for row in csv.DictReader(path.open(newline=""))]
     return float(rows[-1].get("perf/env_steps_per_second") or 0.0) if rows else 0.0

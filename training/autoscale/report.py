@@ -1,4 +1,4 @@
-"""What a search for a size tells: a table while it goes on, a picture, and what the winner means for learning."""
+"""Reports of a search: a live table, a figure, and the consequences of the new size for learning."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _FEW_UPDATES = 50
 
 
 def outcome_table(outcomes: Mapping[Size, Outcome], now: Size | None = None, winner: Size | None = None) -> Table:
-    """Everything known so far, from few replicas to many.
+    """Return a table of all outcomes, sorted by replicas.
 
     Args:
-        outcomes: by size.
-        now: what is being tried.
-        winner: what has won.
+        outcomes: outcomes by size.
+        now: size that is being tried.
+        winner: winning size.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name in ("replicas", "rollout", "batch", "steps/s", "of best", "rollout s", "update s", "memory"):
@@ -58,14 +58,14 @@ def _remark(outcome: Outcome | None, is_tried: bool, has_won: bool) -> str:
 
 
 def in_words(outcome: Outcome) -> str:
-    """One line for where no table can be drawn anew."""
+    """Return a one-line description of an outcome, for output that cannot be redrawn."""
     if not outcome.fits:
         return f"{outcome.size}: {_remark(outcome, False, False)}"
     return f"{outcome.size}: {short(outcome.speed)} environment steps/s, {gib(outcome.memory)}"
 
 
 def what_changes(found: Autoscaled) -> list[str]:
-    """What the new size does to learning, a line each, and what was left as it is."""
+    """Return the consequences of the new size for learning, one per line, and the settings left unchanged."""
     before, after, config = found.before, found.after, found.config
     if after == before:
         return ["The size is the one that the configuration had: learning is as before."]
@@ -105,7 +105,7 @@ def _kept(policy: object) -> list[str]:
 
 
 def save_picture(found: Autoscaled, path: Path) -> None:
-    """Draw throughput and memory against the number of replicas, a line for each length of rollouts."""
+    """Plot throughput and memory against the number of replicas, with a line for each rollout length."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullLocator
@@ -150,7 +150,7 @@ def _mark_failures(axes: Axes, outcomes: Sequence[Outcome]) -> None:
 
 
 def _draw_limit(axes: Axes, found: Autoscaled) -> None:
-    """Draw what there is, where it is near enough to be in the picture."""
+    """Draw the memory limit, if it is close enough to the data to be in the plot."""
     there = found.memory[0] + (found.survey.baseline if found.survey.device == "cpu" else 0.0)
     if there < 4 * max(outcome.memory for outcome in found.outcomes):
         axes.axhline(there / 2**30, color="C3", linestyle="--", linewidth=1)

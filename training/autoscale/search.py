@@ -1,4 +1,4 @@
-"""The search for the fastest size that fits. It knows nothing of processes or devices: a function tries a size."""
+"""Search for the fastest size that fits, independent of processes and devices: a function tries a size."""
 
 from __future__ import annotations
 
@@ -10,56 +10,56 @@ from statistics import median
 from warpdrive.training.autoscale.size import Outcome, Size
 
 _GAIN = 0.02
-"""A speed that is higher by less than this part counts as no faster: machines are noisy."""
+"""Relative gain in throughput below which a size counts as no faster, because of noise."""
 _MISSES = 2
-"""So many doublings in a row without gain end a climb: one slow probe is not the end."""
+"""Number of consecutive doublings without gain that end a climb."""
 _CLOSE = 0.03
-"""Of sizes whose speeds differ by no more than this part, the smallest batch wins: it learns from fewer steps."""
+"""Relative difference in throughput within which the smallest batch wins: it needs fewer steps per update."""
 _NEAR = 0.10
-"""Of sizes that seem slower than the best by no more than this part, the smallest may be as fast in truth."""
+"""Relative difference from the best within which the smallest size is measured again."""
 _TURNS = 4
-"""How often replicas, steps, and one against the other are looked at, while that helps."""
+"""Maximum number of passes over replicas, rollout length, and their trade-off."""
 _WORTH_A_TURN = 0.05
-"""A turn that has made it faster by no more than this part is the last one."""
+"""Relative gain of a pass below which it is the last one."""
 _FINALISTS = 3
 _ROUNDS = 3
 _FINEST = 1.2
-"""Bisection ends where the size that fits and the one that does not differ by no more than this factor."""
+"""Ratio of the smallest failing to the largest fitting size at which bisection ends."""
 
 Change = Callable[[Size, float], Size]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What sizes are tried at all.
+    """Bounds of the sizes to try.
 
     Attributes:
-        most_batch: environment steps per update.
-        least_rollout: steps of a rollout; shorter ones than the user's are not tried below this.
+        most_batch: maximum of environment steps per update.
+        least_rollout: minimum rollout length.
     """
 
     most_batch: int
     least_rollout: int = 1
 
     def hold(self, size: Size) -> bool:
-        """Whether ``size`` may be tried."""
+        """Return True if ``size`` is within the bounds."""
         return size.num_envs >= 1 and size.rollout_length >= self.least_rollout and size.batch <= self.most_batch
 
 
 class Search:
-    """Looks for the size with the highest speed, and of about equal ones for the smallest.
+    """Search for the size with the highest throughput, preferring the smallest among nearly equal ones.
 
-    Doubling finds the neighbourhood of the best number of replicas, or the limit of what fits; bisection looks closer.
-    The same for the length of rollouts, then for both against each other: where memory is what limits, more replicas
-    cost shorter rollouts. At last the best are measured again in turns.
+    Doubling finds the neighbourhood of the best number of replicas, or the memory limit; bisection refines it. The
+    rollout length is searched likewise, then the trade-off of both: if memory is limiting, more replicas require
+    shorter rollouts. Finally the best sizes are measured again in turns.
 
     Args:
-        attempt: tries a size, whatever happens.
-        bounds: what may be tried.
-        wave: how many replicas the device runs at a time.
+        attempt: tries a size and returns its outcome, never raises.
+        bounds: bounds of the sizes to try.
+        wave: number of replicas that the device runs in parallel.
 
     Attributes:
-        outcomes: per size, what is known; of the last few, speeds are medians.
+        outcomes: outcome by size; the throughputs of the finalists are medians.
     """
 
     def __init__(self, attempt: Callable[[Size], Outcome], bounds: Bounds, wave: int = 1) -> None:
@@ -68,7 +68,7 @@ class Search:
         self._tried: dict[Size, list[Outcome]] = {}
 
     def run(self, start: Size) -> Outcome | None:
-        """Search from ``start``. Returns the winner, or None if nothing fits, not even the smallest size."""
+        """Search from ``start``. Returns the winner, or None if not even the smallest size fits."""
         if self._first_that_fits(start) is None:
             return None
         for _ in range(_TURNS):
@@ -82,7 +82,7 @@ class Search:
         return self._settle()
 
     def smaller(self, than: Outcome) -> Outcome | None:
-        """The fastest of what fits with at most half the batch, for when it turns out that more does not fit."""
+        """Return the fastest fitting outcome with at most half the batch, in case a larger one turns out not to fit."""
         smaller = [outcome for outcome in self._fitting() if outcome.size.batch <= than.size.batch / 2]
         if smaller:
             return max(smaller, key=lambda outcome: outcome.speed)
@@ -106,7 +106,7 @@ class Search:
                 return None
 
     def _climb(self, change: Change) -> None:
-        """Double while that makes it faster; where it never did, or after that, halve likewise."""
+        """Double while that is faster; if it never was, or after that, halve likewise."""
         for factor in (2.0, 0.5):
             start = self.best()
             size, misses, fastest = start.size, 0, start.speed
@@ -123,7 +123,7 @@ class Search:
                 return
 
     def _look_closer(self, change: Change) -> None:
-        """Look for the largest size that fits, where doubling does not; else between the best and its neighbours."""
+        """Bisect towards the largest fitting size, or between the best and its neighbours."""
         best = self.best()
         larger = change(best.size, 2.0)
         if larger in self.outcomes and not self.outcomes[larger].fits:
@@ -141,7 +141,7 @@ class Search:
                 self._try(size)
 
     def _settle(self) -> Outcome:
-        """Measure the fastest in turns, so that all meet the same noise, and choose."""
+        """Measure the fastest sizes in turns, so that all are subject to the same noise, and choose the winner."""
         finalists = self._finalists()
         if len(finalists) == 1:
             return self.outcomes[finalists[0]]
@@ -159,14 +159,14 @@ class Search:
         return self.outcomes[min(close, key=lambda size: size.batch)]
 
     def _finalists(self) -> list[Size]:
-        """The fastest, the smallest of those that are not much slower, and the next after the fastest."""
+        """Return the fastest size, the smallest of those nearly as fast, and the next fastest ones."""
         fastest = sorted(self._fitting(), key=lambda outcome: -outcome.speed)
         near = [outcome for outcome in fastest if outcome.speed >= fastest[0].speed * (1 - _NEAR)]
         smallest = min(near, key=lambda outcome: outcome.size.batch)
         return list(dict.fromkeys(outcome.size for outcome in (fastest[0], smallest, *fastest)))[:_FINALISTS]
 
     def _agree_on(self, size: Size) -> Outcome:
-        """Make one outcome of those of the final rounds: a size fits that always does."""
+        """Merge the outcomes of the final rounds; a size fits only if it did in all of them."""
         tried = self._tried[size][-_ROUNDS:]
         failed = [outcome for outcome in tried if not outcome.fits]
         self.outcomes[size] = (
@@ -175,22 +175,22 @@ class Search:
         return self.outcomes[size]
 
     def _with_replicas(self, size: Size, factor: float) -> Size:
-        """More than the device runs at a time in whole rounds of so many: the last one would be as long, but empty."""
+        """Scale the replicas, rounded to full waves of the device: a partial last wave takes as long as a full one."""
         wanted = size.num_envs * factor
         return size._replace(num_envs=_round(wanted / self.wave) * self.wave if wanted > self.wave else _round(wanted))
 
     def _traded(self, size: Size, factor: float) -> Size:
-        """More replicas, and rollouts that are shorter by as much."""
+        """Return a size with more replicas, and rollouts shorter by the same factor."""
         traded = _with_steps(self._with_replicas(size, factor), 1 / factor)
         same = size.num_envs == traded.num_envs or size.rollout_length == traded.rollout_length
         return size if same else traded
 
     def _halved(self, size: Size, factor: float) -> Size:
-        """Rollouts of half the length, with ``factor`` times the replicas."""
+        """Return a size with half the rollout length, and ``factor`` times the replicas."""
         return self._with_replicas(_with_steps(size, 0.5), factor)
 
     def best(self) -> Outcome:
-        """The fastest of what has been tried and fits."""
+        """Return the fastest fitting outcome."""
         return max(self._fitting(), key=lambda outcome: outcome.speed)
 
     def _fitting(self) -> list[Outcome]:
@@ -208,6 +208,6 @@ def _with_steps(size: Size, factor: float) -> Size:
 
 
 def _round(number: float) -> int:
-    """The nearest number of three binary digits: 10, 12, 14, 16, 20, 24, 28, 32, ...; at least 1."""
+    """Round to three significant binary digits: 10, 12, 14, 16, 20, 24, 28, 32, ...; at least 1."""
     step = 1 << max(0, math.floor(math.log2(max(number, 1))) - 2)
     return max(1, step * round(number / step))

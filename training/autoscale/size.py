@@ -1,4 +1,4 @@
-"""Sizes of training, and what came of trying them."""
+"""Training sizes and the outcomes of trying them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class Size(NamedTuple):
-    """How much is simulated at a time."""
+    """Number of replicas and rollout length."""
 
     num_envs: int
     rollout_length: int
@@ -26,18 +26,18 @@ Failure = Literal["memory", "time", "crash", "refused"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of trying a size.
+    """Outcome of trying a size.
 
     Attributes:
-        size: what was tried.
-        speed: environment steps trained per second (rollout, update and logging); 0 where it does not fit.
-        memory: the most bytes taken: of the process on the CPU, of PyTorch on a GPU; 0 where nobody knows.
-        grows: bytes of it that only a long run takes: replay buffers fill.
-        rollout_seconds: of one update, the part of the rollout.
-        update_seconds: and that of learning.
-        failure: why it does not fit: no memory, not within the time limit, an error, or that it was not even tried
-            (``refused``: the arrays alone need more memory than there is, or the configuration forbids it); or None.
-        reason: the same in words.
+        size: the size.
+        speed: trained environment steps per second (rollout, update and logging); 0 if it does not fit.
+        memory: peak memory in bytes: of the process on the CPU, of PyTorch on a GPU; 0 if unknown.
+        grows: bytes of it that only a long run allocates, as replay buffers fill.
+        rollout_seconds: rollout time per update.
+        update_seconds: learning time per update.
+        failure: kind of failure: no memory, timeout, an error, or not tried (``refused``: the arrays alone need more
+            memory than available, or the configuration forbids the size); None if it fits.
+        reason: description of the failure.
     """
 
     size: Size
@@ -51,5 +51,5 @@ class Outcome:
 
     @property
     def fits(self) -> bool:
-        """Whether the size could be trained with."""
+        """True if training with the size succeeded."""
         return self.failure is None

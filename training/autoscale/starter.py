@@ -1,11 +1,11 @@
-"""Starts probes by forking a process that has imported everything: ``python -m warpdrive.training.autoscale.starter``.
+"""Fork server of probes: ``python -m warpdrive.training.autoscale.starter``.
 
-PyTorch takes three seconds to be imported, which each of the thirty probes of a search would spend again. The process
-that is forked reads the folder of a probe from its standard input, and writes the probe's number and, when that has
-ended, its exit code. It touches no device: GPUs cannot be used by a process that was forked after they were.
+Importing PyTorch takes three seconds, which each of the thirty probes of a search would repeat. The server reads
+folders of probes from its standard input, and writes the process id of each probe and later its exit code. It uses no
+device: CUDA cannot be used in a process forked after its initialisation.
 
-Not ``multiprocessing``'s fork server: it imports the program's own main module again in each process, which must then
-be written for that.
+The fork server of ``multiprocessing`` is not used because it imports the program's main module again in each process,
+which must be written for that.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _BETWEEN_LOOKS = 0.02
 
 
 class Starter:
-    """The process that is forked, and the way to it. It ends when this object is closed.
+    """Fork server and its pipes. The process ends when this object is closed.
 
     Args:
-        variables: of its environment, beside those of this process.
-        cores: of the CPU that it and the probes may use; none: those of this process.
+        variables: environment variables in addition to those of this process.
+        cores: CPU cores of the server and the probes; empty: those of this process.
     """
 
     def __init__(self, variables: Mapping[str, str] | None = None, cores: Sequence[int] = ()) -> None:
@@ -51,14 +51,14 @@ class Starter:
 
     @property
     def pid(self) -> int:
-        """The number of the process that is forked."""
+        """Process id of the fork server."""
         return self._process.pid
 
     def start(self, folder: Path) -> Forked:
         """Start the probe of a folder.
 
         Raises:
-            ChildProcessError: there is no process to fork: its last words.
+            ChildProcessError: the fork server has ended: contains its last output.
         """
         assert self._process.stdin and self._process.stdout and self._process.stderr
         with suppress(OSError):
@@ -70,7 +70,7 @@ class Starter:
         return Forked(int(answer), self._process)
 
     def close(self) -> None:
-        """End the process."""
+        """End the fork server."""
         with self._process:
             self._process.kill()
 
@@ -82,21 +82,21 @@ class Starter:
 
 
 class Forked:
-    """A probe that was forked, with what it takes of ``subprocess.Popen`` to watch it."""
+    """Forked probe, with the subset of ``subprocess.Popen`` needed to watch it."""
 
     def __init__(self, pid: int, parent: subprocess.Popen[str]) -> None:
         self.pid, self._parent = pid, parent
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """The exit code, once there is one."""
+        """Return the exit code, or None while the probe is running."""
         assert self._parent.stdout
         if self.returncode is None and select.select([self._parent.stdout], [], [], 0)[0]:
             self.wait()
         return self.returncode
 
     def wait(self) -> int:
-        """Wait for the exit code."""
+        """Wait for the exit code and return it."""
         assert self._parent.stdout
         if self.returncode is None:
             answer = self._parent.stdout.readline()
@@ -105,7 +105,7 @@ class Forked:
 
 
 def serve() -> None:
-    """Fork for each folder that is named on the standard input."""
+    """Fork a probe for each folder read from the standard input."""
     os.setpgrp()  # Ctrl-C comes to whoever asks for probes, and ends them
     with suppress(ImportError):
         import torch._dynamo  # noqa: F401  which optimizers import when they are made
@@ -122,7 +122,7 @@ def serve() -> None:
 
 
 def _exit_code(pid: int) -> int:
-    """Wait for a probe. Where the standard input ends before, whoever asked for it is gone: then it is ended, too."""
+    """Wait for a probe and return its exit code. If the standard input is closed before, end the probe."""
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -133,7 +133,7 @@ def _exit_code(pid: int) -> int:
 
 
 def _become(main: Callable[[Path], None], folder: Path) -> NoReturn:
-    """Be a probe, and never return."""
+    """Run as a probe; never returns."""
     code = 1
     try:
         os.setpgrp()

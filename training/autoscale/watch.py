@@ -1,4 +1,4 @@
-"""Watches a process until it ends, or takes too long or too much memory."""
+"""Supervision of a process with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SAID_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Cannot allocate
 
 
 class Ended(NamedTuple):
-    """How a process ended: why it failed, if it did, in words, and the most bytes that were seen."""
+    """Exit of a process: failure and its description, if any, and the peak memory in bytes."""
 
     failure: Failure | None
     reason: str
@@ -28,13 +28,16 @@ class Ended(NamedTuple):
 
 
 def watch(process: subprocess.Popen[bytes] | Forked, printed: Path, time_limit: float, memory: float | None) -> Ended:
-    """Wait for a process that leads a group; end it, with its children, where it breaks a limit.
+    """Wait for a process that leads a process group; kill it, with its children, if it exceeds a limit.
 
     Args:
-        process: that was started just now.
-        printed: the file that it writes to.
-        time_limit: in seconds.
-        memory: bytes that it may take with its children, or None.
+        process: process that was just started.
+        printed: file of its output.
+        time_limit: time limit in seconds.
+        memory: memory limit in bytes, including its children, or None.
+
+    Returns:
+        The exit of the process.
     """
     try:
         ends, peak = time.monotonic() + time_limit, 0.0
@@ -54,7 +57,7 @@ def watch(process: subprocess.Popen[bytes] | Forked, printed: Path, time_limit: 
 
 
 def _why(returncode: int, printed: str) -> tuple[Failure | None, str]:
-    """Why a process failed, in words, if it did."""
+    """Return the failure of a process and its description, if it failed."""
     if returncode == 0:
         return None, ""
     last = next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
@@ -68,7 +71,7 @@ def _why(returncode: int, printed: str) -> tuple[Failure | None, str]:
 
 
 def _children(pid: int) -> list[int]:
-    """The processes that a process has started, as far as they lead a group: none for a moment between two."""
+    """Return the children of a process that lead process groups; between two of them there may be none."""
     with suppress(OSError):
         started = [int(number) for number in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return [child for child in started if _leads(child)]
@@ -82,7 +85,7 @@ def _leads(pid: int) -> bool:
 
 
 def _memory_of(pid: int) -> float:
-    """Bytes that a process has now; 0 where the system does not say."""
+    """Return the resident memory of a process in bytes; 0 if the system does not report it."""
     with suppress(OSError):
         found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
         if found:
