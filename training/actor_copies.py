@@ -1,4 +1,4 @@
-"""Copies of actors, which act elsewhere, or at other times, than where the originals are trained."""
+"""Copies of actors that act on other devices, or at other times, than the trained originals."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from warpdrive.training.models.base import Actor
 
 
 class ActorCopies:
-    """Acts with the weights that the originals had when they were last taken over.
+    """Copies of actors with the weights of the last refresh.
 
     Args:
-        originals: by policy tag.
-        device: where the copies act.
+        originals: actors by policy tag.
+        device: device of the copies.
 
     Attributes:
         actors: the copies, by policy tag.
@@ -30,9 +30,9 @@ class ActorCopies:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Take over what the originals have learned: all that a checkpoint of them would hold.
+        """Copy the parameters and persistent buffers of the originals.
 
-        What the copies keep between steps is their own. The addresses of their tensors stay.
+        State kept between steps is the copies' own. The addresses of their tensors do not change.
         """
         for tag, original in self.originals.items():
             learned, taken = original.state_dict(), self.actors[tag].state_dict()
@@ -50,9 +50,9 @@ def _copied(actor: Actor, device: torch.device) -> Actor:
 
 
 def at(tensors: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
-    """The same values on a device: as they are, if they are there; else through host memory.
+    """Return tensors on a device: unchanged if they are there, else copied through host memory.
 
-    All go together, those of one dtype as one: a transfer costs more than its bytes.
+    Tensors of one dtype are transferred together, since a transfer has a high fixed cost.
     """
     if all(tensor.device == device for tensor in tensors):
         return tensors

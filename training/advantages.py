@@ -28,9 +28,9 @@ def generalised_advantages(  # type: ignore[no-untyped-def]
     coefficients,
     advantages,
 ):
-    """Write the advantages of a replica's agents that share a policy; each thread walks back in time for one of them.
+    """Write the advantages of a replica's agents that share a policy; each thread iterates backwards for one agent.
 
-    For CUDA C the same is in ``cuda_src/advantages.cuh``.
+    The CUDA C version is in ``cuda_src/advantages.cuh``.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     num_steps = advantages.shape[0]
@@ -64,35 +64,36 @@ def generalised_advantages(  # type: ignore[no-untyped-def]
 
 
 class AdvantageEstimator:
-    """Estimates the advantages of the agents that share one policy, in one launch.
+    """Advantage estimator of the agents that share one policy, as one kernel launch.
 
-    A step that ended an episode by a time limit is continued with the value of the episode's final observations, one
-    that terminated with nothing.
+    A step truncated by the time limit is bootstrapped with the value of the episode's final observations; a terminated
+    one is not bootstrapped.
 
-    With ``returns_after_leaving`` an agent that leaves is paid until the episode ends: its rewards are added up, as it
-    has nothing to choose, until it comes back or until the episode, or the rollout, ends, where ``absent_value``
-    follows. The rows while it is out are the differences of these returns from ``absent_value``. Without it, nothing
-    follows the step in which an agent left, and its rows after that are 0.
+    With ``returns_after_leaving`` an agent that leaves is paid until the episode ends: its rewards are summed, as it
+    has no actions to take, until it returns or until the episode or the rollout ends, where ``absent_value`` is the
+    bootstrap value. Its rows while it is out are the differences of these returns from ``absent_value``. Without it,
+    returns end with the step in which the agent left, and its rows after that are 0.
 
     Args:
-        backend: where the kernel runs.
-        agent_ids: ``[A]`` int32, the agents that share the policy.
+        backend: backend that runs the kernel.
+        agent_ids: ``[A]`` int32, agents that share the policy.
         gamma: discount per step.
-        gae_lambda: weight of longer returns, 0 (one step) to 1 (whole episode).
+        gae_lambda: GAE coefficient from 0 (one-step TD errors) to 1 (Monte Carlo returns).
         returns_after_leaving: see above.
-        rewards: ``[T, num_envs, num_agents]`` float32, of all agents. This and the following are read at each launch,
-            where they are now.
+        rewards: ``[T, num_envs, num_agents]`` float32, of all agents. This and the following tensors are read at each
+            launch from their fixed addresses.
         terminated: ``[T, num_envs]`` bool.
         truncated: ``[T, num_envs]`` bool.
-        final_slot: ``[T, num_envs]`` int32, which of ``final_values`` belongs to a truncation.
-        num_final: how many slots there are.
-        active: ``[T, num_envs, num_agents]`` bool, the agent was in the episode when it acted; None: always.
-        still_active: ``[T, num_envs, num_agents]`` bool, and still was after the step; None: always.
+        final_slot: ``[T, num_envs]`` int32, index into ``final_values`` of a truncation.
+        num_final: number of slots.
+        active: ``[T, num_envs, num_agents]`` bool, True if the agent was in the episode when it acted; None: always.
+        still_active: ``[T, num_envs, num_agents]`` bool, True if it still was after the step; None: always.
 
     Attributes:
-        values: ``[T + 1, num_envs, A]`` float32, to be written before each launch.
-        final_values: ``[num_final, num_envs, A]`` float32, likewise.
-        absent_value: a scalar, float32, likewise: what is still paid to an agent out of the episode; 0 at first.
+        values: ``[T + 1, num_envs, A]`` float32, value estimates, to be written before each launch.
+        final_values: ``[num_final, num_envs, A]`` float32, value estimates of final observations, to be written
+            likewise.
+        absent_value: float32 scalar, to be written likewise: bootstrap value of agents out of the episode; initially 0.
         advantages: ``[T, num_envs, A]`` float32, written by each launch.
         launch: computes ``advantages`` from all the others.
     """
@@ -139,7 +140,7 @@ class AdvantageEstimator:
         self.launch = backend.bind(Fusion.of(generalised_advantages), arguments, num_envs, len(agent_ids))
 
     def set_coefficients(self, gamma: float, gae_lambda: float) -> None:
-        """Change the discount and the weight of longer returns for the launches that follow."""
+        """Set the discount and the GAE coefficient of later launches."""
         # filled on the device: torch.tensor would copy from the host and wait for it
         self._coefficients[0].fill_(gamma)
         self._coefficients[1].fill_(gae_lambda)
@@ -154,7 +155,7 @@ class AdvantageEstimator:
         gae_lambda: float,
         returns_after_leaving: bool = True,
     ) -> AdvantageEstimator:
-        """Return an estimator of the advantages of some agents in a rollout; see the class."""
+        """Return an advantage estimator of some agents in a rollout; see the class for the arguments."""
         return cls(
             backend,
             agent_ids=agent_ids,
@@ -181,22 +182,26 @@ def gae(
     gamma: float,
     gae_lambda: float,
 ) -> Tensor:
-    """Return generalised advantages of tensors on any device (arXiv:1506.02438, equation 16).
+    """Return generalised advantage estimates of tensors on any device (arXiv:1506.02438, equation 16).
 
-    For updates of one's own, in PyTorch's operations, with gradient where there is any. Returns, the targets of values,
-    are ``gae(...) + values[:-1]``.
+    For custom updates, in differentiable PyTorch operations. The returns, targets of the value function, are
+    ``gae(...) + values[:-1]``.
 
     Args:
         rewards: ``[T, ...]``.
-        values: ``[T + 1, ...]``, estimates of what is seen before each step, and after the last one.
-        terminated: ``[T, ...]`` bool, the episode ended in the step: nothing follows.
-        truncated: ``[T, ...]`` bool, the time limit ended it: the estimate of ``final_values`` follows. None: nowhere.
-        final_values: ``[T, ...]``, estimates of the final observations, read where ``truncated``.
+        values: ``[T + 1, ...]``, value estimates of the observations before each step, and after the last one.
+        terminated: ``[T, ...]`` bool, True if the episode terminated in the step: no bootstrapping.
+        truncated: ``[T, ...]`` bool, True if the time limit truncated it: bootstrapped with ``final_values``. None:
+            never.
+        final_values: ``[T, ...]``, value estimates of the final observations, read where ``truncated``.
         gamma: discount per step.
-        gae_lambda: weight of longer returns, 0 (one step) to 1 (whole episode).
+        gae_lambda: GAE coefficient from 0 (one-step TD errors) to 1 (Monte Carlo returns).
+
+    Returns:
+        Advantages ``[T, ...]``.
 
     Raises:
-        TrainingError: shapes do not go together, or ``truncated`` is given without ``final_values``.
+        TrainingError: shapes do not match, or ``truncated`` is given without ``final_values``.
     """
     if values.shape != (len(rewards) + 1, *rewards.shape[1:]):
         raise TrainingError(

@@ -1,4 +1,4 @@
-"""Pictures one after the other: written as GIF, MP4 or HTML, and shown in notebooks."""
+"""Animations: written as GIF, MP4 or HTML, and displayed in notebooks."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Frame = npt.NDArray[np.uint8]
-"""One picture, ``[height, width, 3]``."""
+"""Image ``[height, width, 3]``."""
 
 FORMATS = (".gif", ".mp4", ".html")
 COLOURS = 128
 
 
 class Animation:
-    """Frames and how fast they follow each other. In a notebook it shows itself, as the result of a cell.
+    """Frames with a frame rate. Displays itself as the result of a notebook cell.
 
     Args:
-        frames: pictures of the same size, ``[height, width, 3]`` uint8.
-        frames_per_second: how fast they are shown.
-        ends: which of them end an episode and stay for longer; the last one does in any case.
-        seconds_at_an_end: how long those stay.
-        title: what they show, for the page of :meth:`html`.
+        frames: images of the same size, ``[height, width, 3]`` uint8.
+        frames_per_second: frame rate.
+        ends: indices of frames that end an episode and are held longer; the last frame always is.
+        seconds_at_an_end: seconds for which those are held.
+        title: title of the page of :meth:`html`.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class Animation:
         self.seconds_at_an_end = seconds_at_an_end
         self.title = title
         self.path: Path | None = None
-        """Where ``save`` wrote it last."""
+        """Path of the last ``save``."""
 
     def save(self, path: str | Path) -> Path:
-        """Write the animation; the name says the format: ``.gif``, ``.mp4``, or ``.html`` for a page that plays it.
+        """Write the animation in the format of the file name: ``.gif``, ``.mp4``, or ``.html`` for a player page.
 
         Raises:
-            WarpDriveError: another format, or MP4 without ffmpeg.
+            WarpDriveError: the format is not supported, or is MP4 and ffmpeg is missing.
         """
         path = Path(path)
         check_output(path)
@@ -74,30 +74,30 @@ class Animation:
         return path
 
     def html(self) -> str:
-        """Return a page that plays the animation: one text that needs nothing else, no network either."""
+        """Return a self-contained page that plays the animation, without network access."""
         height, width = self.frames[0].shape[:2]
         return player_page([_png(picture) for picture in self._few_colours], (width, height), self._times, self.title)
 
     def player(self) -> Player:
-        """Return the same to look at in a notebook, with buttons and a slider.
+        """Return a notebook player with buttons and a slider.
 
-        The animation itself, as the result of a cell, is a GIF, which is seen wherever a notebook can be read. The
-        player runs scripts, which some of these places do not allow.
+        The animation itself, as the result of a cell, is a GIF, which is displayed wherever a notebook is. The player
+        runs scripts, which some viewers do not allow.
         """
         return Player(self)
 
     @property
     def _times(self) -> list[float]:
-        """How many milliseconds each frame stays."""
+        """Duration of each frame in milliseconds."""
         usual, at_an_end = 1000.0 / self.frames_per_second, 1000.0 * self.seconds_at_an_end
         return [at_an_end if index in self.ends else usual for index in range(len(self.frames))]
 
     @cached_property
     def _few_colours(self) -> list[Any]:
-        """The frames as pictures of Pillow with one palette for all.
+        """Frames as Pillow images with one common palette.
 
-        A palette per frame flickers and makes files several times as large. The colours of the first, middle and last
-        frame are those of the whole.
+        A palette per frame flickers and makes files several times as large. The palette is computed from the first,
+        middle and last frame.
         """
         from PIL import Image
 
@@ -129,25 +129,25 @@ class Animation:
         path.write_text(self.html(), encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        """Return the picture itself for a notebook, so that it shows wherever the notebook is read."""
+        """Return the GIF inline for a notebook, so that it is displayed wherever the notebook is."""
         gif = BytesIO()
         self._save_gif(gif)
         data = base64.b64encode(gif.getvalue()).decode("ascii")
         return f'<img alt="{escape(self.title)}" src="data:image/gif;base64,{data}">'
 
     def __repr__(self) -> str:
-        """Return the number of frames and where they were written."""
+        """Return the number of frames and the path of the last ``save``."""
         return f"Animation({len(self.frames)} frames{f', {self.path}' if self.path else ''})"
 
 
 class Player:
-    """An animation that a notebook shows with buttons and a slider."""
+    """Animation displayed by a notebook with buttons and a slider."""
 
     def __init__(self, animation: Animation) -> None:
         self.animation = animation
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame of its own, where its names and styles meet no others."""
+        """Return the page in an iframe, which isolates its names and styles."""
         height, width = self.animation.frames[0].shape[:2]
         style = f"width: 100%; max-width: {width + 32}px; height: {height + 130}px; border: 0"
         page, title = escape(self.animation.html()), escape(self.animation.title)
@@ -155,7 +155,11 @@ class Player:
 
 
 def check_output(path: Path) -> None:
-    """Raise WarpDriveError, before anything is rendered, if ``path`` cannot be written as an animation."""
+    """Check, before anything is rendered, that ``path`` can be written as an animation.
+
+    Raises:
+        WarpDriveError: it cannot.
+    """
     check_path(output=path)
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
@@ -178,10 +182,10 @@ def check_output(path: Path) -> None:
 
 
 def frame_of(figure: Figure, scale: float = 1.0) -> Frame:
-    """Return a Matplotlib figure as pixels, ``scale`` times as many each way as it has, and free it.
+    """Render a Matplotlib figure as pixels, scaled by ``scale``, and close it.
 
     Raises:
-        WarpDriveError: it is no figure.
+        WarpDriveError: it is not a figure.
     """
     import sys
 

@@ -1,4 +1,4 @@
-"""Which checkpoint of a run is the best, by the evaluations while it trained."""
+"""Best checkpoint of a run, by the evaluations during training."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from warpdrive.training.report import EvaluationReport
 
 
 class BestCheckpoint:
-    """Remembers the best evaluation so far, and has ``checkpoints/best`` name the checkpoint of its weights.
+    """Tracks the best evaluation so far, and points ``checkpoints/best`` to the checkpoint of its weights.
 
     Args:
-        checkpoints: the folder of the run's checkpoints.
-        config: of the run; says by what, see ``saving``.
-        state: as another's was that went on from here, or None.
+        checkpoints: folder of the run's checkpoints.
+        config: run configuration, whose ``saving`` section names the metric.
+        state: state of a run that is continued, or None.
 
     Attributes:
-        wanted: whether the best checkpoint is to be kept.
-        state: what was best so far: ``metric``, ``mode``, ``value`` and ``env_steps``; or None.
+        wanted: True if the best checkpoint is to be kept.
+        state: ``metric``, ``mode``, ``value`` and ``env_steps`` of the best evaluation so far; or None.
     """
 
     def __init__(self, checkpoints: Path, config: RunConfig, state: Mapping[str, Any] | None) -> None:
@@ -35,16 +35,16 @@ class BestCheckpoint:
 
     @property
     def env_steps(self) -> int | None:
-        """Environment steps of the best checkpoint, if there is one."""
+        """Environment steps of the best checkpoint, or None."""
         return None if self.state is None else self.state["env_steps"]
 
     @property
     def folder(self) -> Path | None:
-        """The best checkpoint, if there is one."""
+        """Folder of the best checkpoint, or None."""
         return None if self.state is None else self.checkpoints / f"step_{self.env_steps}"
 
     def is_new(self, report: EvaluationReport) -> bool:
-        """Whether an evaluation is better than all before; it then counts as the best."""
+        """Return True if an evaluation is better than all before, and record it as the best."""
         value = report.result.metrics()[self.metric]
         sign = 1 if self.mode == "max" else -1
         if not self.wanted or (self.state is not None and sign * value <= sign * self.state["value"]):
@@ -53,12 +53,12 @@ class BestCheckpoint:
         return True
 
     def take_place(self, keep: Keep) -> None:
-        """Let the best checkpoint, which was written before it was known to be that, take the place of the former."""
+        """Replace the former best checkpoint by the new one, which is already written."""
         self._mark()
         remove_old(self.checkpoints, keep, self.env_steps)
 
     def _mark(self) -> None:
-        """Have ``best`` name the best checkpoint, which is there; or no longer be there."""
+        """Point ``best`` to the best checkpoint, or remove it if there is none."""
         if self.folder is not None:
             point_to(self.folder, BEST)
         else:

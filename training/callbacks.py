@@ -1,4 +1,4 @@
-"""Those who look on while a run trains."""
+"""Callbacks of training."""
 
 from __future__ import annotations
 
@@ -14,64 +14,65 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Looks on while a run trains: override what you want to be called at, and give it to ``Trainer.train``.
+    """Base class of training callbacks: override the methods of interest, and pass it to ``Trainer.train``.
 
-    All are called in the thread that trains, which waits meanwhile. Looking changes nothing, nor does
-    ``trainer.evaluate`` or ``trainer.fetch_episode``; results stay the same bit for bit. One that raises ends the run
-    after the present update, with a checkpoint and a summary as at its end, and then its error is raised;
+    All are called in the training thread, which waits meanwhile. Reading has no side effects, nor have
+    ``trainer.evaluate`` and ``trainer.fetch_episode``; results stay bitwise equal. A callback that raises ends the run
+    after the current update, with a checkpoint and a summary as at its end, and then its exception is raised;
     KeyboardInterrupt ends the run in the same way as Ctrl-C.
 
-    Of several processes process 0 calls them, whose replicas ``trainer.env`` and ``trainer.rollout`` are of; there
-    ``trainer.save`` saves what all have, too.
+    With several processes they are called on rank 0, whose replicas ``trainer.env`` and ``trainer.rollout`` hold; there
+    ``trainer.save`` saves the state of all.
     """
 
     def on_rollout_start(self, trainer: Trainer) -> None:
-        """A rollout is about to begin: the place to put replicas into stored states, on any schedule.
+        """Called before a rollout: the place to load stored states into replicas, on any schedule.
 
-        ``trainer.env.ctx.load_state(states, envs, keep=trainer.env.own_arrays)`` does so; where the states came from is
-        for the callback to note. Not called where processes that do not learn collect ahead.
+        ``trainer.env.ctx.load_state(states, envs, keep=trainer.env.own_arrays)`` does so; the callback keeps track of
+        the origin of the states. Not called if processes that do not learn collect ahead.
         """
 
     def on_rollout(self, trainer: Trainer) -> None:
-        """``trainer.rollout`` is full, and the policies have not learned from it. Called after every rollout.
+        """Called after every rollout, before the policies are trained on ``trainer.rollout``.
 
-        Its tensors are on the device, and the next rollout overwrites them: who looks at their values makes the host
-        wait for a GPU.
+        Its tensors are on the device, and the next rollout overwrites them: reading their values synchronises with a
+        GPU.
         """
 
     def on_update(self, trainer: Trainer, report: UpdateReport) -> None:
-        """An update was logged (every ``saving.log_every``): ``report`` has the metrics.
+        """Called when an update is logged (every ``saving.log_every``): ``report`` has the metrics.
 
-        On a GPU later updates are under way: ``report.update`` says which one this was, not ``trainer.updates``.
+        On a GPU later updates may be in progress: ``report.update`` is the number of the logged one, not
+        ``trainer.updates``.
         """
 
     def on_evaluation_progress(self, trainer: Trainer, done: int, episodes: int) -> None:
-        """Of the episodes of an evaluation for which training waits, ``done`` have ended; called now and then."""
+        """Called occasionally during an evaluation that training waits for: ``done`` of its episodes have ended."""
 
     def on_evaluate(self, trainer: Trainer, report: EvaluationReport) -> None:
-        """An evaluation has ended (``trainer.evaluation.every``); ``report.update`` says whose weights it measured.
+        """Called after an evaluation (``trainer.evaluation.every``) of the weights of update ``report.update``.
 
-        Of one that went beside training, the trainer's weights are later ones.
+        If it ran beside training, the trainer's weights are newer.
         """
 
     def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
-        """A checkpoint was written; ``path`` is its folder, whole and on the disk."""
+        """Called after a checkpoint was completely written to disk; ``path`` is its folder."""
 
     def on_end(self, trainer: Trainer, summary: TrainingSummary) -> None:
-        """The run has ended, however it did: ``summary.status`` says how. ``summary.json`` has been written."""
+        """Called when the run has ended, for any reason: see ``summary.status``. ``summary.json`` has been written."""
 
 
 class Callbacks:
-    """Tells callbacks what happens, and keeps what they raise until the run's data is safe.
+    """Dispatches events to callbacks, and holds back their exceptions until the run's data is saved.
 
     Args:
-        trainer: what they are given.
-        callbacks: in the order in which they are called.
-        stop: asked for when one raises.
+        trainer: the trainer passed to the callbacks.
+        callbacks: callbacks in calling order.
+        stop: stop request, set when a callback raises.
 
     Attributes:
-        error: what was raised first.
-        told_by: which of them raised it: ``"Plotter.on_update"``.
+        error: first exception of a callback.
+        told_by: name of the method that raised it: ``"Plotter.on_update"``.
     """
 
     def __init__(self, trainer: Trainer, callbacks: Sequence[Callback], stop: StopRequest) -> None:
@@ -80,7 +81,7 @@ class Callbacks:
         self.told_by = ""
 
     def tell(self, what: str, *event: Any) -> None:
-        """Call the method named ``what`` of each, with the trainer and ``event``."""
+        """Call the method named ``what`` of each callback, with the trainer and ``event``."""
         for callback in self.callbacks:
             try:
                 getattr(callback, what)(self.trainer, *event)
@@ -93,10 +94,10 @@ class Callbacks:
 
 
 class OnUpdate(Callback):
-    """Calls a function with each report of an update.
+    """Callback that calls a function with each report of an update.
 
     Args:
-        function: what is called.
+        function: function of one report.
     """
 
     def __init__(self, function: Callable[[UpdateReport], None]) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints: a folder that is there whole or not at all, and that notices damage.
+"""Checkpoints: folders that are written atomically, with checksums to detect damage.
 
 step_<n>/
     manifest.json            format, configuration, spaces, versions, sizes and checksums of the files below
@@ -39,19 +39,19 @@ _FORMAT = 3
 _MANIFEST, _STATE = "manifest.json", "trainer.pt"
 _UNSEALED = "0" * 64
 LATEST, BEST = "latest", "best"
-"""Files beside the checkpoints of a run, which name one of them."""
+"""Files beside the checkpoints of a run, each of which names one of them."""
 Which = Literal["latest", "best"]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds.
+    """Contents of a checkpoint.
 
     Attributes:
-        config: the run configuration as a dictionary.
-        spaces: per policy tag that has a model, its ``observation`` and ``action`` space, see ``space_description``.
-        models: per policy tag, the parameters by name.
-        state: the rest of the trainer: tensors, numbers, strings, and lists and dictionaries of these.
+        config: run configuration as a dictionary.
+        spaces: ``observation`` and ``action`` space by policy tag with a model, see ``space_description``.
+        models: parameters by name, for each policy tag.
+        state: remaining state of the trainer: tensors, numbers, strings, and lists and dictionaries of these.
     """
 
     config: dict[str, Any]
@@ -61,7 +61,7 @@ class Checkpoint:
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint beside ``folder`` and rename it into place, with all of it on the disk by then.
+    """Write a checkpoint beside ``folder``, sync it to disk and rename it into place.
 
     Raises:
         CheckpointError: ``folder`` exists and is not a checkpoint, or cannot be written.
@@ -102,7 +102,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def _save_state(state: Mapping[str, Any], file: IO[bytes]) -> None:
-    """Save as ``torch.save`` does, but raise the ``OSError`` of a file, which that replaces by one of its own."""
+    """Save like ``torch.save``, but raise the original ``OSError`` of a file, which PyTorch replaces."""
     failures: list[OSError] = []
 
     class Remembering:
@@ -140,10 +140,10 @@ def _bytes_of(value: Any) -> int:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint onto the CPU, wherever it was made.
+    """Read a checkpoint onto the CPU, whatever device it was written on.
 
     Raises:
-        CheckpointError: a file is missing or differs from what was written.
+        CheckpointError: a file is missing or its checksum differs.
     """
     models = read_models(folder)
     path = folder / _STATE
@@ -156,10 +156,10 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def read_models(folder: Path) -> Checkpoint:
-    """Read what policies need to act: a checkpoint without its ``state``.
+    """Read the models of a checkpoint, without its ``state``.
 
     Raises:
-        CheckpointError: a file is missing or differs from what was written.
+        CheckpointError: a file is missing or its checksum differs.
     """
     manifest = _read_manifest(folder)
     models = {}
@@ -172,9 +172,17 @@ def read_models(folder: Path) -> Checkpoint:
 
 
 def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep: Keep, best: int | None = None) -> Path:
-    """Write ``checkpoints/step_<env_steps>``, let ``latest`` name it, and remove those that need not be kept.
+    """Write ``checkpoints/step_<env_steps>``, update ``latest``, and remove checkpoints that are not to be kept.
 
-    ``best`` says of how many environment steps the best one is, if there is one: it stays, and ``best`` names it.
+    Args:
+        checkpoints: folder of the run's checkpoints.
+        env_steps: environment steps of the checkpoint.
+        checkpoint: contents.
+        keep: checkpoints to keep.
+        best: environment steps of the best checkpoint, if there is one: it is kept, and named by ``best``.
+
+    Returns:
+        The folder of the checkpoint.
     """
     folder = checkpoints / f"step_{env_steps}"
     write_checkpoint(folder, checkpoint)
@@ -186,14 +194,14 @@ def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep:
 
 
 class Keep(NamedTuple):
-    """The checkpoints of a run to keep: the last ones and, with ``every``, the first after each multiple of that."""
+    """Checkpoints of a run to keep: the last ones and, with ``every``, the first after each multiple of that."""
 
     last: int
     every: int | None = None
 
 
 def remove_old(checkpoints: Path, keep: Keep, best: int | None) -> None:
-    """Remove all checkpoints but those to be kept, and the one of ``best`` environment steps."""
+    """Remove all checkpoints except those of ``keep`` and the one of ``best`` environment steps."""
     found, multiples = _by_age(checkpoints), set()
     for index, folder in enumerate(found):
         steps = _env_steps(folder)
@@ -205,7 +213,7 @@ def remove_old(checkpoints: Path, keep: Keep, best: int | None) -> None:
 
 
 def point_to(folder: Path, name: str) -> None:
-    """Have the file ``name`` beside a checkpoint name it, if it does not."""
+    """Write the name of a checkpoint to the file ``name`` beside it, if it differs."""
     pointer = folder.with_name(name)
     text = folder.name + "\n"
     if not pointer.is_file() or pointer.read_text(encoding="utf-8") != text:
@@ -213,7 +221,7 @@ def point_to(folder: Path, name: str) -> None:
 
 
 def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
-    """The checkpoint meant by its own folder, or the latest or the best of the run meant (see ``find_run``).
+    """Return the checkpoint folder given, or the latest or best checkpoint of a run (see ``find_run``).
 
     Raises:
         CheckpointError: there is none.
@@ -234,7 +242,7 @@ def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
 
 
 def latest_of(checkpoints: Path) -> Path | None:
-    """The last checkpoint of a run, or None if there is none; whether it is damaged is not looked at."""
+    """Return the last checkpoint of a run, or None; it is not checked for damage."""
     return next(reversed(_by_age(checkpoints)), None)
 
 
@@ -253,7 +261,7 @@ def _best_of(run: RunFolder) -> Path:
 
 
 def last_whole(checkpoints: Path) -> tuple[Path, Checkpoint] | None:
-    """The last checkpoint of a run that is not damaged, or None if there is no checkpoint.
+    """Return the last undamaged checkpoint of a run, or None if there is no checkpoint.
 
     Raises:
         CheckpointError: there are checkpoints, and all of them are damaged.
@@ -270,10 +278,10 @@ def last_whole(checkpoints: Path) -> tuple[Path, Checkpoint] | None:
 
 
 def prepare_to_go_on(checkpoints: Path, env_steps: int) -> None:
-    """Remove what a killed process left half written, and damaged checkpoints from later than ``env_steps``.
+    """Remove partial writes of a killed process, and damaged checkpoints from later than ``env_steps``.
 
     Raises:
-        CheckpointError: there is a later checkpoint that is whole: somebody has gone on with the run since.
+        CheckpointError: there is a later undamaged checkpoint: the run has been continued since.
     """
     for half in checkpoints.glob(".*.part"):
         shutil.rmtree(half)
@@ -304,12 +312,12 @@ def _env_steps(folder: Path) -> int:
 
 
 def _beside(folder: Path) -> Path:
-    """Where a checkpoint is while it is not whole."""
+    """Return the temporary folder of a checkpoint that is being written."""
     return folder.with_name(f".{folder.name}.{os.getpid()}.part")
 
 
 def _remove(folder: Path) -> None:
-    """Remove a checkpoint, if it is there: at no moment is there half of it in its place."""
+    """Remove a checkpoint, if it exists, atomically: it is renamed first."""
     if folder.exists():
         aside = _beside(folder).with_suffix(".old.part")
         os.rename(folder, aside)
@@ -317,7 +325,7 @@ def _remove(folder: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or what a folder lists, is on the disk."""
+    """Sync a file, or the entries of a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -333,7 +341,11 @@ def _advice(folder: Path) -> str:
 
 
 def _check_file(path: Path, manifest: _Manifest) -> None:
-    """Raise unless a file is what the manifest says; a file of which it says nothing is none that was written."""
+    """Check that a file exists and has the checksum of the manifest.
+
+    Raises:
+        CheckpointError: it does not exist, differs, or is not listed.
+    """
     if not os.path.isfile(path):  # also of a name that no file can have
         raise CheckpointError(f"{one_line(str(path))}: missing from the checkpoint; {_advice(path.parent)}")
     if _fingerprint(path) != manifest.files.get(path.name):
@@ -342,7 +354,7 @@ def _check_file(path: Path, manifest: _Manifest) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Name the file in errors of the libraries that read it, which raise whatever they run into."""
+    """Add the file name to errors of the libraries that read it, which may raise anything."""
     try:
         yield
     except Exception as error:
@@ -356,7 +368,7 @@ def _fingerprint(path: Path) -> dict[str, Any]:
 
 
 class _Manifest(BaseModel):
-    """What ``manifest.json`` says. A key that is none of these is one that was damaged."""
+    """Contents of ``manifest.json``. Unknown keys indicate damage."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -368,11 +380,11 @@ class _Manifest(BaseModel):
     versions: dict[str, str] = {}
     git: str | None = None
     sha256: str | None = None
-    """Of the file itself, with zeros in this place; None: written before there was one."""
+    """Checksum of the manifest itself, computed with zeros in this place; None in older manifests."""
 
 
 def _sealed(manifest: Mapping[str, Any]) -> str:
-    """Return the text of a manifest, with a checksum of itself."""
+    """Return the text of a manifest, with its own checksum."""
     text = json.dumps({**manifest, "sha256": _UNSEALED}, indent=2) + "\n"
     return text.replace(_UNSEALED, _digest(text))
 
@@ -408,7 +420,7 @@ def _read_manifest(folder: Path) -> _Manifest:
 
 
 def as_it_was_meant(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration as a checkpoint has it, with the keys that were not there yet when it was written."""
+    """Return a checkpoint's configuration completed with keys that did not exist when it was written."""
     policies = config.get("policy")
     if not isinstance(policies, dict):
         return config

@@ -186,7 +186,7 @@ changes nothing, and needs no GPU. The exit code is 0."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and where to read more."""
+    """Argument parser that reports errors in one line, with a pointer to the help."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(MISTAKE, plain(f"{self.prog}: {message.replace(chr(10), ' ')} (see {self.prog} --help)") + "\n")
@@ -199,8 +199,8 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    It is 0; 2 for a mistake of the user; 1 for what ``check`` has found, and for a mistake in this package; 130 after
-    Ctrl-C, 143 after SIGTERM; 141 where nobody reads on, as after ``| head``.
+    It is 0 for success; 2 for a user error; 1 for findings of ``check``, and for a bug in this package; 130 after
+    Ctrl-C, 143 after SIGTERM; 141 for a closed pipe, as after ``| head``.
     """
     options = _parse(sys.argv[1:] if arguments is None else arguments)
     # Threads that wait for each other by spinning slow a run down several times where other programs need the cores.
@@ -234,7 +234,7 @@ def _is_mistake(error: Exception) -> bool:
 
 
 def _is_lack_of_memory(error: Exception) -> bool:
-    """Whether an allocation failed: of Python, of NumPy, or of PyTorch, which has no class for it on the CPU."""
+    """Return True if an allocation failed: of Python, NumPy, or PyTorch, which has no exception class for the CPU."""
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or _CPU_ALLOCATOR in str(error)
 
 
@@ -274,7 +274,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _choose_source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """Take the first override out of the place of the source where --resume or --env is given."""
+    """Move the first override out of the position of the source if --resume or --env is given."""
     named = getattr(options, "env", None)
     if (options.resume or named) and options.source and "=" in options.source:
         options.overrides.insert(0, options.source)
@@ -559,7 +559,7 @@ def _seconds(text: str) -> float:
 
 
 def check_machine() -> None:
-    """Raise ``ConfigError`` where no command can run, whatever it is given."""
+    """Raise ``ConfigError`` if no command can run in this environment."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -567,7 +567,7 @@ def check_machine() -> None:
 
 
 def _check_command(arguments: Sequence[str]) -> None:
-    """Exit with a suggestion if ``arguments`` begin with a word that is no command."""
+    """Exit with a suggestion if ``arguments`` begin with an unknown command."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
         hint = nearest(arguments[0], COMMANDS) or f" There are {', '.join(COMMANDS)}."
         _tell(f"warpdrive: there is no command '{arguments[0]}'.{hint}")

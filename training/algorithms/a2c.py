@@ -18,9 +18,7 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
     """Advantage actor-critic for one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Take one optimizer step on the whole batch. Returns metrics as scalars on the device; ``generator`` is not
-        used.
-        """
+        """Take one optimizer step on the whole batch, without ``generator``. Returns scalars on the device."""
         self.observe_returns(batch)
         advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
         loss, terms = self.loss(batch, advantages)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 class Custom(Algorithm[Rollout]):
-    """Algorithm that passes each rollout to a user-defined function, or to an instance of a class: see
-    docs/algorithms.md.
+    """User-defined update function, or instance of a class, as an algorithm: see docs/algorithms.md.
 
     Args:
         config: section of the policy in the run configuration.

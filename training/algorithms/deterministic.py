@@ -64,9 +64,7 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
         self.actor.at_random.fill_(env_steps < self.config.learning_starts)
 
     def improve_policy(self, batch: Transitions) -> Tensor:
-        """Take an optimizer step of the policy, and update the target networks. Returns the policy loss without
-        gradient.
-        """
+        """Take an optimizer step of the policy, and update the target networks. Returns the detached policy loss."""
         with frozen(self.critic):
             loss = self.policy_loss(batch)
             terms = {"policy_loss": loss.detach()}

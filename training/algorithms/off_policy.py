@@ -54,6 +54,4 @@ class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
 
     @abstractmethod
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
-        """Take one gradient step on ``batch`` with random numbers of ``generator``. Returns metrics as scalars on
-        the device.
-        """
+        """Take one gradient step on ``batch``, with noise of ``generator``. Returns scalars on the device."""

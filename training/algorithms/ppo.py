@@ -19,10 +19,10 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
     """PPO for one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Train for several epochs of minibatches sampled with ``generator``; each row is used once per epoch (for
-        recurrent models, each sequence).
+        """Train for several epochs of random minibatches drawn with ``generator``.
 
-        Returns scalars on the device: means over all minibatches.
+        Each row, or each sequence of a recurrent model, is used once per epoch. Returns scalars on the device: means
+        over all minibatches.
         """
         explained = explained_variance(batch)
         # estimates in the units in which they were made: the statistics are about to move
@@ -65,8 +65,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         return loss, {name: term.detach() for name, term in terms.items()}
 
     def value_loss(self, values: Tensor, batch: Batch) -> Tensor:
-        """Return the mean ``value_error`` of the estimates; with ``value_clip`` the larger of clipped and unclipped
-        errors.
+        """Return the mean ``value_error`` of the estimates, or with ``value_clip`` the maximum with clipped ones.
 
         Clipped estimates are the old ones, moved by at most ``value_clip`` (in the authors' code, not in the paper).
 

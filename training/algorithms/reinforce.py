@@ -16,9 +16,7 @@ class Reinforce(OnPolicy[ReinforceConfig]):
     """REINFORCE for one model, whose value head is not used. See ``OnPolicy``."""
 
     def update(self, experience: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Take one optimizer step on the whole batch. Returns metrics as scalars on the device; ``generator`` is not
-        used.
-        """
+        """Take one optimizer step on the whole batch, without ``generator``. Returns scalars on the device."""
         returns = normalised(experience.returns, experience) if self.config.normalize_returns else experience.returns
         loss, terms = self.loss(experience, returns)
         return self.descend(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)

@@ -100,8 +100,7 @@ class SAC(OffPolicy[SACConfig]):
         return {**of_critics, **of_policy, "grad_norm": of_critics["grad_norm"], "temperature": temperature}
 
     def critic_loss(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return half the mean squared soft temporal difference (equations 5 and 6), summed over both critics, and its
-        terms.
+        """Return half the mean squared soft temporal difference (equations 5 and 6) of both critics, and its terms.
 
         Args:
             batch: transitions.

@@ -44,8 +44,7 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
         return metrics
 
     def critic_loss(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the mean squared temporal difference summed over both critics (algorithm 1 of the paper), and its
-        terms.
+        """Return the mean squared temporal differences of both critics, summed (algorithm 1 of the paper), and terms.
 
         Args:
             batch: transitions.

@@ -81,10 +81,9 @@ def image_shape(space: Space[Any]) -> tuple[int, int, int]:
 def features_of(
     space: Space[Any], size: int, convolutions: Convolutions | None, activation: str, initialization: Initialization
 ) -> tuple[nn.Module, int]:
-    """Return the layers between flat observations ``[..., size]`` of ``space`` and a perceptron, and their number of
-    outputs.
+    """Return the layers between flat observations of ``space`` and a perceptron, and their number of outputs.
 
-    Without ``convolutions`` this is the identity; raises as :func:`image_shape`.
+    They take ``[..., size]``. Without ``convolutions`` this is the identity; raises as :func:`image_shape`.
     """
     if convolutions is None:
         return nn.Identity(), size
