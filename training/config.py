@@ -1,4 +1,4 @@
-"""Run configurations: read from YAML or a dictionary, checked before any device time is spent, written back."""
+"""Run configurations: reading from YAML or dictionaries, validation, and writing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["RunConfig", "check_goes_on", "load_config", "plain", "save_config", 
 
 
 def shipped_configs() -> dict[str, Path]:
-    """The run configurations inside the package: name -> file."""
+    """Return the run configurations shipped with the package, by name."""
     folder = Path(str(resources.files("warpdrive.training") / "run_configs"))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
@@ -38,23 +38,26 @@ def load_config(
     environment: Environment | None = None,
     trust: bool | None = None,
 ) -> RunConfig:
-    """Read and check a run configuration.
+    """Read and validate a run configuration.
 
     Args:
-        source: the path of a YAML file, the name of a shipped configuration, the registered name of an environment
-            that has ``<name>.yaml`` beside its module, or the sections as a dictionary.
+        source: path of a YAML file, name of a shipped configuration, registered name of an environment that has
+            ``<name>.yaml`` beside its module, or the sections as a dictionary.
         overrides: ``"trainer.num_envs=2000"``: a dotted key and a YAML value. One that changes
             ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has.
-            An environment or a model given as ``path/to/file.py:Class`` is looked for beside the YAML file that names
-            it, then from the working directory; the result has its whole path, so that the run is found again from
+            An environment or a model given as ``path/to/file.py:Class`` is looked up beside the YAML file that names
+            it, then in the working directory; the result has its absolute path, so that the run can be loaded from
             anywhere.
-        environment: the environment to check the policy tags against; None: made from the section ``env``.
-        trust: whether the code that ``source`` names may be run, whatever it is; None: unless it is ``config.yaml`` in
+        environment: environment to check the policy tags against; None: created from the section ``env``.
+        trust: If True, code named by ``source`` may be executed, whatever it is; None: unless it is ``config.yaml`` in
             the folder of a run. See :mod:`warpdrive.training.named_code`.
+
+    Returns:
+        The configuration.
 
     Raises:
         TrustError: ``source`` is not trusted, and names code that is not known here.
-        ConfigError: everything that is wrong with the configuration, one line per problem.
+        ConfigError: all problems of the configuration, one line each.
     """
     if isinstance(overrides, str):
         raise ConfigError(f"overrides is {shown(overrides)}, expected a list of them: [{shown(overrides)}]")
@@ -88,7 +91,7 @@ def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
     """Return the configuration in a checkpoint, to use its policies without its environment.
 
     Raises:
-        CheckpointError: it is none.
+        CheckpointError: the configuration is invalid.
     """
     try:
         return RunConfig.model_validate(raw)
@@ -98,7 +101,7 @@ def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
 
 
 def save_config(config: RunConfig, path: Path) -> None:
-    """Write a complete configuration that ``load_config`` reads back to an equal one: whole, or not at all."""
+    """Write a complete configuration atomically; ``load_config`` reads it back to an equal one."""
     write_whole(path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
 
 
@@ -107,10 +110,10 @@ _DECIDED_OF_POLICIES = ("algorithm", "model", "of", "pool_size", "at_once")
 
 
 def check_goes_on(before: Mapping[str, Any], config: RunConfig) -> None:
-    """Check that a run whose configuration was ``before`` can go on with ``config``.
+    """Check that a run with the configuration ``before`` can be resumed with ``config``.
 
     Raises:
-        ConfigError: a value differs that has decided about what is there: the first such.
+        ConfigError: a fixed value differs: reports the first one.
     """
     now = config.model_dump(mode="json")
     of_policies = [f"policy.{tag}.{key}" for tag in now["policy"] for key in _DECIDED_OF_POLICIES]
@@ -123,7 +126,7 @@ def check_goes_on(before: Mapping[str, Any], config: RunConfig) -> None:
 
 
 def plain(value: Any) -> Any:
-    """``value`` with mappings, sequences and NumPy values replaced by what YAML can hold (always a copy)."""
+    """Return a copy of ``value`` with mappings, sequences and NumPy values converted to YAML-serialisable ones."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | range):
@@ -132,7 +135,7 @@ def plain(value: Any) -> Any:
 
 
 def _find_files(raw: dict[str, Any], folder: Path) -> None:
-    """Give the files of the environment, of models and of functions their whole paths, if they are in ``folder``."""
+    """Replace files of environments, models and functions by their absolute paths, if they are in ``folder``."""
     for _, section, name in named_code(raw):
         file, colon, attribute = section[name].rpartition(":")
         if colon and file.endswith(".py") and (folder / file).is_file():
@@ -177,12 +180,12 @@ _NOTHING = object()
 
 
 def _holds(raw: Mapping[str, Any], key: Sequence[str]) -> bool:
-    """Whether there is anything under a key."""
+    """Return True if a key is present."""
     return _value_of(raw, key) is not _NOTHING
 
 
 def _value_of(raw: Mapping[str, Any], key: Sequence[str]) -> Any:
-    """What is under a key, or ``_NOTHING``."""
+    """Return the value of a key, or ``_NOTHING``."""
     value: Any = raw
     for part in key:
         if not isinstance(value, Mapping) or part not in value:

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a run configuration, found in one go and said in the words of its author."""
+"""Validation of run configurations: collects all problems, described in terms of the configuration's keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from warpdrive.training.models.recurrent import RecurrentActorCritic
 from warpdrive.training.other_names import OTHER_NAMES
 
 Problem = tuple[str, str]
-"""A dotted key, and what is wrong with its value."""
+"""Dotted key and description of the problem."""
 
 _KIND = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list", dict: "a section"}
 
@@ -33,7 +33,7 @@ _MISSING = "missing, and it has no default"
 
 
 def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) -> list[Problem]:
-    """Check the sections, the environment's parameters, and the policy tags against the environment."""
+    """Return the problems of the sections, of the environment's parameters, and of the policy tags."""
     section_problems: list[Problem] = []
     try:
         sections.RunConfig.model_validate(raw)
@@ -58,7 +58,7 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
 
 
 def _without_consequences(problems: list[Problem]) -> list[Problem]:
-    """Leave out that a key is missing where an unknown one beside it looks like it: that is one mistake, not two."""
+    """Drop the problem of a missing key if an unknown key beside it looks like it: that is a single mistake."""
 
     def is_consequence(key: str, text: str) -> bool:
         section, _, name = key.rpartition(".")
@@ -70,7 +70,7 @@ def _without_consequences(problems: list[Problem]) -> list[Problem]:
 
 
 def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
-    """What of the policies does not go with the environment, or with the samples of an update."""
+    """Return problems of the policies with respect to the environment, or to the samples of an update."""
     found = []
     action_spaces = spaces_by_tag(env, env.action_space)
     wanted, known = run.best_metric, sections.evaluation_metrics(run.policy)
@@ -117,7 +117,7 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
 
 
 def _critic_problems(settings: sections.PPOConfig, env: Environment) -> list[Problem]:
-    """Return what of a critic's options does not go with the others, or with the environment."""
+    """Return problems of a critic's options with respect to each other, or to the environment."""
     if not settings.centralized_critic:
         options = ("critic_lr", "critic_max_grad_norm", "critic_input", "recurrent_critic")
         defaults = {name: field.default for name, field in sections.PPOConfig.model_fields.items()}
@@ -133,7 +133,7 @@ def _critic_problems(settings: sections.PPOConfig, env: Environment) -> list[Pro
 
 
 def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem]:
-    """What of a model's options for actions in a Box does not go with the actions."""
+    """Return problems of a model's options for actions in a Box with respect to the action space."""
     model = getattr(settings, "model", None)
     if not isinstance(model, sections.ActionsConfig):
         return []
@@ -175,7 +175,7 @@ def _self_play_problems(
 
 
 def _group_problems(settings: sections.A2CConfig, trainer: sections.TrainerConfig) -> list[Problem]:
-    """What is wrong with groups of replicas, of which each update learns from one."""
+    """Return problems of groups of replicas, one of which is used by each update."""
     steps, length = settings.steps_per_update or 0, trainer.rollout_length
     if _is_recurrent(settings.model):
         return [("model.type", f"found '{settings.model.type}', expected a model without a state for steps_per_update")]
@@ -188,7 +188,7 @@ def _group_problems(settings: sections.A2CConfig, trainer: sections.TrainerConfi
 
 
 def _is_for(settings: object, space: spaces.Space[Any]) -> bool:
-    """Whether a policy's section is of an algorithm for the actions of a space."""
+    """Return True if the algorithm of a policy's section supports an action space."""
     wanted = getattr(settings, "actions", "any")
     if wanted == "Discrete":
         return isinstance(space, spaces.Discrete)
@@ -280,7 +280,7 @@ def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
 
 
 def _by_another_name(key: str, section: type[sections.Section]) -> str:
-    """Return ``" Did you mean 'x'?"`` for what other libraries call one of our keys, wherever it belongs; or ``""``."""
+    """Return ``" Did you mean 'x'?"`` for another library's name of a key, in whichever section; or ``""``."""
     ours = OTHER_NAMES.get(key.lower(), key)
     if ours in section.model_fields:
         return f" Did you mean '{ours}'?" if ours != key else ""
@@ -321,7 +321,7 @@ def _environment_problems(section: object) -> tuple[list[Problem], Environment |
 
 
 def _custom_model_problems(section: str, settings: object) -> list[Problem]:
-    """What is wrong with the model of a policy, if it is none of ours."""
+    """Return problems of a policy's user-defined model, if it has one."""
     model = settings.get("model") if isinstance(settings, Mapping) else None
     algorithm = sections.POLICY_CONFIGS.get(str(settings.get("algorithm"))) if isinstance(settings, Mapping) else None
     if not isinstance(model, Mapping) or algorithm is None or issubclass(algorithm, sections.OffPolicyConfig):
@@ -338,7 +338,7 @@ def _custom_model_problems(section: str, settings: object) -> list[Problem]:
 
 
 def _own_algorithm_problems(section: str, settings: sections.OnPolicyConfig) -> list[Problem]:
-    """Return the problems of a user's class that takes the place of an algorithm's."""
+    """Return problems of a user-defined class that replaces an algorithm's."""
     from warpdrive.training.algorithms import algorithm_class  # the models, which other configurations do not need
 
     try:
@@ -349,7 +349,7 @@ def _own_algorithm_problems(section: str, settings: sections.OnPolicyConfig) -> 
 
 
 def _own_update_problems(section: str, settings: sections.CustomConfig) -> list[Problem]:
-    """What is wrong with a user's update function, or with the class of an object that is called."""
+    """Return problems of a user-defined update function, or of the class of a callable object."""
     try:
         definition = settings.loaded()
     except DefinitionError as error:
@@ -371,7 +371,7 @@ def _own_update_problems(section: str, settings: sections.CustomConfig) -> list[
 
 
 def _population_problems(settings: sections.CustomConfig, trainer: sections.TrainerConfig) -> list[Problem]:
-    """Return what of a population does not go with the replicas, or with the model."""
+    """Return problems of a population with respect to the replicas, or to the model."""
     size, num_envs = settings.population, trainer.num_envs
     if size is not None and num_envs % size:
         nearest_size = min((n for n in range(1, num_envs + 1) if num_envs % n == 0), key=lambda n: abs(n - size))
@@ -385,7 +385,7 @@ def _population_problems(settings: sections.CustomConfig, trainer: sections.Trai
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can be given so many arguments by position."""
+    """Return True if a function accepts ``count`` positional arguments."""
     kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return inspect.Parameter.VAR_POSITIONAL in kinds or sum(kind in by_position for kind in kinds) >= count
@@ -394,7 +394,14 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
 def _parameter_problems(
     section: str, definition: Callable[..., Any], parameters: Mapping[str, Any], given: int = 0
 ) -> list[Problem]:
-    """What of the parameters does not go with a class or function, whose first ``given`` come from elsewhere."""
+    """Return problems of parameters of a class or function, apart from its first ``given`` ones.
+
+    Args:
+        section: dotted key of the section.
+        definition: class or function.
+        parameters: parameters by name.
+        given: number of leading parameters that do not come from the configuration.
+    """
     try:
         signature = inspect.signature(definition)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What the values of a run configuration may be: whole numbers, schedules, devices, functions."""
+"""Types of configuration values: whole numbers, schedules, devices, functions."""
 
 from __future__ import annotations
 
@@ -17,32 +17,35 @@ from warpdrive.used_code import note_used
 
 
 def whole_number(value: object) -> object:
-    """A number of YAML without a fraction, as ``1e6``, as an integer."""
+    """Convert a float without a fraction, such as YAML's ``1e6``, to an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number that is finite as a float (integers have no bounds of their own)."""
+    """Return True if a value is a number that is finite as a float (Python integers are unbounded)."""
     return type(value) in (int, float) and -sys.float_info.max <= value <= sys.float_info.max  # type: ignore[operator]
 
 
 def _representable(value: object) -> object:
-    """Raise for an integer that is too large for a float."""
+    """Raise ``ValueError`` for an integer that is too large for a float."""
     if type(value) is int and not is_number(value):
         raise ValueError("a finite number")
     return value
 
 
 def switch(value: object) -> object:
-    """Read what YAML makes of a bare ``on`` and ``off``."""
+    """Convert the booleans that YAML reads from bare ``on`` and ``off`` back to these words."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
 def _schedule(least: float, most: float = math.inf, open_below: bool = False, optional: bool = False) -> Any:
-    """The annotation of a coefficient: a ``schedule.Schedule`` of values from ``least`` to ``most``.
+    """Return the annotation of a coefficient: a ``schedule.Schedule`` of values from ``least`` to ``most``.
 
-    With ``open_below`` the least value is one to which a schedule may go, and which a number may not have. With
-    ``optional`` it may be None.
+    Args:
+        least: minimum.
+        most: maximum.
+        open_below: If True, a schedule may reach the minimum, but a number must be larger.
+        optional: If True, None is allowed.
     """
     told = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
 
@@ -104,14 +107,14 @@ def _check_function(given: object) -> object:
 
 
 def name_of_function(given: Any) -> str:
-    """What names a function: ``package.module:function``."""
+    """Return the name of a function: ``package.module:function``."""
     if isinstance(given, str):
         return given
     return f"{given.__module__}:{getattr(given, '__qualname__', type(given).__qualname__)}"
 
 
 def load_function(given: Any) -> Callable[..., Any]:
-    """What a ``UserFunction`` stands for.
+    """Return the function of a ``UserFunction``.
 
     Raises:
         DefinitionError: there is no such function.
@@ -132,7 +135,7 @@ def _device(name: object) -> object:
 
 
 Device = Annotated[str, BeforeValidator(_device)]
-"""Where something is done; whether this machine has it is found out by those who use it."""
+"""Device name; its presence on this machine is checked when it is used."""
 UserFunction = Annotated[Any, PlainValidator(_check_function), PlainSerializer(name_of_function, when_used="json")]
 """``package.module:function`` or ``path/to/file.py:function``; in Python also the function itself."""
 OptionalUserFunction = Annotated[
@@ -140,10 +143,10 @@ OptionalUserFunction = Annotated[
     PlainValidator(lambda given: None if given is None else _check_function(given)),
     PlainSerializer(lambda given: None if given is None else name_of_function(given), when_used="json"),
 ]
-"""The same, or None."""
+"""User function, or None."""
 Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1, lt=2**63)]
 Width = Annotated[int, BeforeValidator(whole_number), Field(ge=1, le=2**20)]
-"""Of a layer, or of what slides over one."""
+"""Width of a layer, or of a kernel."""
 Positive = Annotated[float, BeforeValidator(_representable), Field(gt=0.0)]
 if TYPE_CHECKING:  # what they are once a schedule has been followed: see ``algorithms.common.at``
     FractionSchedule = float

@@ -1,4 +1,4 @@
-"""``warpdrive autoscale``: find the size that trains fastest here, and write a run configuration of that size."""
+"""``warpdrive autoscale``: find the fastest size on this machine, and write its run configuration."""
 
 from __future__ import annotations
 
@@ -26,37 +26,47 @@ from warpdrive.training.progress import short
 
 _FOUND_BY = "# found by `warpdrive autoscale`"
 _UPDATES_OF_A_RUN = 50
-"""A run that follows at once is to learn something, so it is left so many updates."""
+"""Minimum number of updates of a run that follows immediately, so that it can learn something."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, and say what was found and where it is."""
+    """Run the search, and print the result and its location."""
     config = load_config(options.source, options.overrides, trust=options.trust or None)
     found = find(config, options, console_for_people(), then_train=False, devices=devices_for(config))
     return INTERRUPTED if found.stopped else 0
 
 
 def devices_for(config: RunConfig) -> int:
-    """How many devices a run is to use: all GPUs that there are."""
+    """Return the number of devices of a run: all GPUs, or one for the CPU."""
     return 1 if config.trainer.env_backend == "cpu" else max(1, torch.cuda.device_count())
 
 
 def file_for(config: RunConfig, options: argparse.Namespace) -> Path:
-    """Where the configuration that is found goes."""
+    """Return the path of the resulting configuration."""
     return Path(options.output or f"{config.name}_autoscaled.yaml")
 
 
 def find(
     config: RunConfig, options: argparse.Namespace, console: Console, then_train: bool, devices: int = 1
 ) -> Autoscaled:
-    """Search as the options say and write the configuration, the table and the picture.
+    """Run the search with the command's options and write the configuration, the table and the figure.
 
     The search is on one device; the configuration is for all ``devices`` together.
 
+    Args:
+        config: run configuration.
+        options: parsed command line.
+        console: console for the table.
+        then_train: True if a training run follows.
+        devices: number of devices of the training.
+
+    Returns:
+        The result of the search.
+
     Raises:
-        ConfigError: an option is wrong.
-        TrainingError: nothing fits.
-        KeyboardInterrupt: Ctrl-C ended the search, and training is what was to follow.
+        ConfigError: an option is invalid.
+        TrainingError: no size fits.
+        KeyboardInterrupt: Ctrl-C ended the search, and training was to follow.
     """
     output = file_for(config, options)
     if output.suffix not in (".yaml", ".yml"):
@@ -132,7 +142,7 @@ def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -
 
 
 class _Display:
-    """The table, drawn anew on a terminal; elsewhere a line for each size."""
+    """Live table on a terminal; elsewhere a line for each size."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""``warpdrive check``: what is wrong with an environment and its kernels."""
+"""``warpdrive check``: report problems of an environment and its kernels."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from warpdrive.training.plain_console import PlainConsole
 from warpdrive.training.yaml_source import parse_override
 
 PLAYED_STEPS = 50
-"""How many steps are played natively, to see what the environment does. They take next to no time."""
+"""Number of steps played natively to test the environment; they take almost no time."""
 
 FOUND = 1
-"""The exit code where anything was found."""
+"""Exit code if there are findings."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check an environment, print what was found, and return 1 if that is anything."""
+    """Check an environment, print the findings, and return 1 if there are any."""
     console = console_for_people()
     env = _environment(options.source, options.overrides, options.trust)
     backends = comparable_backends(env)
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _done(options: argparse.Namespace, env: Environment, backends: Sequence[Backend], report: Report) -> str:
-    """Say what was done to find what was found."""
+    """Return a summary of the checks done."""
     done = []
     if is_written_for(env, "Python"):
         kernels = ", ".join(kind for kind in OF_KERNELS if kind != "nan" or options.nan)
@@ -107,7 +107,7 @@ def _told(finding: Finding) -> Text:
 
 
 def _environment(source: str, overrides: Sequence[str], trust: bool) -> Environment:
-    """Make the environment of a run configuration, or one that is named; ``key=value`` gives its parameters."""
+    """Create the environment of a run configuration, or a named one; ``key=value`` sets its parameters."""
     if Path(source).suffix in (".yaml", ".yml"):
         given = [text if "." in text.partition("=")[0] else f"env.{text}" for text in overrides]
         config = load_config(source, given, trust=trust or None)
@@ -125,7 +125,7 @@ def _environment(source: str, overrides: Sequence[str], trust: bool) -> Environm
 
 
 def _short(line: str) -> str:
-    """Return ``file:line`` with the file as seen from here, if that is shorter."""
+    """Return ``file:line`` with the path relative to the working directory, if that is shorter."""
     file, _, number = line.rpartition(":")
     if not os.path.isabs(file):
         return line

@@ -1,4 +1,4 @@
-"""``warpdrive doctor``: what is on this machine, what each backend lacks, and how to get it."""
+"""``warpdrive doctor``: report this machine's hardware and software, and what each backend is missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MISSING = "[dim]not installed[/dim]"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what was found, and what follows from it."""
+    """Print the diagnosis, and conclusions from it."""
     found = diagnosis(this_machine())
     if options.json:
         print(json.dumps(found, indent=2))
@@ -60,7 +60,7 @@ def _table(*columns: str) -> Table:
 
 
 def _parts(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Go through the rows of what was found."""
+    """Yield the rows of the components found."""
     pytorch, driver, packages = found["pytorch"], found["driver"], found["packages"]
     built = f"for CUDA {pytorch['cuda']}: {', '.join(pytorch['architectures'])}" if pytorch["cuda"] else "without CUDA"
     yield "PyTorch", escape(pytorch["version"]), escape(pytorch["failure"]) or f"built {built}"
@@ -84,7 +84,7 @@ def _parts(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _backends(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Go through the rows of what can be used."""
+    """Yield the rows of the backends."""
     for name, about in found["backends"].items():
         lacks = [escape(lack) for lack in about["lacks"]]
         if name == "pycuda" and lacks:

@@ -14,7 +14,7 @@ from warpdrive.training.trainer import Trainer
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a table: who acted, and what came out."""
+    """Print a table of the policies and their results."""
     console = console_for_people()
     which: Which = "best" if options.best else "latest"
     if options.against or options.league:

@@ -12,7 +12,7 @@ from warpdrive.training.trained_policy import load_policy
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the file, and print what it is called and what goes in and comes out."""
+    """Write the file, and print its path, inputs and outputs."""
     which: Which = "best" if options.best else "latest"
     policy = load_policy(options.run, options.tag, which=which, trust=options.trust)
     with console_for_people().status("exporting, and comparing what was written"):

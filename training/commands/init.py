@@ -1,4 +1,4 @@
-"""``warpdrive init``: the beginning of an environment of one's own."""
+"""``warpdrive init``: a template for a new environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEMPLATE = "my_env"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write a small environment, its test and its run configuration into a folder of its name."""
+    """Write a small environment, its test and its run configuration to a folder of its name."""
     name = options.name
     folder = Path(name)
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():

@@ -12,7 +12,7 @@ from warpdrive.training.learning_curves import chosen_metrics, grouped, read_run
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write one picture and say where, and which runs are one line."""
+    """Write one figure and print its path, and the runs that share a line."""
     console = console_for_people()
     runs = read_runs(options.runs)
     output = Path(options.output) if options.output else _usual_output([run.folder for run in runs])
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _usual_output(folders: list[Path]) -> Path:
-    """Return where a picture goes if nobody says: into the folder of the run, if it is of one only."""
+    """Return the default path of the figure: in the folder of the run if there is only one."""
     output = (folders[0] if len(folders) == 1 else Path(".")) / "learning_curves.png"
     check_no_link(output)
     return output

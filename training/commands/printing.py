@@ -1,4 +1,4 @@
-"""What the commands share in talking to a person."""
+"""Output helpers shared by the commands."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ INTERRUPTED = 130
 
 
 def console_for_people() -> Console:
-    """Return a console that does not fold tables where nobody watches: in files and pipes.
+    """Return a console that does not wrap tables in files and pipes.
 
-    What is printed with ``markup=True`` may have colours, and has names escaped.
+    Text printed with ``markup=True`` may contain colours, and has names escaped.
     """
     console = PlainConsole(markup=False)
     return console if console.is_terminal else PlainConsole(markup=False, width=160)
 
 
 def say(text: str) -> None:
-    """Print a line as it is, without folding or colours, at once."""
+    """Print a line immediately, without wrapping or colours."""
     print(plain(text), flush=True)
 
 
 def in_words(env: Environment) -> str:
-    """Return what it means that an episode of ``env`` terminated, or "" if the environment does not say."""
+    """Return the meaning of a terminated episode of ``env``, or "" if the environment does not define one."""
     return getattr(env, "termination_meaning", "")
 
 
 def as_typed(command: str) -> str:
-    """Return how to type a command of this installation: with its folder, if the shell would not find it there."""
+    """Return the shell command of this installation: with its folder, if it is not on the PATH."""
     own = Path(sys.executable).parent / command
     found = shutil.which(command)
     if not own.exists() or (found is not None and Path(found) == own):

@@ -1,4 +1,4 @@
-"""``warpdrive replay``: episodes of a run, or a recorded one, as animations or as arrays."""
+"""``warpdrive replay``: export episodes of a run, or a recording, as animations or arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warpdrive.training.replay import draw_recordings, environment_of, is_record
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write what was asked for and say where."""
+    """Write the requested files and print their paths."""
     console = console_for_people()
     outputs = [Path(name) for name in options.output] or [_usual_output(options.run)]
     arrays = [path for path in outputs if path.suffix.lower() in ARRAYS]
@@ -45,7 +45,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(path: Path, episodes: int) -> None:
-    """Raise :class:`WarpDriveError`, before anything is played, for a file that cannot be written."""
+    """Check, before any episode is played, that a file can be written.
+
+    Raises:
+        WarpDriveError: it cannot.
+    """
     if path.suffix.lower() in ARRAYS:
         check_recording_path(path)
         if episodes > 1:
@@ -59,7 +63,7 @@ def _check(path: Path, episodes: int) -> None:
 
 
 def _usual_output(run: str) -> Path:
-    """Return where an animation goes if nobody says: into the run's folder, or beside the recording."""
+    """Return the default path of an animation: in the run's folder, or beside the recording."""
     if is_recording(run):
         return Path(run).with_suffix(".gif")
     checkpoint = find_checkpoint(run)

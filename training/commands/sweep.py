@@ -1,4 +1,4 @@
-"""``warpdrive sweep``: train with many values of some keys, side by side, and compare."""
+"""``warpdrive sweep``: train with many values of some keys in parallel, and compare."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CONTENTS = {
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run all trials, and say which was best. Exit code 1 if every trial failed."""
+    """Run all trials, and print the best one. The exit code is 1 if every trial failed."""
     request = _stored(options.resume) if options.resume else _requested(options)
     space, fixed = parse_space(request["arguments"])
     trust = options.trust or (False if options.resume else None)
@@ -113,10 +113,16 @@ def _tag(wanted: str | None, config: RunConfig) -> str:
 
 
 def _check_first(source: str, fixed: Sequence[str], space: Space, trust: bool | None) -> None:
-    """Tell wrong keys and values before anything is trained: those of lists, each with the first of the others.
+    """Check keys and values before anything is trained: those of lists each with the first values of the others.
+
+    Args:
+        source: run configuration.
+        fixed: overrides of all trials.
+        space: keys that are varied.
+        trust: see ``load_config``.
 
     Raises:
-        ConfigError: the first that is wrong.
+        ConfigError: a key or value is invalid: reports the first one.
     """
     ends = {key: getattr(part, "values", None) or (part.low, part.high) for key, part in space.items()}  # type: ignore[union-attr]
     first = {key: values[0] for key, values in ends.items()}
@@ -156,7 +162,7 @@ def _print_end(console: Console, folder: Path, best: Trial | None, whole: bool) 
 
 
 class _Display:
-    """The table, drawn anew on a terminal; elsewhere a line when a trial begins or ends."""
+    """Live table on a terminal; elsewhere a line when a trial begins or ends."""
 
     def __init__(self, console: Console, space: Space, tags: Sequence[str]) -> None:
         self._space, self._tags = space, tags

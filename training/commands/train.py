@@ -1,4 +1,4 @@
-"""``warpdrive train``: train, measure what came out, animate episodes of it, and say where everything is."""
+"""``warpdrive train``: train, evaluate, animate episodes, and print where the results are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_FRAMES = 300  # of what nobody asked for
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train as the run configuration says, and leave a run folder; or go on with a run."""
+    """Train with a run configuration in a new run folder; or resume a run."""
     console = console_for_people()
     config = None if options.resume else load_config(options.source, options.overrides, trust=options.trust or None)
     if options.auto_scale and config is not None and not options.num_processes and devices_for(config) > 1:
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
-    """Run the same command in several processes, which find each other."""
+    """Run the same command in several processes."""
     from warpdrive.training.distributed.launch import check_devices, launch
 
     fraction = config.trainer.gpu_memory_fraction if config else None
@@ -130,7 +130,7 @@ def _show_what_came_out(console: Console, trainer: Trainer, run_folder: Path, an
 
 
 def measure(trainer: Trainer) -> Sequence[Measurement]:
-    """Evaluate the policies as trained, each alone against random others, and all at random."""
+    """Evaluate the trained policies, each alone against random others, and all at random."""
     tags, trained, others = list(trainer.env.policy_tags), list(trainer.policies), list(trainer.opponents)
     found = [(random, trainer.evaluate(random=random)) for random in line_ups(tags, trained, others)]
     return [measurement(trainer.config, random, result) for random, result in found]

@@ -1,4 +1,4 @@
-"""What decides which values are tried next: a grid, chance, or Optuna."""
+"""Search engines of sweeps: grid, random, or Optuna."""
 
 from __future__ import annotations
 
@@ -15,23 +15,35 @@ class Engine(Protocol):
     """Chooses values for trials, which are numbered from 0 in the order in which they begin."""
 
     trials: int
-    """How many there are in all."""
+    """Total number of trials."""
 
     def values(self, number: int) -> Values:
-        """What a trial is to try. Asked once for each trial."""
+        """Return the values of a trial. Called once for each trial."""
 
     def should_stop(self, number: int, env_steps: int, score: float) -> bool:
-        """Whether a trial that has reached ``score`` after ``env_steps`` is not worth going on with."""
+        """Return True if a trial with ``score`` after ``env_steps`` should be pruned.
+
+        Args:
+            number: number of the trial.
+            env_steps: environment steps so far.
+            score: current score.
+        """
 
     def ended(self, number: int, values: Values, score: float | None) -> None:
-        """A trial has reached ``score`` in the end; None: it has failed, or was stopped."""
+        """Record the final ``score`` of a trial; None: it has failed, or was stopped.
+
+        Args:
+            number: number of the trial.
+            values: values of the trial.
+            score: final score, or None.
+        """
 
 
 class Listed:
-    """Tries what is known beforehand.
+    """Engine with a fixed list of trials.
 
     Args:
-        all_values: of each trial.
+        all_values: values of each trial.
     """
 
     def __init__(self, all_values: Sequence[Values]) -> None:
@@ -42,21 +54,21 @@ class Listed:
         return self.all_values[number]
 
     def should_stop(self, number: int, env_steps: int, score: float) -> bool:
-        """Never."""
+        """Return False: trials are never pruned."""
         return False
 
     def ended(self, number: int, values: Values, score: float | None) -> None:
-        """Nothing follows from it."""
+        """Do nothing."""
 
 
 class Optuna:
-    """Lets Optuna choose (its TPE sampler), and stop trials that are worse than the median of those before.
+    """Engine of Optuna: its TPE sampler, with pruning of trials worse than the median of earlier ones.
 
     Args:
-        space: what is varied.
-        trials: how many.
-        seed: of the sampler.
-        minimise: whether low scores are good.
+        space: search space.
+        trials: number of trials.
+        seed: seed of the sampler.
+        minimise: If True, low scores are better.
 
     Raises:
         WarpDriveError: Optuna is not installed.
@@ -124,10 +136,17 @@ class Optuna:
 
 
 def make_engine(name: str | None, space: Space, trials: int | None, seed: int, minimise: bool) -> Engine:
-    """The engine of a name; None: a grid where there are lists only and no number of trials, else chance.
+    """Create an engine by name; None: grid search for lists only and no number of trials, else random search.
+
+    Args:
+        name: name of the engine, or None.
+        space: search space.
+        trials: number of trials, or None.
+        seed: seed of the samples.
+        minimise: If True, low scores are better.
 
     Raises:
-        WarpDriveError: the engine does not go with the space, or is not installed.
+        WarpDriveError: the engine does not support the space, or is not installed.
     """
     ranges = [key for key, part in space.items() if isinstance(part, Range)]
     name = name or ("random" if ranges or trials else "grid")

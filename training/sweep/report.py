@@ -1,4 +1,4 @@
-"""What a sweep tells: a table of its trials, and a picture of them."""
+"""Reports of a sweep: a table of its trials, and a figure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _STYLES = {"failed": "red", "pruned": "dim", "interrupted": "yellow", "waiting":
 
 
 def ranked(trials: Sequence[Trial], minimise: bool) -> list[Trial]:
-    """The best first; behind those that have a score come all others in their order."""
+    """Return the trials sorted by score, the best first; those without a score follow in their order."""
     scored = [trial for trial in trials if _is_number(trial.score)]
     scored.sort(key=lambda trial: trial.score or 0.0, reverse=not minimise)
     return [*scored, *(trial for trial in trials if not _is_number(trial.score))]
 
 
 def trial_table(trials: Sequence[Trial], space: Space, tags: Sequence[str]) -> Table:
-    """A line for each trial: what it tried, and the return of each policy tag, of the evaluation or the last so far."""
+    """Return a table of trials: values, and the return of each policy tag, evaluated or last logged."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("trial", justify="right")
     for key in space:
@@ -51,7 +51,14 @@ def trial_table(trials: Sequence[Trial], space: Space, tags: Sequence[str]) -> T
 
 
 def write_csv(trials: Sequence[Trial], space: Space, tags: Sequence[str], path: Path) -> None:
-    """The table for programs: a row for each trial, returns of evaluations only."""
+    """Write the table as CSV: a row for each trial, with returns of evaluations only.
+
+    Args:
+        trials: trials of the sweep.
+        space: search space.
+        tags: policy tags.
+        path: CSV file.
+    """
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         columns = (*space, *(f"return/{tag}" for tag in tags), "env_steps", "seconds", "status", "run", "reason")
@@ -65,7 +72,15 @@ def write_csv(trials: Sequence[Trial], space: Space, tags: Sequence[str], path: 
 
 
 def save_picture(trials: Sequence[Trial], space: Space, tag: str, best: Trial | None, path: Path) -> None:
-    """Draw the learning curves of all trials, and the score against each value that was varied."""
+    """Plot the learning curves of all trials, and the score against each varied value.
+
+    Args:
+        trials: trials of the sweep.
+        space: search space.
+        tag: policy tag whose return is plotted.
+        best: best trial, which is highlighted.
+        path: file of the figure.
+    """
     from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -114,7 +129,7 @@ def save_picture(trials: Sequence[Trial], space: Space, tag: str, best: Trial | 
 
 
 def _curve(trial: Trial, tag: str) -> tuple[list[float], list[float]]:
-    """What a trial has logged so far: environment steps and returns."""
+    """Return the environment steps and returns that a trial has logged so far."""
     name, steps, returns = f"charts/episodic_return/{tag}", [], []
     for path in trial.folder.glob("*/metrics.csv"):
         for env_steps, row in read_metrics(path):
@@ -132,7 +147,7 @@ def _state(trial: Trial) -> str:
 
 
 def _short_key(key: str, space: Space) -> str:
-    """The last part of a key, with as much before it as it takes to tell it from the others."""
+    """Return the shortest unambiguous suffix of a dotted key."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         tail = ".".join(parts[-count:])

@@ -1,4 +1,4 @@
-"""Runs the trials of a sweep side by side, each in a process of its own."""
+"""Parallel execution of a sweep's trials, each in a separate process."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from warpdrive.training.sweep.space import Values, as_overrides
 
 _BETWEEN_LOOKS = 0.1
 _GRACE = 60.0
-"""Seconds that trials have, after Ctrl-C, to end the present update and to write a checkpoint."""
+"""Seconds that trials have, after Ctrl-C, to finish the current update and write a checkpoint."""
 
 
 @dataclass
 class Trial:
-    """One run of a sweep.
+    """Run of a sweep.
 
     Attributes:
-        number: from 0.
-        values: what it tries.
-        folder: has its ``trial.yaml``, what it printed, and its run folder.
+        number: number of the trial, from 0.
+        values: values of the varied keys.
+        folder: folder of its ``trial.yaml``, its output, and its run folder.
         status: ``waiting``, ``running``, ``finished``, ``failed``, ``pruned`` or ``interrupted``.
-        score: of a finished one.
-        progress: what it told last: ``env_steps``, ``total_steps``, ``returns``, ``speed``.
-        result: what it left.
-        reason: why it failed.
+        score: score of a finished trial.
+        progress: last reported progress: ``env_steps``, ``total_steps``, ``returns``, ``speed``.
+        result: contents of its result file.
+        reason: reason of the failure.
     """
 
     number: int
@@ -52,13 +52,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all trials have in common.
+    """Settings common to all trials.
 
     Attributes:
-        folder: of the sweep.
-        source: of the run configuration.
+        folder: folder of the sweep.
+        source: run configuration.
         fixed: overrides of all trials.
-        tag: whose return is the score.
+        tag: policy tag whose return is the score.
     """
 
     folder: Path
@@ -71,10 +71,10 @@ class Runner:
     """Runs trials, ``len(places)`` at a time.
 
     Args:
-        plan: what they have in common.
+        plan: settings common to all trials.
         engine: chooses their values.
-        places: environment variables of the processes that run side by side, see ``places``.
-        on_change: called with all trials now and then.
+        places: placements of the parallel processes, see ``places``.
+        on_change: called occasionally with all trials.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Runner:
         self._running: dict[int, tuple[Trial, subprocess.Popen[bytes], Place]] = {}
 
     def run(self) -> bool:
-        """Run all trials that have not ended yet. Returns whether none is left: False after Ctrl-C."""
+        """Run all trials that have not ended yet. Returns True if none is left, False after Ctrl-C."""
         waiting = self._known()
         try:
             while self._running or waiting or len(self.trials) < self.engine.trials:
@@ -111,7 +111,7 @@ class Runner:
         return True
 
     def _known(self) -> list[Trial]:
-        """Read the trials of a sweep that is resumed; return those that have not ended."""
+        """Read the trials of a resumed sweep, and return those that have not ended."""
         for path in sorted(self.plan.folder.glob("trial_*/trial.json")):
             trial = Trial(len(self.trials), json.loads(path.read_text())["values"], path.parent)
             self.trials.append(trial)
@@ -201,7 +201,7 @@ class Runner:
         self.engine.ended(trial.number, trial.values, trial.score if status == "finished" else None)
 
     def _stop(self) -> None:
-        """Hand Ctrl-C on to all trials and wait for their checkpoints, unless it comes once more."""
+        """Forward Ctrl-C to all trials and wait for their checkpoints, or until a second Ctrl-C."""
         ends = time.monotonic() + _GRACE
         with suppress(KeyboardInterrupt):
             for _, process, _ in self._running.values():

@@ -1,4 +1,4 @@
-"""What a sweep varies: lists of values, and ranges that values are drawn from."""
+"""Search space of a sweep: lists of values, and ranges to sample from."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from warpdrive.errors import ConfigError
 from warpdrive.training.yaml_source import parse_override
 
 Values = dict[str, Any]
-"""Of one trial: by dotted key."""
+"""Values of one trial, by dotted key."""
 
 _RANGE = re.compile(r"(uniform|loguniform|integer)\(([^,()]+),([^,()]+)\)")
 
 
 @dataclass(frozen=True)
 class Choices:
-    """One of some values."""
+    """Finite set of values."""
 
     values: tuple[Any, ...]
 
     def draw(self, generator: random.Random) -> Any:
-        """One of them, each as likely."""
+        """Sample a value uniformly."""
         return generator.choice(self.values)
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``.
+    """Range of numbers from ``low`` to ``high``.
 
     Attributes:
-        kind: ``uniform``; ``loguniform``, whose logarithm is; or ``integer``, whole numbers with both ends.
+        kind: ``uniform``; ``loguniform``, uniform in the logarithm; or ``integer``, whole numbers including both ends.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Range:
     high: float
 
     def draw(self, generator: random.Random) -> float:
-        """A number, to six significant digits."""
+        """Sample a number, rounded to six significant digits."""
         if self.kind == "integer":
             return generator.randint(int(self.low), int(self.high))
         if self.kind == "uniform":
@@ -58,14 +58,14 @@ Space = Mapping[str, "Choices | Range"]
 
 
 def parse_space(arguments: Sequence[str]) -> tuple[dict[str, Choices | Range], list[str]]:
-    """Tell what is varied from what is the same in all trials.
+    """Separate varied keys from fixed overrides.
 
     Returns:
-        by dotted key ``key=[a, b]``, ``key=uniform(low, high)``, ``loguniform`` and ``integer``; and all others, as
-        they are.
+        The search space by dotted key, of ``key=[a, b]``, ``key=uniform(low, high)``, ``loguniform`` and ``integer``;
+        and all other arguments, unchanged.
 
     Raises:
-        ConfigError: nothing is varied, a key is given twice, or a range that is none.
+        ConfigError: nothing is varied, a key is given twice, or a range is invalid.
     """
     space: dict[str, Choices | Range] = {}
     fixed = []
@@ -88,19 +88,19 @@ def parse_space(arguments: Sequence[str]) -> tuple[dict[str, Choices | Range], l
 
 
 def grid(space: Space) -> list[Values]:
-    """Every combination of values of lists; the last key varies fastest."""
+    """Return all combinations of values of lists; the last key varies fastest."""
     lists = [part.values for part in space.values() if isinstance(part, Choices)]
     return [dict(zip(space, values, strict=True)) for values in itertools.product(*lists)]
 
 
 def drawn(space: Space, seed: int, number: int) -> Values:
-    """What trial ``number`` of a random search with ``seed`` has, whatever the other trials are."""
+    """Sample the values of trial ``number`` of a random search with ``seed``, independently of other trials."""
     generator = random.Random(f"{seed}/{number}")
     return {key: part.draw(generator) for key, part in space.items()}
 
 
 def as_overrides(values: Values) -> list[str]:
-    """As ``load_config`` takes them."""
+    """Return values as overrides of ``load_config``."""
     return [f"{key}={json.dumps(value)}" for key, value in values.items()]
 
 

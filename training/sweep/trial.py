@@ -1,7 +1,7 @@
-"""One trial in a process of its own: ``python -m warpdrive.training.sweep.trial <folder>``.
+"""Trial process: ``python -m warpdrive.training.sweep.trial <folder>``.
 
-It trains with ``trial.yaml`` of the folder, or goes on with the run that is there, evaluates, keeps in
-``progress.json`` how far it is, and leaves ``result.json``. Ctrl-C ends it as it ends any run.
+It trains with ``trial.yaml`` of the folder, or resumes the run in it, evaluates, writes its progress to
+``progress.json``, and its result to ``result.json``. Ctrl-C ends it like any run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from warpdrive.training.report import UpdateReport
 from warpdrive.training.trainer import Trainer, make_env
 
 _BETWEEN_REPORTS = 0.25
-"""Seconds: those who look on need no more."""
+"""Minimum seconds between two progress reports."""
 
 
 def main(folder: Path) -> None:
