@@ -1,4 +1,4 @@
-"""Trained policies beside random ones, measured the same way: the table at the end of ``warpdrive train``."""
+"""Trained policies compared with random ones: the table at the end of ``warpdrive train``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from warpdrive.training.sections import FunctionConfig, LearningConfig, RunConfi
 
 @dataclass(frozen=True)
 class Measurement:
-    """One line of the table.
+    """Row of the comparison table.
 
     Attributes:
-        random: the policy tags that acted at random.
-        trained: the policy tags that acted as they were trained.
-        result: what came out.
-        others: how policy tags acted that are neither, in words.
-        run: which run it is of, where there are several.
+        random: policy tags that acted at random.
+        trained: policy tags that acted as trained.
+        result: evaluation result.
+        others: description of the behaviour of the remaining policy tags.
+        run: name of the run, if there are several.
     """
 
     trained: tuple[str, ...]
@@ -32,7 +32,7 @@ class Measurement:
 
     @property
     def who(self) -> str:
-        """Who acted how: ``"trained tagger, random runner"``."""
+        """Description of the actors: ``"trained tagger, random runner"``."""
         parts = [("trained", self.trained), ("random", self.random)]
         others = [f"{tag} {how}" for tag, how in self.others.items()]
         acted = ", ".join([*(f"{how} {' and '.join(tags)}" for how, tags in parts if tags), *others])
@@ -40,7 +40,14 @@ class Measurement:
 
 
 def measurement(config: RunConfig, random: Iterable[str], result: EvaluationResult, run: str = "") -> Measurement:
-    """What was measured where the tags of ``random`` acted at random, and the others as the run says."""
+    """Return the measurement of an evaluation in which the tags of ``random`` acted at random.
+
+    Args:
+        config: run configuration.
+        random: policy tags that acted at random.
+        result: evaluation result.
+        run: name of the run, if there are several.
+    """
     acting = {tag: settings for tag, settings in config.policy.items() if tag not in random}
     trained = tuple(tag for tag, settings in acting.items() if isinstance(settings, LearningConfig))
     others = {
@@ -52,15 +59,15 @@ def measurement(config: RunConfig, random: Iterable[str], result: EvaluationResu
 
 
 def line_ups(tags: Iterable[str], trained: Sequence[str], others: Sequence[str] = ()) -> list[tuple[str, ...]]:
-    """Return what to measure, each as the tags that act at random.
+    """Return the evaluations to run, each as the tags that act at random.
 
-    First everybody as trained; then, where several policies were trained, each of them alone against the others at
-    random; then all at random.
+    The first has all policies as trained; then, if several policies were trained, each of them alone against random
+    others; the last has all at random.
 
     Args:
         tags: all policy tags.
-        trained: those of them that have a policy.
-        others: those of them that have none and yet do not act at random; the rest acts at random anyway.
+        trained: tags with a trained policy.
+        others: tags without one that do not act at random either; the remaining tags act at random in any case.
     """
     tags = tuple(tags)
     found = [tuple(tag for tag in tags if tag not in (*trained, *others))]
@@ -70,11 +77,11 @@ def line_ups(tags: Iterable[str], trained: Sequence[str], others: Sequence[str] 
 
 
 def comparison_table(measurements: Sequence[Measurement], termination_meaning: str) -> Table:
-    """Return a table with a line per measurement.
+    """Return a table with a row per measurement.
 
     Args:
         measurements: at least one; all over the same number of episodes.
-        termination_meaning: what a terminated episode means, or "".
+        termination_meaning: meaning of a terminated episode, or "".
     """
     result = measurements[0].result
     episodes = "1 episode" if result.episodes == 1 else f"{result.episodes} episodes"
@@ -98,7 +105,7 @@ def comparison_table(measurements: Sequence[Measurement], termination_meaning: s
 
 
 def as_plain_data(measurements: Sequence[Measurement]) -> list[Mapping[str, Any]]:
-    """Return the measurements as what JSON can hold."""
+    """Return the measurements as JSON-serialisable data."""
     return [
         {"trained": list(line.trained), "random": list(line.random), "others": dict(line.others), **asdict(line.result)}
         for line in measurements

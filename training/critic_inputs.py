@@ -17,14 +17,14 @@ from warpdrive.training.models.flatten import Flatten
 
 
 class CriticInput(nn.Module, ABC):
-    """Numbers that are the same for all agents of a replica, followed by a unit vector for the agent within its tag.
+    """Module that computes features common to all agents of a replica, followed by a one-hot agent index.
 
     Args:
-        num_agents: how many agents the policy tag has.
-        shared: how many of the numbers are the same for all.
+        num_agents: number of agents of the policy tag.
+        shared: number of common features.
 
     Attributes:
-        size: the numbers in a row.
+        size: number of elements of a row.
     """
 
     which: Tensor
@@ -36,18 +36,23 @@ class CriticInput(nn.Module, ABC):
 
     @abstractmethod
     def recorded(self, rollout: Rollout, final: bool) -> Tensor:
-        """``[steps, num_envs, shared]`` float32; ``final``: ``[slots, ...]``, of the ends of truncated episodes."""
+        """Return common features ``[steps, num_envs, shared]`` float32.
+
+        Args:
+            rollout: the rollout.
+            final: If True, features ``[slots, ...]`` of the final states of truncated episodes.
+        """
 
     @abstractmethod
     def present(self, env: EnvWrapper) -> Tensor:
-        """``[num_envs, shared]`` float32, as it is before the next step."""
+        """Return the current common features ``[num_envs, shared]`` float32, before the next step."""
 
     def of(self, rollout: Rollout, final: bool = False) -> Tensor:
-        """``[steps (or slots) x num_envs x agents of the tag, size]`` float32; see :meth:`recorded`."""
+        """Return rows ``[steps (or slots) x num_envs x agents of the tag, size]`` float32; see :meth:`recorded`."""
         return self._for_each_agent(self.recorded(rollout, final)).flatten(0, 2)
 
     def now(self, env: EnvWrapper) -> Tensor:
-        """``[num_envs, agents of the tag, size]`` float32, as it is before the next step."""
+        """Return the current rows ``[num_envs, agents of the tag, size]`` float32, before the next step."""
         return self._for_each_agent(self.present(env))
 
     def _for_each_agent(self, shared: Tensor) -> Tensor:
@@ -56,12 +61,12 @@ class CriticInput(nn.Module, ABC):
 
 
 class JointObservations(CriticInput):
-    """The observations of all agents of all tags side by side; zeros for agents out of the episode.
+    """Concatenated observations of all agents of all tags; zeros for agents out of the episode.
 
     Args:
-        spaces: of one agent's observations, by policy tag.
-        counts: how many agents there are, by policy tag.
-        tag: of the agents that values are estimated for.
+        spaces: observation space of one agent, by policy tag.
+        counts: number of agents, by policy tag.
+        tag: policy tag whose values are estimated.
     """
 
     def __init__(self, tag: str, spaces: Mapping[str, Space[Any]], counts: Mapping[str, int]) -> None:
@@ -79,17 +84,17 @@ class JointObservations(CriticInput):
         return self._side_by_side({tag: observations_of(env, tag) for tag in self.tags})
 
     def _side_by_side(self, seen: Mapping[str, Any]) -> Tensor:
-        """Flatten ``[..., agents of the tag, *shape]`` of each tag to ``[..., agents of the tag x size]``, and join."""
+        """Flatten ``[..., agents of the tag, *shape]`` to ``[..., agents of the tag x size]``; join all tags."""
         flat = [part(seen[tag]).flatten(-2) for part, tag in zip(self.flatten, self.tags, strict=True)]
         return torch.cat(flat, dim=-1)
 
 
 class GlobalState(CriticInput):
-    """The arrays that an environment calls its ``global_state``, flattened and side by side.
+    """Flattened and concatenated arrays of an environment's ``global_state``.
 
     Args:
-        num_agents: how many agents the policy tag has.
-        sizes: the numbers that each array has in a replica, by name.
+        num_agents: number of agents of the policy tag.
+        sizes: number of elements of each array in a replica, by name.
     """
 
     def __init__(self, num_agents: int, sizes: Mapping[str, int]) -> None:

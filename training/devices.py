@@ -1,4 +1,4 @@
-"""Which backend stands for a device that a run configuration names."""
+"""Backends for the devices that a run configuration names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _BACKENDS = {("Python", "cpu"): "cpu", ("Python", "cuda"): "numba", ("CUDA C", "
 
 
 def backend_at(key: str, device: str | None, like: Backend) -> Backend:
-    """The backend on another device that runs what ``like`` runs; ``like`` itself where it is on that device.
+    """Return the backend on another device that runs what ``like`` runs; ``like`` itself if it is on that device.
 
     Args:
-        key: of the run configuration, told in errors.
-        device: ``"cpu"``, ``"cuda"`` or ``"cuda:<number>"``; None: where ``like`` is.
+        key: configuration key, for error messages.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:<number>"``; None: the device of ``like``.
         like: a backend.
 
     Raises:
-        ConfigError: this machine has no such device, or what is missing to use it.
+        ConfigError: this machine has no such device, or lacks what is needed to use it.
     """
     if device is None or _is_on(like, device):
         return like
@@ -27,12 +27,15 @@ def backend_at(key: str, device: str | None, like: Backend) -> Backend:
 
 
 def rollout_backend(name: str, device: str, process_id: int = 0) -> Backend:
-    """The backend ``name`` (of ``trainer.env_backend``) on a device; ``"auto"``: the one for Python there.
+    """Return the backend ``name`` (of ``trainer.env_backend``) on a device; ``"auto"``: the one for Python there.
 
-    Of several processes on this machine, ``process_id`` says which this is: of ``"cuda"`` they take turns at the GPUs.
+    Args:
+        name: name of the backend.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:<number>"``.
+        process_id: local rank of this process: with ``"cuda"`` the processes are distributed over the GPUs in turn.
 
     Raises:
-        ConfigError: this machine has no such device, what is missing to use it, or the backend is for another.
+        ConfigError: this machine has no such device, lacks what is needed to use it, or the backend is for another.
     """
     if name == "auto":
         name = _BACKENDS["Python", torch.device(device).type]
@@ -40,7 +43,11 @@ def rollout_backend(name: str, device: str, process_id: int = 0) -> Backend:
 
 
 def check_rollout_device(device: str | None, backend: Backend) -> None:
-    """Raise ConfigError if replicas are on another device than the run configuration says."""
+    """Check that replicas are on the device of the run configuration.
+
+    Raises:
+        ConfigError: they are on another one.
+    """
     if device is not None and not _is_on(backend, device):
         raise ConfigError(f"trainer.rollout_device: found '{device}', but the environment is on {backend.device}")
 

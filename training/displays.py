@@ -1,4 +1,4 @@
-"""Where something that changes is drawn: on a terminal, or in the output of a notebook's cell."""
+"""Live displays on a terminal, or in the output of a notebook cell."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _AS_TEXT = "<pre style='white-space: pre; overflow-x: auto; line-height: normal'
 
 
 class Display(Protocol):
-    """Shows one thing at a time, in place of what it showed before."""
+    """Display of one item at a time, which replaces the previous one."""
 
     def show(self, content: RenderableType) -> None:
         """Draw ``content`` now or soon."""
 
     def stop(self) -> None:
-        """Leave what was shown last, and draw no more."""
+        """Keep the last content, and stop drawing."""
 
 
 def display_on(console: Console, transient: bool = False) -> Display | None:
-    """Return the display for a console; None where text can only be appended, as in files and pipes.
+    """Return the display for a console; None if it is append-only, such as files and pipes.
 
-    ``transient`` displays on a terminal vanish when they are stopped.
+    ``transient`` displays on a terminal are erased when they are stopped.
     """
     if console.is_jupyter:
         return NotebookDisplay()
@@ -35,7 +35,7 @@ def display_on(console: Console, transient: bool = False) -> Display | None:
 
 
 class TerminalDisplay:
-    """Redraws the last lines of a terminal."""
+    """Display that redraws the last lines of a terminal."""
 
     def __init__(self, console: Console, transient: bool) -> None:
         self._live = Live(console=console, refresh_per_second=8, transient=transient)
@@ -52,7 +52,7 @@ class TerminalDisplay:
 
 
 class NotebookDisplay:
-    """Redraws an output of the present cell, as text with colours; needs no widgets."""
+    """Display that redraws an output of the current notebook cell, as coloured text without widgets."""
 
     def __init__(self) -> None:
         import IPython.display as notebook

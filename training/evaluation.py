@@ -1,4 +1,4 @@
-"""How good policies are: the mean over whole episodes, each replica playing the same number of them."""
+"""Evaluation of policies: means over whole episodes, with the same number of episodes in each replica."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from warpdrive.training.rollout_loop import RolloutLoop, in_replicas_of
 MAX_REPLICAS = 1000
 FEWEST_EPISODES, MOST_EPISODES = 50, 1000
 OnProgress = Callable[[int, int], object]
-"""Called with the number of episodes that have ended, and of all that are played."""
+"""Function called with the number of finished episodes, and of all episodes."""
 _STEPS_AT_ONCE = 16  # between two looks, from the host, at whether all have finished
 
 
 def fitting_episodes(total_steps: int, episode_length: int) -> int:
-    """Return how many episodes to evaluate over: 50 to 1000, if possible within a quarter of the steps of training."""
+    """Return the number of evaluation episodes: 50 to 1000, if possible within a quarter of the training steps."""
     return min(max(total_steps // (4 * episode_length), FEWEST_EPISODES), MOST_EPISODES)
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What came out of an evaluation.
+    """Result of an evaluation.
 
     Attributes:
-        episodes: how many were played and counted.
-        mean_return: per policy tag, mean over episodes of the mean over the agents of the tag.
-        std_return: per policy tag, standard deviation of the same over episodes.
+        episodes: number of episodes.
+        mean_return: mean over episodes of the mean return of the tag's agents, by policy tag.
+        std_return: standard deviation of the same over episodes, by policy tag.
         mean_length: steps per episode.
-        terminated_fraction: share of the episodes that ended otherwise than by the time limit.
-        elo: the Elo rating of each policy tag whose past versions act for another tag; that of its beginning is 0.
+        terminated_fraction: fraction of the episodes that ended other than by the time limit.
+        elo: Elo rating of each policy tag whose past versions act for another tag; the initial policy has 0.
     """
 
     episodes: int
@@ -46,7 +46,7 @@ class EvaluationResult:
     elo: dict[str, float] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float]:
-        """The numbers by the names they have among a run's metrics."""
+        """Return the results by their metric names."""
         of_tags = {
             f"eval/{name}/{tag}": value
             for name, values in (("episodic_return", self.mean_return), ("episodic_return_std", self.std_return))
@@ -62,17 +62,17 @@ class EvaluationResult:
 
 
 class Evaluator:
-    """Replicas to play whole episodes in, again and again: each time from the same start states, with the same draws.
+    """Replicas for repeated evaluations, each with the same start states and random numbers.
 
-    Every replica plays the same number of whole episodes, so that short ones are not preferred, as they are among
-    the first episodes to finish. Episode k of replica e counts if ``k * num_envs + e < num_episodes``.
+    Every replica plays the same number of whole episodes, since the first episodes to finish would be biased towards
+    short ones. Episode k of replica e counts if ``k * num_envs + e < num_episodes``.
 
     Args:
         env: new replicas, for evaluations only; at most ``num_episodes``.
-        models: per policy tag, what acts; agents of the other tags act uniformly at random.
-        num_episodes: how many episodes count.
-        deterministic: take the most probable action instead of sampling.
-        graphs: how steps are repeated; None: without CUDA graphs.
+        models: actors by policy tag; agents of the other tags act uniformly at random.
+        num_episodes: number of episodes that count.
+        deterministic: If True, take the most probable action instead of sampling.
+        graphs: repetition of steps; None: without CUDA graphs.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class Evaluator:
 
     @torch.no_grad()
     def play(self, on_progress: OnProgress | None = None) -> EvaluationResult:
-        """Play ``num_episodes`` episodes with the parameters that the models have now.
+        """Play ``num_episodes`` episodes with the current parameters of the models.
 
         Args:
-            on_progress: called now and then.
+            on_progress: called occasionally.
         """
         self._env.ctx.load_state(self._start)
         self._loop.prepare(self._actors)
@@ -110,11 +110,11 @@ class Evaluator:
 
     @property
     def num_envs(self) -> int:
-        """The number of replicas."""
+        """Number of replicas."""
         return self._env.num_envs
 
     def episode_returns(self) -> dict[str, Tensor]:
-        """Return the return of each episode that counted, ``[episodes]`` on the host by policy tag.
+        """Return the return of each counted episode, ``[episodes]`` on the host by policy tag.
 
         It is the mean over the agents of the tag. Episode ``i`` was played by replica ``i % num_envs``.
         """
@@ -122,7 +122,7 @@ class Evaluator:
 
 
 class _Record:
-    """Returns, lengths and ends of the first ``rounds`` episodes of every replica, kept on the device."""
+    """Returns, lengths and ends of the first ``rounds`` episodes of every replica, on the device."""
 
     def __init__(self, env: EnvWrapper, rounds: int) -> None:
         self.env, self.rounds = env, rounds
@@ -141,7 +141,7 @@ class _Record:
             tensor.zero_()
 
     def add(self) -> None:
-        """Note the step that the replicas have just taken."""
+        """Record the last step of the replicas."""
         terminated = self.env.ctx["terminated"]
         ended = terminated | self.env.ctx["truncated"]
         self.present += self.env.ctx["rewards"]

@@ -1,4 +1,4 @@
-"""How policies that learn from old experience act while they learn."""
+"""Exploration of off-policy algorithms."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from warpdrive.training.sections import GaussianNoiseConfig, OrnsteinUhlenbeckCo
 
 
 class EpsilonGreedy(Actor):
-    """Explores with probability ``epsilon``, else takes the best choice.
+    """Epsilon-greedy actor: explores with probability ``epsilon``, else takes the best action.
 
-    To explore is to repeat the last choice with probability ``repeat``, and to choose uniformly at random otherwise: a
-    way of going on in one direction for a while, as in temporally extended epsilon-greedy exploration (Dabney et al.
-    2021, arXiv:2006.01782), where the durations are geometrically distributed.
+    Exploration repeats the last action with probability ``repeat``, and otherwise samples uniformly. This is temporally
+    extended epsilon-greedy exploration (Dabney et al. 2021, arXiv:2006.01782), with geometrically distributed
+    durations.
 
     Args:
-        model: estimates the value of each choice.
-        repeats: whether ``repeat`` is anything but 0, which is ordinary epsilon-greedy exploration.
+        model: action-value function.
+        repeats: True if ``repeat`` may be nonzero; else exploration is ordinary epsilon-greedy.
 
     Attributes:
-        epsilon, repeat: scalars on the device, to be changed in place.
+        epsilon, repeat: scalars on the device, changed in place.
     """
 
     epsilon: Tensor
@@ -40,7 +40,7 @@ class EpsilonGreedy(Actor):
         self.register_buffer("repeat", torch.zeros(()))
 
     def logits(self, observations: Observations) -> Tensor:
-        """See ``Actor``; as if episodes began here and everything were allowed."""
+        """See ``Actor``; for first steps of episodes without an action mask."""
         values = self.model(observations)
         return _mixed(self.epsilon, torch.full_like(values, 1.0 / values.shape[-1]), values)
 
@@ -63,20 +63,20 @@ class EpsilonGreedy(Actor):
 
 
 def _mixed(epsilon: Tensor, anything: Tensor, values: Tensor) -> Tensor:
-    """Logarithms of the probabilities of choices: ``anything`` with probability epsilon, else the best one."""
+    """Return log-probabilities of actions: ``anything`` with probability epsilon, else the best one."""
     best = torch.zeros_like(values).scatter_(-1, values.argmax(-1, keepdim=True), 1.0)
     return (epsilon * anything + (1.0 - epsilon) * best).log()
 
 
 class NoisyActor(Actor):
-    """Does what a policy would do, and noise.
+    """Actor that adds noise to a policy's actions.
 
     Args:
         model: the policy.
-        noise: see below.
+        noise: exploration noise, see below.
 
     Attributes:
-        at_random: a scalar on the device: whether agents act uniformly at random instead; to be changed in place.
+        at_random: bool scalar on the device, changed in place: if True, agents act uniformly at random instead.
     """
 
     at_random: Tensor
@@ -99,13 +99,13 @@ class NoisyActor(Actor):
 
 
 class UniformAtFirst(Actor):
-    """Acts as a policy, and uniformly at random before.
+    """Actor that acts uniformly at random at first, then as a policy.
 
     Args:
         model: the policy.
 
     Attributes:
-        at_random: a scalar on the device: whether agents act uniformly at random; to be changed in place.
+        at_random: bool scalar on the device, changed in place: if True, agents act uniformly at random.
     """
 
     at_random: Tensor
@@ -126,18 +126,18 @@ class UniformAtFirst(Actor):
 
 
 def _unless_at_random(at_random: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """Logits or, where ``at_random``, what stands for uniformly random actions, see ``sampler.sample_gaussian``."""
+    """Return logits or, if ``at_random``, those of uniformly random actions, see ``sampler.sample_gaussian``."""
     return torch.cat([mean.masked_fill(at_random, 0.0), log_std.masked_fill(at_random, torch.inf)], dim=-1)
 
 
 class GaussianNoise(nn.Module):
-    """Independent in each step.
+    """Gaussian noise, independent in each step.
 
     Args:
-        config: of the noise.
+        config: section of the noise.
 
     Attributes:
-        std: a scalar on the device.
+        std: scalar on the device.
     """
 
     std: Tensor
@@ -148,22 +148,28 @@ class GaussianNoise(nn.Module):
         self.register_buffer("std", torch.zeros(()))
 
     def begin(self, env_steps: int) -> None:
-        """Let what follows a schedule become what it is at ``env_steps``."""
+        """Set the scheduled coefficients to their values at ``env_steps``."""
         self.std.fill_(value_at(self.config.std, env_steps))
 
     def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
-        """The means of what is drawn next, given those of the policy."""
+        """Return the means of the next samples, given those of the policy.
+
+        Args:
+            means: means of the policy.
+            env: the acting replicas.
+            tag: policy tag.
+        """
         return means
 
 
 class OrnsteinUhlenbeckNoise(nn.Module):
-    """Decays from step to step, and begins anew with each episode (Lillicrap et al. 2016, arXiv:1509.02971).
+    """Ornstein-Uhlenbeck noise, reset at each episode (Lillicrap et al. 2016, arXiv:1509.02971).
 
-    The new noise is ``(1 - decay) * noise + std * N(0, 1)``. The noise that there was is the difference between what
-    was drawn last and the policy's action then.
+    The new noise is ``(1 - decay) * noise + std * N(0, 1)``. The previous noise is the difference between the last
+    sample and the policy's action then.
 
     Args:
-        config: of the noise.
+        config: section of the noise.
         shape: ``[num_envs, agents of the tag, components]``.
 
     Attributes:
@@ -185,12 +191,18 @@ class OrnsteinUhlenbeckNoise(nn.Module):
         self.register_buffer("before", torch.zeros(shape), persistent=False)
 
     def begin(self, env_steps: int) -> None:
-        """Let what follows a schedule become what it is at ``env_steps``."""
+        """Set the scheduled coefficients to their values at ``env_steps``."""
         self.std.fill_(value_at(self.config.std, env_steps))
         self.decay.fill_(value_at(self.config.decay, env_steps))
 
     def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
-        """The means of what is drawn next, given those of the policy."""
+        """Return the means of the next samples, given those of the policy.
+
+        Args:
+            means: means of the policy.
+            env: the acting replicas.
+            tag: policy tag.
+        """
         noise = env.actions(tag, drawn=True).view_as(means) - self.before
         self.before.copy_(means)
         return means + (1.0 - self.decay) * noise * (env.ctx["timestep"] > 0).view(-1, 1, 1)

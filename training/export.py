@@ -1,4 +1,4 @@
-"""A trained policy as a file for other programs: ONNX, or a program of ``torch.export``."""
+"""Export of a trained policy to a file: ONNX, or a program of ``torch.export``."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from warpdrive.training.trained_policy import TrainedPolicy
 FORMATS = (".onnx", ".pt2")
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 _TOLERANCE = 1e-6
-"""Of logits, relative to the largest of them where that is more than 1."""
+"""Tolerance of logits, relative to the largest of them if it is more than 1."""
 _BATCHES = (1, 7)  # numbers of observations that an exported policy is checked with
 _REACH = 10.0  # of the observations that it is checked with
 _TRACED = 2  # a batch of 1 would be taken for a constant
 
 Inputs = tuple[Observations, dict[str, Tensor]]
-"""Observations, and by name what else goes in."""
+"""Observations, and the other inputs by name."""
 Program = Callable[..., tuple[Tensor, ...]]
 
 
 class Deployed(nn.Module):
-    """What is exported: observations in, the most probable actions and the logits out.
+    """Exported module: maps observations to the most probable actions and the logits.
 
     Args:
-        policy: on the CPU.
+        policy: trained policy on the CPU.
     """
 
     def __init__(self, policy: TrainedPolicy) -> None:
@@ -49,9 +49,9 @@ class Deployed(nn.Module):
     def forward(
         self, observations: Observations, action_mask: Tensor | None = None, state: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """``[batch, *shape]``, by key where the space is a Dict -> actions as of ``TrainedPolicy.act``, logits.
+        """Return actions as of ``TrainedPolicy.act``, and logits, of ``[batch, *shape]``, by key for a Dict space.
 
-        A recurrent policy takes ``state [batch, state_size]`` and also returns the next.
+        A recurrent policy takes ``state [batch, state_size]`` and also returns the next one.
         """
         if state is None:
             outputs: tuple[Tensor, ...] = (self.model.logits(observations),)
@@ -62,7 +62,7 @@ class Deployed(nn.Module):
 
 
 def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = False) -> Path:
-    """Write a policy to a file and check that what was written does the same.
+    """Write a policy to a file and check that the file computes the same.
 
     See ``TrainedPolicy.export``, which calls this.
     """
@@ -103,14 +103,14 @@ def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = F
 
 
 def input_names(policy: TrainedPolicy, action_mask: bool = False) -> list[str]:
-    """What the inputs of an ONNX file are called."""
+    """Return the names of the inputs of an ONNX file."""
     space = policy.observation_space
     seen = [f"observations_{key}" for key in sorted(space)] if isinstance(space, spaces.Dict) else ["observations"]
     return [*seen, *(["action_mask"] if action_mask else []), *(["state"] if policy.is_recurrent else [])]
 
 
 def output_names(policy: TrainedPolicy) -> list[str]:
-    """What the outputs of an ONNX file are called."""
+    """Return the names of the outputs of an ONNX file."""
     return ["actions", "logits", *(["next_state"] if policy.is_recurrent else [])]
 
 
@@ -134,7 +134,7 @@ def _check(policy: TrainedPolicy, path: Path, action_mask: bool) -> None:
 
 
 def _inputs(policy: TrainedPolicy, batch: int, action_mask: bool) -> Inputs:
-    """Return what is drawn from the spaces, the same each time, with a mask that always allows something."""
+    """Return reproducible samples of the spaces, with a mask that always allows something."""
     draws = np.random.default_rng(batch)
     others: dict[str, Tensor] = {}
     if action_mask:
@@ -218,7 +218,7 @@ def _compare(path: Path, deployed: Deployed, run: Program, inputs: Inputs) -> No
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep to ourselves what the exporters say about packages that are not needed."""
+    """Suppress the exporters' messages about optional packages."""
     logger = logging.getLogger("torch.onnx")
     former = logger.level
     logger.setLevel(logging.ERROR)

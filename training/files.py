@@ -1,4 +1,4 @@
-"""Small files that are there whole or not at all, and disks that are full."""
+"""Atomic writes of small files, and errors of full disks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_ROOM = {
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a small text file beside its place and move it there, so that nobody ever reads half of it.
+    """Write a small text file atomically: to a temporary file that is renamed.
 
     An ``OSError`` names the file.
     """
@@ -37,10 +37,10 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def check_no_link(path: Path) -> None:
-    """Check that a file of a run, which may be somebody else's, is not a link to something that would be overwritten.
+    """Check that a file of a run, which may be from somebody else, is not a link to a file that would be overwritten.
 
     Raises:
-        CheckpointError: it is one.
+        CheckpointError: it is a link.
     """
     if path.is_symlink():
         raise CheckpointError(f"{path}: is a link, and what it leads to would be written over; remove it")
@@ -48,7 +48,7 @@ def check_no_link(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Let an ``OSError`` within the block name the file: Python does where one is opened, but not where it is full."""
+    """Add the file name to an ``OSError`` within the block: Python does when opening a file, not when it is full."""
     try:
         yield
     except OSError as error:
@@ -56,5 +56,5 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def no_room(error: BaseException) -> str:
-    """Return in words that a disk is full, if that is what an error means, else ""."""
+    """Return a description of a full disk, if that is the cause of an error, else ""."""
     return _NO_ROOM.get(error.errno or 0, "") if isinstance(error, OSError) else ""

@@ -1,4 +1,4 @@
-"""The frames of one recording: its replicas side by side, with what has come of them so far."""
+"""Frames of one recording: its replicas side by side, with captions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from warpdrive.training.animation import Frame, frame_of
 from warpdrive.training.panels import GAP, Panel, columns_for, fits_in_bold, side_by_side
 
 WIDTH = 960
-"""How many pixels wide a picture of several replicas is at most, unless somebody says otherwise."""
+"""Default maximum width of a frame with several replicas, in pixels."""
 
 
 class Film:
-    """Draws a recording with the ``render`` of its environment.
+    """Frames of a recording, drawn with the ``render`` method of its environment.
 
     Args:
-        env: whose ``render`` draws.
-        recording: what is drawn.
-        title: what stands first below each picture; "" for nothing.
-        width: of a frame in pixels; None: what ``render`` gives, several side by side at most :data:`WIDTH`.
+        env: environment that renders.
+        recording: the recording.
+        title: first caption of each picture; "" for none.
+        width: width of a frame in pixels; None: that of ``render``, for several side by side at most :data:`WIDTH`.
     """
 
     def __init__(self, env: Environment, recording: Recording, title: str = "", width: int | None = None) -> None:
@@ -44,7 +44,7 @@ class Film:
         self.endings_apart = not all(fits_in_bold(line, round(self.scale * natural_width)) for line in longest)
 
     def frame(self, step: int) -> Frame:
-        """Return the frame after ``step`` steps; whose episode has ended by then stays as it was."""
+        """Return the frame after ``step`` steps; a replica whose episode has ended keeps its last picture."""
         panels = [Panel(self._picture(index, step), self._lines(index, step)) for index in range(len(self.lengths))]
         return side_by_side(panels, self.columns)
 
@@ -76,6 +76,6 @@ class Film:
 
 
 def in_short(number: float) -> str:
-    """Return a number with a few digits, and a minus sign that is as wide as a digit."""
+    """Format a number with a few digits, and a minus sign as wide as a digit."""
     decimals = 2 if abs(number) < 100 else 1 if abs(number) < 1000 else 0
     return f"{number:.{decimals}f}".replace("-", "\N{MINUS SIGN}")

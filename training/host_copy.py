@@ -1,4 +1,4 @@
-"""Bring numbers from devices to the host without waiting for them."""
+"""Asynchronous copies of numbers from devices to the host."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor
 
 
 class HostCopy:
-    """A copy of some tensors that is on its way to the host, all of a device in one transfer.
+    """Asynchronous copy of tensors to the host, in one transfer per device.
 
     Args:
-        tensors: of numbers, by name; at least one. They may be overwritten as soon as this is made.
+        tensors: at least one tensor of numbers, by name. They may be overwritten after construction.
 
     Attributes:
-        is_here: whether :meth:`read` is certain not to wait: true on the CPU.
+        is_here: True if :meth:`read` will not wait; always on the CPU.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
@@ -34,7 +34,7 @@ class HostCopy:
         self.is_here = not self._arrivals
 
     def read(self) -> dict[str, list[float]]:
-        """Return the numbers by name; wait for them if need be."""
+        """Wait for the copy if necessary, and return the numbers by name."""
         if not self.is_here:
             for arrival in self._arrivals:
                 arrival.synchronize()

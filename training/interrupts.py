@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as a request to stop at the next safe point."""
+"""Ctrl-C, SIGTERM and SIGHUP as requests to stop at the next safe point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import FrameType
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal has ended what was going on.
+    """Interruption by a signal.
 
     Args:
         number: the signal.
@@ -25,11 +25,11 @@ class Stopped(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Whether somebody asked the run to stop.
+    """Request to stop a run.
 
     Attributes:
-        requested: whether they did.
-        by: the signal by which they did.
+        requested: True if it was made.
+        by: signal that made it.
     """
 
     requested = False
@@ -37,27 +37,27 @@ class StopRequest:
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
-    """Return the signals that ask a program to end: Windows has no SIGHUP, which a terminal sends when it closes."""
+    """Return the termination signals of the platform: Windows has no SIGHUP, sent when a terminal closes."""
     names = ("SIGINT", "SIGTERM", "SIGHUP")
     return tuple(getattr(signal, name) for name in names if hasattr(signal, name))
 
 
 def exit_code_of(number: int) -> int:
-    """Return the exit code of a program that a signal has ended, as shells have it: 130 after Ctrl-C, 143, 129."""
+    """Return the exit code of a program ended by a signal, as in shells: 130 after Ctrl-C, 143, 129."""
     return 128 + number
 
 
 def name_of(number: signal.Signals) -> str:
-    """Return what people call a signal."""
+    """Return the common name of a signal."""
     return "Ctrl-C" if number == signal.SIGINT else number.name
 
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[StopRequest]:
-    """Within the block the first Ctrl-C, SIGTERM or SIGHUP sets ``requested`` and says so; a second acts as usual.
+    """Set ``requested`` at the first Ctrl-C, SIGTERM or SIGHUP within the block; a second acts as usual.
 
-    Ctrl-C then raises KeyboardInterrupt. Signals can be handled in the main thread only; elsewhere the block changes
-    nothing.
+    Ctrl-C then raises KeyboardInterrupt. Signals can be handled in the main thread only; elsewhere the block has no
+    effect.
     """
     stop = StopRequest()
 
@@ -73,9 +73,9 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
 
 @contextmanager
 def on_signal(ask: Callable[[signal.Signals], None], once: bool = False) -> Iterator[None]:
-    """Within the block Ctrl-C, SIGTERM and SIGHUP call ``ask``; if ``once``, only the first of them.
+    """Call ``ask`` at Ctrl-C, SIGTERM and SIGHUP within the block; if ``once``, only at the first of them.
 
-    SIGHUP is left alone where it is ignored, as under ``nohup``.
+    SIGHUP is left alone if it is ignored, as under ``nohup``.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -105,7 +105,7 @@ def on_signal(ask: Callable[[signal.Signals], None], once: bool = False) -> Iter
 
 
 def _forget_terminal() -> None:
-    """Let what is printed go nowhere where it went to a terminal: that is gone, and writing to it would be an error."""
+    """Redirect output from a closed terminal to the null device, as writing to it would be an error."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Trained policies of several runs against each other: who wins, and Elo ratings."""
+"""Matches between trained policies of several runs, and Elo ratings."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from warpdrive.training.work_progress import WorkProgress
 
 @dataclass(frozen=True)
 class Player:
-    """The policies of a checkpoint.
+    """Policies of a checkpoint.
 
     Attributes:
-        name: what it is called in tables.
-        policies: what acts, by policy tag; of self-play the policy that learned. Agents of other tags act at random.
-        learned: the tags that were trained.
+        name: name in tables.
+        policies: policies by policy tag; for self-play the current one. Agents of other tags act at random.
+        learned: tags that were trained.
     """
 
     name: str
@@ -36,23 +36,23 @@ class Player:
 
     @property
     def models(self) -> dict[str, Actor]:
-        """The models that act, by policy tag."""
+        """Models of the policies, by policy tag."""
         return {tag: policy.model for tag, policy in self.policies.items()}
 
 
 @dataclass(frozen=True)
 class Match:
-    """Episodes of one player against another, each of them in either place.
+    """Episodes of one player against another, with places exchanged.
 
-    In an episode ``one`` has a tag that it learned and ``other`` has all others; then they change places, from the same
-    start state. The higher of the two returns with the tag wins.
+    In an episode ``one`` controls a tag that it learned and ``other`` all others; then they exchange places, from the
+    same start state. The higher of the two returns of the tag wins.
 
     Attributes:
-        one, other: who played.
-        tag: the policy tag that they had in turn.
-        episodes: pairs of episodes.
-        return_of_one, return_of_other: mean returns with the tag.
-        won, drawn: shares of the pairs that ``one`` won, and that nobody won.
+        one, other: the players.
+        tag: policy tag that they controlled in turn.
+        episodes: number of pairs of episodes.
+        return_of_one, return_of_other: mean returns of the tag.
+        won, drawn: fractions of the pairs that ``one`` won, and that were drawn.
     """
 
     one: str
@@ -66,12 +66,17 @@ class Match:
 
     @property
     def score(self) -> float:
-        """A point for a win, half of one for a draw: the mean."""
+        """Mean score of ``one``: 1 for a win, 1/2 for a draw."""
         return self.won + 0.5 * self.drawn
 
 
 def load_player(source: str | Path, which: Which = "latest", trust: bool = False) -> Player:
     """Load the policies of a run or checkpoint; ``trust`` as in ``wd.load_policy``.
+
+    Args:
+        source: a checkpoint folder, or a run: its folder or name.
+        which: checkpoint of a run: ``"latest"`` or ``"best"``.
+        trust: see ``wd.load_policy``.
 
     Raises:
         CheckpointError: there is no checkpoint, or it has no trained policy.
@@ -93,17 +98,20 @@ def play_matches(
     seed: int | None = None,
     deterministic: bool = False,
 ) -> list[Match]:
-    """Let each pair of players play each other, in the environment of ``trainer``.
+    """Play the matches of pairs of players in the environment of ``trainer``.
 
     Args:
-        trainer: whose environment and settings are used; its policies only if they are among the players.
-        pairs: who plays whom.
-        episodes: of each pair, tag and place.
-        seed: of the start states and the sampling; None: one that follows from the run's seed.
-        deterministic: take the most probable action instead of sampling.
+        trainer: provides the environment and settings; its policies play only if they are among the players.
+        pairs: pairs of players.
+        episodes: number of episodes for each pair, tag and place.
+        seed: seed of start states and sampling; None: derived from the run's seed.
+        deterministic: If True, take the most probable action instead of sampling.
+
+    Returns:
+        The matches.
 
     Raises:
-        WarpDriveError: the environment has one policy tag, a pair has learned no tag in common, or the spaces of a
+        WarpDriveError: the environment has one policy tag, a pair has no learned tag in common, or the spaces of a
             player are not the environment's.
     """
     tags = trainer.env.policy_tags
@@ -138,7 +146,7 @@ def play_matches(
 
 
 def ratings(names: Sequence[str], matches: Sequence[Match]) -> list[float]:
-    """Return Elo ratings with mean 0, by all matches together; each pair of episodes is a game."""
+    """Return Elo ratings with mean 0 from all matches; each pair of episodes is a game."""
     index = {name: number for number, name in enumerate(names)}
     games = [[0] * len(names) for _ in names]
     points = [[0.0] * len(names) for _ in names]
@@ -155,7 +163,7 @@ def ratings(names: Sequence[str], matches: Sequence[Match]) -> list[float]:
 
 
 def match_table(matches: Sequence[Match]) -> Table:
-    """Return a table with a line for each match and policy tag."""
+    """Return a table with a row for each match and policy tag."""
     table = Table(
         title=f"{matches[0].episodes} pairs of episodes each, the players changing places",
         title_justify="left", title_style="bold", box=None, padding=(0, 3, 0, 0), pad_edge=False,

@@ -1,4 +1,4 @@
-"""Draw learning curves: a panel for each metric, a line for each configuration."""
+"""Plots of learning curves: a panel for each metric, a line for each configuration."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FORMATS = (".png", ".svg", ".pdf")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", ":", "-.")
 _PANEL = (5.6, 3.4)
-"""Inches."""
+"""Size of a panel in inches."""
 _COLUMNS = 3
 _LETTERS_PER_INCH = 11
 _FEW = 25
-"""Values of which each is marked."""
+"""Maximum number of points for which each is marked."""
 
 _UNITS = {
     "episodic_return": "return per episode",
@@ -51,18 +51,18 @@ class _Line:
 
 
 def draw(runs: Sequence[LoggedRun], metrics: Sequence[str], smooth: int = 1) -> Figure:
-    """Draw metrics over environment steps.
+    """Plot metrics over environment steps.
 
-    Runs that differ in the seed only are one line, their mean, with a band from the least to the most of them. Of one
-    configuration, all policy tags are in one panel; of several, each tag has a panel, and each configuration a line.
+    Runs that differ only in the seed are shown as their mean, with a band from minimum to maximum. For a single
+    configuration, all policy tags share a panel; for several, each tag has a panel, and each configuration a line.
 
     Args:
-        runs: at least one.
-        metrics: names of what they logged.
-        smooth: over how many values each point is the mean.
+        runs: at least one run.
+        metrics: names of logged metrics.
+        smooth: number of values in the moving average.
 
     Raises:
-        ConfigError: there is nothing to draw.
+        ConfigError: there is nothing to plot.
     """
     groups = grouped(runs)
     panels = _panels(runs, groups, metrics, smooth)
@@ -101,7 +101,11 @@ def draw(runs: Sequence[LoggedRun], metrics: Sequence[str], smooth: int = 1) -> 
 
 
 def check_output(path: Path) -> None:
-    """Raise ConfigError for a file that cannot be written."""
+    """Check that a file can be written as a figure.
+
+    Raises:
+        ConfigError: it cannot.
+    """
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
     if not path.parent.is_dir():
@@ -128,7 +132,7 @@ def _panels(
 
 
 def _draw_panel(axes: Axes, title: str, lines: Sequence[_Line], looks: dict[str, tuple[str, str]]) -> dict[str, Line2D]:
-    """Draw the lines of a panel, and return what stands for them by their labels."""
+    """Draw the lines of a panel, and return the legend handles by label."""
     drawn = {}
     for line in lines:
         colour, style = looks[line.label]
@@ -157,7 +161,7 @@ def _tick(value: float, position: int) -> str:
 
 
 def _unit(title: str) -> str:
-    """Return what a metric is counted in: no word for what has no unit."""
+    """Return the unit of a metric; "" if it has none."""
     for name in title.split("/"):
         if name in _UNITS:
             return _UNITS[name]

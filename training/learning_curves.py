@@ -1,4 +1,4 @@
-"""What runs logged, as curves: those of runs that differ in nothing but the seed belong together."""
+"""Learning curves from the logs of runs; runs that differ only in the seed are grouped."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from warpdrive.training.yaml_source import read_yaml
 Numbers = npt.NDArray[np.float64]
 
 _WITHOUT_EFFECT = ("name", "saving", "trainer.seed", "trainer.evaluation")
-"""Keys of a configuration that say nothing about what is learned, but for chance."""
+"""Configuration keys that affect learning only by chance, if at all."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One metric of runs that differ in the seed only.
+    """Curve of one metric of runs that differ only in the seed.
 
     Attributes:
         env_steps: ``[n]``, ascending.
-        mean: ``[n]``, over the runs.
-        low: ``[n]``, the least of them.
-        high: ``[n]``, the most.
+        mean: ``[n]``, mean over the runs.
+        low: ``[n]``, minimum.
+        high: ``[n]``, maximum.
     """
 
     env_steps: Numbers
@@ -42,14 +42,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """A run's configuration, and what it logged.
+    """Configuration and logged metrics of a run.
 
     Attributes:
-        name: of the run configuration.
-        folder: of the run.
-        settings: what its configuration says, by dotted keys.
-        tags: the policy tags.
-        metrics: by name: environment steps and values ``[2, n]``, where there are any.
+        name: name of the run configuration.
+        folder: folder of the run.
+        settings: configuration values by dotted keys.
+        tags: policy tags.
+        metrics: environment steps and values ``[2, n]``, by name, without missing values.
     """
 
     name: str
@@ -61,18 +61,23 @@ class LoggedRun:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in the seed only.
+    """Runs that differ only in the seed.
 
     Attributes:
-        label: what tells them from the others.
-        runs: at least one.
+        label: label that distinguishes them from other runs.
+        runs: at least one run.
     """
 
     label: str
     runs: Sequence[LoggedRun]
 
     def curve(self, metric: str, smooth: int = 1) -> Curve | None:
-        """A metric as far as all of the runs have it, each the mean over ``smooth`` values; None if they do not."""
+        """Return the curve of a metric as far as all runs have logged it; None if one has not.
+
+        Args:
+            metric: name of the metric.
+            smooth: number of values in the moving average.
+        """
         logged = [run.metrics[metric] for run in self.runs if metric in run.metrics]
         if len(logged) < len(self.runs):
             return None
@@ -86,17 +91,17 @@ class Group:
 
 
 def read_runs(runs: Sequence[str | Path]) -> list[LoggedRun]:
-    """Read what runs logged, each once.
+    """Read the logs of runs, each once.
 
     Raises:
-        CheckpointError: one is no run, or has not logged anything yet.
+        CheckpointError: a path is not a run, or the run has not logged anything yet.
     """
     folders = {run.path.resolve(): run for run in map(find_run, runs)}
     return [_read(folder) for folder in folders.values()]
 
 
 def grouped(runs: Sequence[LoggedRun]) -> list[Group]:
-    """Put runs together that differ in the seed only, in the order in which they come."""
+    """Group runs that differ only in the seed, in the order given."""
     together: dict[tuple[Any, ...], list[LoggedRun]] = defaultdict(list)
     for run in runs:
         together[tuple(sorted((key, repr(value)) for key, value in run.settings.items()))].append(run)
@@ -109,7 +114,7 @@ def grouped(runs: Sequence[LoggedRun]) -> list[Group]:
 
 
 def chosen_metrics(runs: Sequence[LoggedRun], wanted: Sequence[str]) -> list[str]:
-    """The names of metrics that are meant: by whole names, without the policy tag, or by patterns with ``*``.
+    """Return the metrics selected by full names, by names without the policy tag, or by patterns with ``*``.
 
     Raises:
         ConfigError: no run has logged a metric of such a name.
@@ -128,7 +133,7 @@ def chosen_metrics(runs: Sequence[LoggedRun], wanted: Sequence[str]) -> list[str
 
 
 def usual_metrics(runs: Sequence[LoggedRun]) -> list[str]:
-    """The returns: in training, and in evaluations if there were any."""
+    """Return the default metrics: returns in training, and in evaluations if there were any."""
     return [
         name
         for kind in ("charts/episodic_return", "eval/episodic_return")
@@ -138,7 +143,7 @@ def usual_metrics(runs: Sequence[LoggedRun]) -> list[str]:
 
 
 def base_of(metric: str, runs: Sequence[LoggedRun]) -> tuple[str, str]:
-    """A metric's name without its policy tag, and the tag, or ""."""
+    """Split a metric's name into the name without its policy tag, and the tag, or ""."""
     base, _, tag = metric.rpartition("/")
     return (base, tag) if any(tag in run.tags for run in runs) else (metric, "")
 
@@ -166,7 +171,7 @@ def _dotted() -> list[str]:
 
 
 def _flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Sections as one dictionary with dotted keys."""
+    """Flatten nested sections to a dictionary with dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in section.items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
@@ -174,7 +179,7 @@ def _flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _label(runs: Sequence[LoggedRun], others: Sequence[Sequence[LoggedRun]], with_name: bool) -> str:
-    """Return what tells runs from the others of their name, by the shortest keys that say it."""
+    """Return the label that distinguishes runs from the others of their name, by the shortest unambiguous keys."""
     settings = runs[0].settings
     keys = dict.fromkeys(key for alike in others for key in alike[0].settings)
     differ = [key for key in keys if len({repr(alike[0].settings.get(key)) for alike in others}) > 1]
@@ -193,7 +198,7 @@ def _label(runs: Sequence[LoggedRun], others: Sequence[Sequence[LoggedRun]], wit
 
 
 def _smoothed(values: Numbers, width: int) -> Numbers:
-    """The mean over ``width`` values around each, of those that there are."""
+    """Return the moving average over ``width`` values, truncated at the ends."""
     width = min(width, len(values))
     ones = np.ones(width)
     return np.convolve(values, ones, "same") / np.convolve(np.ones(len(values)), ones, "same")

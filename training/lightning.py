@@ -1,4 +1,4 @@
-"""Train policies with the Trainer of PyTorch Lightning 2: it does devices, precision, logging and checkpoints.
+"""Training with the Trainer of PyTorch Lightning 2, which manages devices, precision, logging and checkpoints.
 
     import lightning
     from warpdrive.training.lightning import RolloutData, WarpDriveModule
@@ -41,22 +41,22 @@ _PRECISIONS = ("32-true", "bf16-mixed")
 
 
 class WarpDriveModule(LightningModule):  # type: ignore[misc]
-    """The policies of a run, and the updates that train them.
+    """Policies of a run, and the updates that train them.
 
-    With several devices each process has an equal part of the replicas, by their global numbers, and gradients are
+    With several devices each process has an equal part of the replicas, by their global indices, and gradients are
     averaged in every step (strategy ``ddp``; with several policies ``ddp_find_unused_parameters_true``). Advantages are
-    normalised, and minibatches drawn, within each process.
+    normalised, and minibatches sampled, within each process.
 
     Args:
-        source: a run configuration, as ``load_config`` takes it. ``trainer.num_envs``, ``trainer.train_batch_size``
-            and ``trainer.total_steps`` are totals over all processes; schedules go by the steps of one. What is in
-            ``saving`` is Lightning's business here.
-        overrides: as of ``load_config``.
+        source: a run configuration, as accepted by ``load_config``. ``trainer.num_envs``, ``trainer.train_batch_size``
+            and ``trainer.total_steps`` are totals over all processes; schedules follow the steps of one process.
+            Lightning replaces the section ``saving``.
+        overrides: see ``load_config``.
 
     Attributes:
         config: the run configuration.
-        engine: the trainer whose rollouts and updates these are, once ``fit`` has begun. ``engine.evaluate()`` and
-            ``engine.save(path)`` do what they always do.
+        engine: the trainer that collects rollouts and updates, after ``fit`` has begun. ``engine.evaluate()`` and
+            ``engine.save(path)`` work as usual.
     """
 
     def __init__(self, source: str | Path | Mapping[str, Any] | RunConfig, overrides: Sequence[str] = ()) -> None:
@@ -69,13 +69,13 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
 
     @property
     def engine(self) -> Trainer:
-        """See above. Raises ``TrainingError`` before ``fit``."""
+        """Trainer of the rollouts and updates. Raises ``TrainingError`` before ``fit``."""
         if self._engine is None:
             raise TrainingError("WarpDriveModule: there are no replicas before lightning.Trainer.fit")
         return self._engine
 
     def setup(self, stage: str) -> None:
-        """Make the replicas of this process, on its device."""
+        """Create the replicas of this process, on its device."""
         if self._engine is not None:
             return
         if self.trainer.precision not in _PRECISIONS:
@@ -88,12 +88,12 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
             self.models[tag.replace(".", "_")] = policy.model
 
     def configure_optimizers(self) -> list[torch.optim.Optimizer]:
-        """Hand those of the algorithms to Lightning."""
+        """Return the optimizers of the algorithms."""
         parts = [part for policy in self.engine.policies.values() for part in policy.algorithm.parts().values()]
         return [part for part in parts if isinstance(part, torch.optim.Optimizer)]
 
     def training_step(self, batch: int, batch_idx: int) -> None:
-        """Update all policies, and log what ``metrics.csv`` of a run has of losses and episodes."""
+        """Update all policies, and log the losses and episode statistics that ``metrics.csv`` of a run has."""
         if batch != self.engine.env_steps:  # fetched too early, or by a worker
             raise TrainingError(
                 "WarpDriveModule: the rollout was overwritten before it was used; use RolloutData as it is"
@@ -103,12 +103,12 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         self.log("env_steps", float(self.engine.env_steps * self.trainer.world_size), batch_size=1)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add what it takes to go on as if nothing had happened: replicas, generators, experience, counters."""
+        """Add the full training state: replicas, generators, experience, counters."""
         whole = self.engine.checkpoint()
         checkpoint["warpdrive"] = {"config": whole.config, "models": whole.models, "state": whole.state}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Put that back."""
+        """Restore the state added by :meth:`on_save_checkpoint`."""
         stored = checkpoint["warpdrive"]
         self.engine.restore(Checkpoint(stored["config"], {}, stored["models"], stored["state"]))
 
@@ -161,7 +161,7 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         max_grad_norm: float = math.inf,
         before: BeforeStep | None = None,
     ) -> dict[str, Tensor]:
-        """Take a gradient step through Lightning, which knows of precision and of other processes. See ``Descent``."""
+        """Take an optimizer step through Lightning, which handles precision and other processes. See ``Descent``."""
         wrappers = self.optimizers()
         known = wrappers if isinstance(wrappers, list) else [wrappers]
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -175,7 +175,7 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         return {**terms, **more, "grad_norm": norm}
 
     def _charts(self) -> dict[str, Tensor]:
-        """Means over the episodes that ended in the rollout; NaN where none did."""
+        """Return means over the episodes that ended in the rollout; NaN if there are none."""
         found, env = self.engine.env.episode_statistics(), self.engine.env
         returns = {
             f"charts/episodic_return/{tag}": found["return"][list(ids)].mean() / found["episodes"]
@@ -185,10 +185,10 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
 
 
 class RolloutData(LightningDataModule):  # type: ignore[misc]
-    """Collects a rollout for each training step, until ``trainer.total_steps`` environment steps.
+    """Data module that collects a rollout for each training step, until ``trainer.total_steps`` environment steps.
 
     Args:
-        module: whose policies act.
+        module: module whose policies act.
     """
 
     def __init__(self, module: WarpDriveModule) -> None:
@@ -196,14 +196,14 @@ class RolloutData(LightningDataModule):  # type: ignore[misc]
         self.module = module
 
     def train_dataloader(self) -> DataLoader[int]:
-        """One rollout after another."""
+        """Return a loader of consecutive rollouts."""
         return DataLoader(_Rollouts(self.module.engine), batch_size=None)
 
 
 class _Rollouts(IterableDataset[int]):
-    """Fills the rollout of ``engine`` and says how many environment steps there have been.
+    """Data set that collects rollouts of ``engine`` and yields the number of environment steps.
 
-    It has a length: of data without, Lightning fetches the next before it uses the present, which would be overwritten.
+    It has a length because Lightning otherwise prefetches: the next rollout would overwrite the current one before use.
     """
 
     def __init__(self, engine: Trainer) -> None:

@@ -1,4 +1,4 @@
-"""Where metrics go besides ``metrics.csv``: TensorBoard events, and Weights & Biases."""
+"""Metric sinks besides ``metrics.csv``: TensorBoard events, and Weights & Biases."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from warpdrive.training.sections import WandbConfig
 
 
 class MetricSink(Protocol):
-    """Takes what is logged."""
+    """Receiver of logged metrics."""
 
     def add(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Take metrics of a moment, which may be earlier than that of the last call. NaN: nothing to report."""
+        """Log metrics at ``env_steps``, which may be less than in the last call. NaN values are skipped."""
 
     def close(self) -> None:
-        """Write what is still to be written."""
+        """Flush and close the sink."""
 
 
 class TensorBoardEvents:
-    """Event files.
+    """TensorBoard event files.
 
     Args:
-        folder: where to.
-        go_on_after: environment steps: what is there from later than this counts no longer.
+        folder: folder of the event files.
+        go_on_after: environment steps of a resumed run: later events in the folder are superseded.
     """
 
     def __init__(self, folder: Path, go_on_after: int = 0) -> None:
@@ -54,12 +54,12 @@ class TensorBoardEvents:
 
 
 class WandbRun:
-    """A run of Weights & Biases, with ``env_steps`` as the x axis. A run that is resumed goes on in the same one.
+    """Weights & Biases run, with ``env_steps`` as the x axis. A resumed run continues the same one.
 
     Args:
-        settings: which project.
-        run: the folder of the run; its name and its configuration are told.
-        config: of the run.
+        settings: the project.
+        run: folder of the run; its name and configuration are logged.
+        config: run configuration.
     """
 
     def __init__(self, settings: WandbConfig, run: RunFolder, config: RunConfig) -> None:
@@ -90,13 +90,23 @@ class WandbRun:
 
 
 def check_sinks(config: RunConfig) -> None:
-    """Raise ConfigError if ``saving`` asks for what is not installed: to be known before a run folder is made."""
+    """Check, before a run folder is created, that the packages for ``saving`` are installed.
+
+    Raises:
+        ConfigError: a package is missing.
+    """
     if config.saving.wandb is not None:
         _wandb()
 
 
 def sinks_of(config: RunConfig, run: RunFolder, go_on_after: int) -> list[MetricSink]:
-    """What ``saving`` asks for."""
+    """Return the metric sinks configured in ``saving``.
+
+    Args:
+        config: run configuration.
+        run: folder of the run.
+        go_on_after: environment steps of a resumed run.
+    """
     sinks: list[MetricSink] = []
     if config.saving.tensorboard:
         sinks.append(TensorBoardEvents(run.path / "tensorboard", go_on_after))

@@ -1,4 +1,4 @@
-"""Metrics on disk: ``metrics.csv``, with environment steps as the x axis, and what else takes them."""
+"""Metrics on disk: ``metrics.csv``, with environment steps as the x axis, and further sinks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from warpdrive.training.metric_sinks import MetricSink
 
 
 class MetricsLog:
-    """Appends one row per logged update; rows are flushed at once.
+    """CSV log with one row per logged update; rows are flushed immediately.
 
-    Names that come later, as those of algorithms that first wait for experience, get columns behind the others: the
-    file is then written again, with empty cells in the rows before.
+    New names, as of algorithms that first wait for experience, are appended as columns: the file is then rewritten,
+    with empty cells in earlier rows.
 
     Args:
-        path: of the CSV file.
-        sinks: where else they go; closed with this.
-        go_on_after: environment steps: of what is there already, rows from later than this are removed.
+        path: CSV file.
+        sinks: further sinks; closed with this log.
+        go_on_after: environment steps of a resumed run: later rows of an existing file are removed.
     """
 
     def __init__(self, path: Path, sinks: Sequence[MetricSink] = (), go_on_after: int = 0) -> None:
@@ -36,7 +36,7 @@ class MetricsLog:
         self._file = path.open("a", newline="", encoding="utf-8")
 
     def write(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Log ``metrics`` at ``env_steps``; NaN stands for "nothing to report" and becomes an empty cell."""
+        """Log ``metrics`` at ``env_steps``; NaN values become empty cells."""
         if not metrics.keys() <= set(self._columns):
             self._widen([name for name in metrics if name not in self._columns])
         row = {name: repr(value) for name, value in metrics.items() if not math.isnan(value)}
@@ -46,7 +46,7 @@ class MetricsLog:
         self._hand_on(env_steps, metrics)
 
     def amend(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Add ``metrics`` to the row of ``env_steps``, which was written before. The file is written again for it."""
+        """Add ``metrics`` to the existing row of ``env_steps``; the file is rewritten."""
         self._widen([name for name in metrics if name not in self._columns], str(env_steps), metrics)
         self._hand_on(env_steps, metrics)
 
@@ -55,7 +55,7 @@ class MetricsLog:
             sink.add(env_steps, metrics)
 
     def _widen(self, names: Sequence[str], of_row: str = "", metrics: Mapping[str, float] | None = None) -> None:
-        """Write the file again, with columns for ``names``, and with ``metrics`` in the row that begins ``of_row``."""
+        """Rewrite the file with columns for ``names``, and with ``metrics`` in the row that begins with ``of_row``."""
         self._columns += names
         header = ["env_steps", *self._columns]
         with self._path.open(newline="", encoding="utf-8") as file:
@@ -84,7 +84,7 @@ class MetricsLog:
 
 
 def memory_gib(device: torch.device) -> float:
-    """The most memory used so far, in GiB: of PyTorch on a GPU, of the whole process on the CPU; NaN on Windows."""
+    """Return the peak memory in GiB: of PyTorch on a GPU, of the whole process on the CPU; NaN on Windows."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**30
     if sys.platform == "win32":
@@ -96,7 +96,7 @@ def memory_gib(device: torch.device) -> float:
 
 
 def _keep_rows(path: Path, env_steps: int) -> list[str]:
-    """Remove what was logged later than ``env_steps``, and what is not a whole row. Return the names of the columns."""
+    """Remove rows after ``env_steps``, and an incomplete last row. Return the names of the columns."""
     if path.exists() and not path.is_file():
         raise CheckpointError(f"{path}: found a folder, pipe or device, expected a file of metrics")
     if not path.exists():
@@ -116,10 +116,10 @@ def _keep_rows(path: Path, env_steps: int) -> list[str]:
 
 
 def read_metrics(path: Path) -> list[tuple[float, dict[str, float]]]:
-    """Return the rows of a run's ``metrics.csv``: environment steps, and the values that were logged, by name.
+    """Return the rows of a run's ``metrics.csv``: environment steps, and the logged values by name.
 
     Raises:
-        CheckpointError: it is something else.
+        CheckpointError: the file is malformed.
     """
     if path.exists() and not path.is_file():
         raise CheckpointError(f"{path}: found a folder, pipe or device, expected a file of metrics")
@@ -136,7 +136,7 @@ def read_metrics(path: Path) -> list[tuple[float, dict[str, float]]]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Name the file in errors about what it holds."""
+    """Add the file name to errors of its contents."""
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError, csv.Error) as error:

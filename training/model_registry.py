@@ -1,4 +1,4 @@
-"""Models of users' own: known by a name, or by where they are."""
+"""Registry of user-defined models, by name or location."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _registered: dict[str, str | type[ActorCritic]] = {}
 
 
 def register_model(name: str, target: str | type[ActorCritic]) -> None:
-    """Make a model known by a name, for ``model: {type: <name>}``.
+    """Register a model under a name, for ``model: {type: <name>}``.
 
-    A name that is known already is given its new meaning. Whoever loads a policy of that type registers it before.
+    A registered name can be redefined. Register the model before loading a policy of that type.
 
     Args:
-        name: any but those of warpdrive's own models.
-        target: the class, or where it is as ``package.module:Class`` or ``path/to/file.py:Class``.
+        name: any name but those of built-in models.
+        target: the class, or its location as ``package.module:Class`` or ``path/to/file.py:Class``.
 
     Raises:
-        DefinitionError: the name is that of a model of warpdrive's own, or looks like a place.
+        DefinitionError: the name is that of a built-in model, or looks like a location.
     """
     from warpdrive.training.sections import MODEL_CONFIGS
 
@@ -34,14 +34,15 @@ def register_model(name: str, target: str | type[ActorCritic]) -> None:
 
 
 def registered_models() -> list[str]:
-    """Return the names that :func:`register_model` was given."""
+    """Return the names registered with :func:`register_model`."""
     return sorted(_registered)
 
 
 def model_class(name: str) -> type[ActorCritic]:
-    """Return the class behind a registered name, ``package.module:Class`` or ``path/to/file.py:Class``.
+    """Return the class of a registered name, ``package.module:Class`` or ``path/to/file.py:Class``.
 
-    Raises :class:`DefinitionError` that says what is wrong with the name, with the nearest that exists.
+    Raises:
+        DefinitionError: there is no such class; suggests the nearest existing name.
     """
     from warpdrive.training.models.base import ActorCritic
     from warpdrive.training.sections import MODEL_CONFIGS

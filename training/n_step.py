@@ -1,5 +1,5 @@
-"""Experience over several steps at once (Sutton 1988, doi:10.1007/BF00115009; for replay Hessel et al. 2018,
-arXiv:1710.02298): the rewards of n steps, and what came after the last of them.
+"""Multi-step transitions (Sutton 1988, doi:10.1007/BF00115009; for replay Hessel et al. 2018, arXiv:1710.02298):
+sums of n rewards, followed by the state after the last of them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from warpdrive.training.transitions import Transitions
 
 
 class NStep:
-    """Turns single steps into n steps each, but fewer where the episode, or the agent's part in it, ends before.
+    """Converter of single steps to n-step transitions, truncated where the episode, or the agent's part in it, ends.
 
-    A step waits for the n - 1 that follow it, which may come with the next rollout.
+    A step waits for the n - 1 steps that follow it, which may come with the next rollout.
 
     Args:
-        n: how many steps, 2 or more.
-        gamma: returns what the discount per step is now.
+        n: number of steps, at least 2.
+        gamma: callable that returns the current discount per step.
     """
 
     def __init__(self, n: int, gamma: Callable[[], float]) -> None:
@@ -31,11 +31,11 @@ class NStep:
 
     @torch.no_grad()
     def of(self, steps: Transitions, ended: Tensor) -> Transitions:
-        """Transitions over n steps, beginning where all these steps are known by now.
+        """Return the n-step transitions whose steps are all known by now.
 
         Args:
-            steps: of a rollout, rows over time x replica x agent.
-            ended: ``[T, num_envs, agents]`` bool: nothing of the agent's experience comes after the step.
+            steps: single steps of a rollout, rows over time x replica x agent.
+            ended: ``[T, num_envs, agents]`` bool, True if the agent's experience ends with the step.
         """
         shape = (len(ended), ended[0].numel())
         new: dict[str, Observations] = {
@@ -48,7 +48,7 @@ class NStep:
         return self._joined(known, complete)
 
     def _joined(self, known: Mapping[str, Any], complete: int) -> Transitions:
-        """Join the steps that follow each of the first ``complete`` ones to it."""
+        """Join each of the first ``complete`` steps with the steps that follow it."""
         gamma, rewards = self.gamma(), known["rewards"]
         first = torch.arange(complete, device=rewards.device).unsqueeze(1).expand(-1, rewards.shape[1])
         last, total = first.clone(), torch.zeros_like(rewards[:complete])
@@ -67,26 +67,26 @@ class NStep:
         return Transitions(**{**joined, "rewards": total.flatten(), "steps": (last - first + 1).flatten().float()})
 
     def state_dict(self) -> dict[str, Any]:
-        """The steps that wait for others."""
+        """Return the steps that wait for later ones."""
         return {"waiting": self._waiting}
 
     def load_state_dict(self, state: Mapping[str, Any], device: torch.device) -> None:
-        """Become as another was when its state was taken."""
+        """Restore the state returned by ``state_dict()``."""
         self._waiting = {
             name: mapped(lambda rows: rows.to(device), column) for name, column in state["waiting"].items()
         }
 
 
 class StepsUntilBack:
-    """Turns single steps of agents that may leave their episode into n steps each, or more.
+    """Converter of single steps of agents that may leave their episode to transitions of at least n steps.
 
-    An agent that is out of the episode decides nothing, so what it is paid meanwhile belongs to the steps before it
-    left: they last until it is back or, of an agent that stays out, until the episode ends. Nothing follows that end,
-    whether it is a termination or a time limit.
+    An agent out of the episode takes no actions, so its rewards meanwhile belong to the steps before it left: these
+    last until it returns or, if it stays out, until the episode ends. Nothing is bootstrapped at that end, whether it
+    is a termination or a truncation.
 
     Args:
-        n: the fewest steps, 1 or more, unless the episode ends before.
-        gamma: returns what the discount per step is now.
+        n: minimum number of steps, at least 1, unless the episode ends before.
+        gamma: callable that returns the current discount per step.
     """
 
     def __init__(self, n: int, gamma: Callable[[], float]) -> None:
@@ -96,12 +96,13 @@ class StepsUntilBack:
 
     @torch.no_grad()
     def of(self, steps: Transitions, ended: Tensor, stays: Tensor) -> Transitions:
-        """Transitions that are complete by now, ``[T x n x num_envs x agents]`` of which those of weight 1 are there.
+        """Return the completed transitions as rows ``[T x n x num_envs x agents]``, with weight 0 for absent ones.
 
         Args:
-            steps: of a rollout, rows over time x replica x agent; what an agent is paid after it has left included.
-            ended: ``[T, num_envs, agents]`` bool: the episode ended with this step.
-            stays: ``[T, num_envs, agents]`` bool: the agent was in the episode after it.
+            steps: single steps of a rollout, rows over time x replica x agent, including rewards of agents that have
+                left.
+            ended: ``[T, num_envs, agents]`` bool, True if the episode ended with this step.
+            stays: ``[T, num_envs, agents]`` bool, True if the agent was in the episode after it.
         """
         shape = (len(ended), ended[0].numel())
         known: dict[str, Any] = {
@@ -122,7 +123,7 @@ class StepsUntilBack:
         return Transitions(**columns)
 
     def _advance(self, now: Mapping[str, Any], over: Tensor, stays: Tensor) -> dict[str, Observations]:
-        """Let the step that is taken ``now`` wait, and return what it completes: rows over place x agent."""
+        """Add the current step to the waiting ones, and return those that it completes: rows over place x agent."""
         waiting: Any = self._waiting
         here, enters = self._time % self.n, now["weight"] > 0  # whoever enters has nothing there that waits, see below
         for name in _BEFORE:
@@ -146,11 +147,11 @@ class StepsUntilBack:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """The steps that wait for others."""
+        """Return the steps that wait for later ones."""
         return {"time": self._time, "waiting": self._waiting}
 
     def load_state_dict(self, state: Mapping[str, Any], device: torch.device) -> None:
-        """Become as another was when its state was taken."""
+        """Restore the state returned by ``state_dict()``."""
         self._time = state["time"]
         self._waiting = {
             name: mapped(lambda rows: rows.to(device), column) for name, column in state["waiting"].items()
@@ -158,9 +159,9 @@ class StepsUntilBack:
 
 
 _BEFORE = ("observations", "actions", "rewards", "weight")
-"""What is that of the first of n steps, and the sum of rewards."""
+"""Columns taken from the first of n steps, and the sum of rewards."""
 _AFTERWARDS = ("next_observations", "terminal", "next_action_mask")
-"""What is that of the last of n steps."""
+"""Columns taken from the last of n steps."""
 
 
 def _after(former: Observations, new: Observations) -> Observations:
@@ -173,12 +174,12 @@ def _flat(column: Observations, index: Any) -> Observations:
 
 
 def _as(flags: Tensor, rows: Tensor) -> Tensor:
-    """Let ``flags [rows]`` say of ``rows [rows, ...]`` what they say."""
+    """Reshape ``flags [rows]`` to broadcast over ``rows [rows, ...]``."""
     return flags.view(-1, *[1] * (rows.dim() - 1))
 
 
 def _stacked(parts: Sequence[Observations]) -> Observations:
-    """Rows of all parts, each ``[places, agents, ...]``, one after the other."""
+    """Concatenate parts ``[places, agents, ...]`` to rows."""
     if isinstance(parts[0], dict):
         return {key: _stacked([part[key] for part in parts]) for key in parts[0]}  # type: ignore[index]
     return torch.stack(parts).flatten(0, 2)  # type: ignore[arg-type]

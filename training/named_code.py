@@ -1,8 +1,8 @@
-"""The code that a run configuration names: its environment, models, update functions and opponents.
+"""Code named by run configurations: environments, models, update functions and opponents.
 
-Whoever trains from a YAML file of their own runs what it names, as with a script. A run that somebody else made is
-data: of what its configuration names, only what was registered, what is installed, and what this user has used before
-is run, unless they say that they trust it.
+Training from one's own YAML file executes the code that it names, as a script does. A run of somebody else is data:
+of the code that its configuration names, only what was registered, installed, or used by this user before is executed,
+unless the user trusts the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FUNCTION = "function"
 
 
 def named_code(raw: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield where a configuration names code: the key, the section that has it, and the key's name in there."""
+    """Yield the code references of a configuration: the dotted key, the section, and the key within it."""
     policies = raw.get("policy")
     places: list[tuple[str, Any, str]] = [("env", raw.get("env"), "name")]
     for tag, policy in policies.items() if isinstance(policies, Mapping) else ():
@@ -32,10 +32,10 @@ def named_code(raw: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], st
 
 
 def check_named_code(raw: Mapping[str, Any], where: str | Path) -> None:
-    """Check that all code which the configuration of a run names is known here, before any of it is run.
+    """Check that all code named by the configuration of a run is known here, before any of it is executed.
 
     Raises:
-        TrustError: the first that is not.
+        TrustError: a reference is not known: reports the first one.
     """
     for key, section, name in named_code(raw):
         target = section[name]
@@ -52,7 +52,7 @@ def check_named_code(raw: Mapping[str, Any], where: str | Path) -> None:
 
 
 def _may_be_run(target: str, name: str) -> bool:
-    """Return whether code may be run that a run names. Functions take any arguments, so installed is not enough."""
+    """Return True if code named by a run may be executed. Functions take any arguments, so installed is not enough."""
     if name == _FUNCTION:
         return is_known(target)
     known = {*registry.registered_names(), *registered_models()}

@@ -1,4 +1,4 @@
-"""What other libraries of the field call the keys of a run configuration."""
+"""Other libraries' names of configuration keys."""
 
 from __future__ import annotations
 
@@ -106,4 +106,4 @@ OTHER_NAMES = {
     "noise_clip": "target_noise_clip",
     "target_policy_noise": "target_noise",
 }
-"""By the name elsewhere (Stable-Baselines3, RLlib, CleanRL, rsl_rl, skrl, Spinning Up, Tianshou), the key here."""
+"""Configuration key by its name elsewhere (Stable-Baselines3, RLlib, CleanRL, rsl_rl, skrl, Spinning Up, Tianshou)."""

@@ -1,4 +1,4 @@
-"""Pictures of several replicas side by side, each with words below it."""
+"""Composite images of several replicas side by side, with captions."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import numpy as np
 from warpdrive.training.animation import Frame
 
 ASPECT = 1.6
-"""How wide a whole picture is at best, as a multiple of its height."""
+"""Preferred ratio of width to height of a whole image."""
 LINE = 22
 FONT_SIZE = 15
 SMALLEST_FONT = 8
 MARGIN = 0.045
-"""Of the width of a picture, to the left and right of its words."""
+"""Margin to the left and right of captions, as a fraction of the width of a picture."""
 GAP = 12
-"""Pixels between two pictures."""
+"""Gap between two pictures in pixels."""
 DARK, LIGHT = (47, 46, 42), (240, 238, 230)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One replica's picture.
+    """Picture of one replica.
 
     Attributes:
         picture: ``[height, width, 3]`` uint8.
-        lines: what is written below it, the first line in bold type.
+        lines: captions below it, the first line in bold type.
     """
 
     picture: Frame
@@ -39,7 +39,13 @@ class Panel:
 
 
 def columns_for(count: int, width: int, height: int) -> int:
-    """Return in how many columns ``count`` pictures of a size lie best: the whole neither long nor with many gaps."""
+    """Return the best number of columns for ``count`` pictures: close to the preferred ratio, with few gaps.
+
+    Args:
+        count: number of pictures.
+        width: width of each in pixels.
+        height: height of each in pixels.
+    """
 
     def badness(columns: int) -> float:
         rows = -(-count // columns)
@@ -50,14 +56,14 @@ def columns_for(count: int, width: int, height: int) -> int:
 
 
 def fits_in_bold(line: str, width: int) -> bool:
-    """Return whether a line fits below a picture of that width in bold type of the usual size."""
+    """Return True if a line fits below a picture of that width in bold type of the usual size."""
     return bool(_font(FONT_SIZE, bold=True).getlength(line) <= width - 2 * round(MARGIN * width))
 
 
 def side_by_side(panels: Sequence[Panel], columns: int) -> Frame:
-    """Return one picture of all, row by row, with an even number of pixels each way, as films want it.
+    """Compose the panels row by row, with an even width and height in pixels, as video codecs require.
 
-    Pictures that are smaller than the others have their own colour around them.
+    Smaller pictures are padded with their own background colour.
     """
     lines = max(len(panel.lines) for panel in panels)
     height = max(panel.picture.shape[0] for panel in panels)
@@ -100,7 +106,7 @@ def _background(picture: Frame) -> tuple[int, int, int]:
 
 
 def _fitting_font(line: str, width: int, bold: bool) -> Any:
-    """Return the font in which a line is no longer than ``width``, if it is not smaller than what can be read."""
+    """Return the largest font, of at least readable size, in which a line is no longer than ``width``."""
     for size in range(FONT_SIZE, SMALLEST_FONT, -1):
         font = _font(size, bold)
         if font.getlength(line) <= width:

@@ -1,4 +1,4 @@
-"""Evaluation at intervals while a run trains, on replicas of its own: between two updates, or beside them."""
+"""Periodic evaluation during training in separate replicas: between two updates, or beside them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class PeriodicEvaluation:
-    """Plays as ``trainer.evaluation`` says, and disturbs nothing: replicas, models and random numbers are its own.
+    """Evaluations by ``trainer.evaluation``, without side effects: replicas, models and random numbers are separate.
 
-    Each evaluation begins in the same start states with the same draws, whatever was evaluated before: what differs is
-    the policies, and a run that was resumed finds the same numbers.
+    Each evaluation has the same start states and random numbers, whatever was evaluated before: only the policies
+    differ, and a resumed run reproduces the same results.
 
     Args:
-        trainer: whose policies are evaluated.
+        trainer: trainer whose policies are evaluated.
         on_progress: see ``Evaluator.play``; called for evaluations between two updates.
     """
 
@@ -40,7 +40,7 @@ class PeriodicEvaluation:
         self._under_way: tuple[int, int, Future[tuple[EvaluationResult, float]]] | None = None
 
     def is_due(self, updates: int) -> bool:
-        """Whether the weights are to be evaluated that come of the last rollout, after so many updates."""
+        """Return True if the weights after ``updates`` updates are to be evaluated."""
         every, trainer = self.settings.every, self.trainer
         if every is None:
             return False
@@ -49,7 +49,7 @@ class PeriodicEvaluation:
         return trainer.env_steps // every > (trainer.env_steps - trainer.config.trainer.train_batch_size) // every
 
     def begin(self) -> None:
-        """Evaluate the present weights: now, or beside the training that goes on."""
+        """Evaluate the current weights: now, or beside training."""
         copies, evaluator = self._made = self._made or self._make()
         copies.refresh()
         self._past = self.trainer.ratings_of_past_versions()
@@ -62,7 +62,7 @@ class PeriodicEvaluation:
         self._under_way = self.trainer.updates, self.trainer.env_steps, future
 
     def end(self) -> EvaluationReport | None:
-        """Return what came out of the evaluation begun last, once; wait for it if need be."""
+        """Return the result of the last evaluation, once; wait for it if necessary."""
         if self._under_way is None:
             return None
         (update, env_steps, future), self._under_way = self._under_way, None
@@ -74,7 +74,7 @@ class PeriodicEvaluation:
         return EvaluationReport(update, env_steps, result, seconds)
 
     def close(self) -> None:
-        """Wait for what is under way, and forget it."""
+        """Wait for an evaluation in progress, and discard it."""
         if self._thread is not None:
             self._thread.shutdown()
 
@@ -98,7 +98,7 @@ def _play(
 
 
 def _stream_beside(device: torch.device) -> AbstractContextManager[object]:
-    """Return what has a GPU work on something while it trains: after all that it was asked for so far."""
+    """Return a context with a GPU stream beside training, ordered after all work submitted so far."""
     if device.type != "cuda":
         return nullcontext()
     stream = torch.cuda.Stream(device)

@@ -1,4 +1,4 @@
-"""Where processes run side by side on one machine: GPUs, or cores of the CPU."""
+"""Placement of parallel processes on one machine: GPUs, or CPU cores."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process runs.
+    """Placement of a process.
 
     Attributes:
-        variables: of its environment.
-        cores: of the CPU; none: any.
+        variables: environment variables.
+        cores: CPU cores; empty: any.
     """
 
     variables: dict[str, str]
@@ -20,11 +20,11 @@ class Place:
 
 
 def places(parallel: int | None, gpus: int) -> list[Place]:
-    """Where processes run side by side: GPUs in turns, or the cores of the CPU, shared out.
+    """Return the placements of parallel processes: GPUs in turn, or CPU cores, divided evenly.
 
     Args:
-        parallel: how many; None: one on each GPU or, without any, one on each core up to four.
-        gpus: how many there are.
+        parallel: number of processes; None: one per GPU or, without any, one per core up to four.
+        gpus: number of GPUs.
     """
     if gpus:
         return [Place({"CUDA_VISIBLE_DEVICES": _visible(number % gpus)}) for number in range(parallel or gpus)]
@@ -38,6 +38,6 @@ def places(parallel: int | None, gpus: int) -> list[Place]:
 
 
 def _visible(gpu: int) -> str:
-    """A GPU as this process counts them, in words that others understand."""
+    """Return the id of a GPU of this process for the environment of another one."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     return given.split(",")[gpu] if given else str(gpu)

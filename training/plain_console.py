@@ -1,4 +1,4 @@
-"""A console on which texts are texts, whatever they hold."""
+"""Console that prints text literally."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from warpdrive.terminal import plain
 
 
 class PlainConsole(Console):
-    """Writes control characters of others as text, see ``terminal.plain``. Its own, for colours and bars, stay."""
+    """Console that escapes control characters in text, see ``terminal.plain``, and keeps its own."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Go through what is written."""
+        """Yield the rendered segments."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(plain(segment.text), segment.style)

@@ -1,4 +1,4 @@
-"""A page that plays pictures: one HTML file that needs no network, with buttons, a slider and keys."""
+"""HTML player of images: one file without network access, with buttons, a slider and keys."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def player_page(
 
     Args:
         pictures: PNG files.
-        size: their width and height in pixels.
-        milliseconds: how long each of them is shown.
-        title: of the page, and what is read out in place of the pictures.
+        size: width and height of the pictures in pixels.
+        milliseconds: duration of each picture.
+        title: title of the page, and alternative text of the pictures.
     """
     sources = [f"data:image/png;base64,{base64.b64encode(picture).decode('ascii')}" for picture in pictures]
     page = TEMPLATE.read_text(encoding="utf-8")

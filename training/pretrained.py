@@ -1,4 +1,4 @@
-"""Policies that begin as what another run has trained."""
+"""Policies initialised from another run."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from warpdrive.training.trained_policy import load_policy
 
 
 def begin_as_loaded(model: Actor, config: LearningConfig, tag: str) -> None:
-    """Let ``model``, on the CPU, become what ``config.load`` names, if it names anything.
+    """Initialise ``model``, on the CPU, from the policy that ``config.load`` names, if any.
 
     Args:
-        model: of a policy that has just been made.
-        config: its section of the run configuration.
-        tag: its policy tag.
+        model: newly built model of a policy.
+        config: section of the policy in the run configuration.
+        tag: policy tag.
 
     Raises:
-        ConfigError: there is no such policy, or its model is another one.
+        ConfigError: there is no such policy, or its model is incompatible.
     """
     if config.load is None:
         return
@@ -42,7 +42,7 @@ def begin_as_loaded(model: Actor, config: LearningConfig, tag: str) -> None:
 
 
 def without_loading(config: RunConfig) -> RunConfig:
-    """The same run for policies that are about to become what a checkpoint of it holds."""
+    """Return the run configuration without ``load``, for policies that are restored from a checkpoint."""
     nothing = {"load": None, "load_tag": None}
     policies = {
         tag: settings.model_copy(update=nothing) if isinstance(settings, LearningConfig) else settings

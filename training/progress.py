@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: a bar and the numbers on a terminal, a line now and then elsewhere."""
+"""Progress of a training run: a bar and metrics on a terminal, an occasional line elsewhere."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class TrainingProgress(Callback):
-    """Shows how a run goes that it is a callback of; within its block, as a context manager.
+    """Callback that shows the progress of a run, within its block as a context manager.
 
     Args:
-        name: of the run.
-        console: where to draw: a bar and a table on a terminal and in a notebook, lines elsewhere; None: stderr.
-        at_once: whether a log names the run as it begins, instead of waiting until it has lasted two seconds.
+        name: name of the run.
+        console: a bar and a table on a terminal and in a notebook, lines elsewhere; None: stderr.
+        at_once: If True, a log names the run when it begins, instead of after two seconds.
     """
 
     def __init__(self, name: str, console: Console | None = None, at_once: bool = True) -> None:
@@ -67,7 +67,7 @@ class TrainingProgress(Callback):
 
 
 class _Screen:
-    """A progress bar, under it a table with a column for each policy tag, and a line about the speed."""
+    """Progress bar, with a table with a column for each policy tag, and a line about the speed."""
 
     def __init__(self, name: str, display: Display) -> None:
         self._progress = Progress(
@@ -105,7 +105,7 @@ class _Screen:
 
 
 def _table(report: UpdateReport, evaluation: EvaluationReport | None) -> Table:
-    """Return a table of what the policies do and how they learn: a column for each tag."""
+    """Return a table of the policies' returns and losses: a column for each tag."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(f"{short(report.env_steps)} steps", header_style="dim")
     for tag in report.returns:
@@ -124,7 +124,7 @@ def _table(report: UpdateReport, evaluation: EvaluationReport | None) -> Table:
 
 
 class _Lines:
-    """A line at the first report after ``patience`` seconds, then every few seconds, and at the last."""
+    """Line at the first report after ``patience`` seconds, then every few seconds, and at the last report."""
 
     def __init__(self, name: str, console: Console, patience: float) -> None:
         self._name, self._console = name, console
@@ -154,7 +154,7 @@ class _Lines:
             self._say(f"evaluating: {done} of {episodes} episodes")
 
     def _say(self, line: str | None = None) -> None:
-        """Print a line, the run's name before the first, if it is time; a line that is None only names the run."""
+        """Print a line if it is due, after a first one with the run's name; None prints only the name."""
         if time.monotonic() < self._next and not self._named:
             return
         lines = [] if self._named else [f"training {self._name}"]
@@ -167,14 +167,14 @@ class _Lines:
 
 
 def _number(value: float | None, digits: int = 2) -> str:
-    """Return a number with so many decimals, or more of its own where it is small; ``"-"`` if there is none."""
+    """Format a number with so many decimals, or in scientific notation if it is small; ``"-"`` if it is None."""
     if value is None:
         return "-"
     return f"{value:.{digits}f}" if value == 0 or abs(value) >= 10**-digits else f"{value:.1e}"
 
 
 def _episodes(report: UpdateReport) -> str:
-    """Return of how many episodes the returns are the mean, the short ones first as a run begins."""
+    """Return the number of episodes of the mean returns."""
     count = int(report.metrics["charts/episodes"])
     return "1 episode" if count == 1 else f"{short(count)} episodes"
 
@@ -192,7 +192,7 @@ def speed(report: UpdateReport) -> str:
 
 
 def shares(report: UpdateReport) -> str:
-    """Return what part of the time went into rollouts and updates, and the memory used: ``"rollout 62 %, ..."``.
+    """Return the fractions of time spent in rollouts and updates, and the memory used: ``"rollout 62 %, ..."``.
 
     The rest is logging, evaluations and checkpoints.
     """
@@ -208,7 +208,7 @@ def shares(report: UpdateReport) -> str:
 
 
 def short(number: float) -> str:
-    """Return a positive number to three digits: ``"870"``, ``"12.3k"``, ``"1.23M"``."""
+    """Format a positive number with three digits: ``"870"``, ``"12.3k"``, ``"1.23M"``."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
             return f"{number / size:.3g}{unit}" if number < 999.5 * size else f"{number / size:.0f}{unit}"
@@ -216,7 +216,7 @@ def short(number: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a duration as ``minutes:seconds``, with hours where there are any; ``"?"`` if it is not known."""
+    """Format a duration as ``minutes:seconds``, with hours if there are any; ``"?"`` if it is not finite."""
     if not math.isfinite(seconds):
         return "?"
     minutes, rest = divmod(round(seconds), 60)

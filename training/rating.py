@@ -1,6 +1,6 @@
-"""Elo ratings: how strong players are, from who won against whom.
+"""Elo ratings: strengths of players from the results of games.
 
-A player rated 400 points above another is expected to score ten times as much as that one (Elo 1978, "The Rating of
+A player rated 400 points above another is expected to score ten times as much (Elo 1978, "The Rating of
 Chessplayers"). A win scores 1, a draw 1/2, a loss 0.
 """
 
@@ -15,19 +15,19 @@ _STEPS = 60  # of bisection, from a range of a few thousand points: far below a 
 
 
 def expected_score(rating: float, opponent: float) -> float:
-    """Return the mean score per game that the ratings predict."""
+    """Return the expected score per game of a rating against an opponent's."""
     return 1.0 / (1.0 + math.pow(10.0, (opponent - rating) / SCALE))
 
 
 def performance_rating(opponents: Sequence[float], scores: Sequence[float], games: Sequence[int]) -> float:
-    """Return the rating whose expected score is what a player scored.
+    """Return the rating whose expected score equals the actual score of a player.
 
-    It is the maximum of the likelihood, with a win and a loss of half a game each added against the mean opponent.
+    It maximises the likelihood, with a win and a loss of half a game each added against the mean opponent.
 
     Args:
-        opponents: their ratings, one at least.
+        opponents: ratings of the opponents, at least one.
         scores: mean score per game against each.
-        games: games against each.
+        games: number of games against each.
     """
     met = zip(opponents, scores, map(float, games), strict=True)
     played = [(rating, count, score * count) for rating, score, count in met]
@@ -46,12 +46,12 @@ def performance_rating(opponents: Sequence[float], scores: Sequence[float], game
 def league_ratings(scores: Sequence[Sequence[float]], games: Sequence[Sequence[int]]) -> list[float]:
     """Return the ratings of players who played each other, with mean 0.
 
-    The maximum of the likelihood of Bradley and Terry's model by the iteration of Hunter (2004, "MM algorithms for
-    generalized Bradley-Terry models", Annals of Statistics 32), each pair that met having one more drawn game.
+    They maximise the likelihood of the Bradley-Terry model, by the iteration of Hunter (2004, "MM algorithms for
+    generalized Bradley-Terry models", Annals of Statistics 32), with one additional drawn game for each pair that met.
 
     Args:
-        scores: mean score per game of the player of the row against that of the column.
-        games: how many games; the diagonals do not count.
+        scores: mean score per game of the row's player against the column's.
+        games: number of games; the diagonals are ignored.
     """
     players = range(len(scores))
     met = [[games[one][other] + 2 * _PRIOR if games[one][other] else 0.0 for other in players] for one in players]

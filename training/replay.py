@@ -1,4 +1,4 @@
-"""Episodes as animations: played by trained policies or read from a file, drawn with the environment's ``render``."""
+"""Animations of episodes: played by trained policies or read from a file, drawn with the environment's ``render``."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from warpdrive.training.work_progress import WorkProgress
 
 Source = Trainer | EnvWrapper | Recording
 MAX_FRAMES, MAX_BYTES = 1000, 1 << 30
-"""How many frames there are at most, unless somebody says otherwise, and how large all of them together may be."""
+"""Default maximum number of frames, and maximum size of all frames in bytes."""
 SLOWEST, FASTEST, SECONDS = 10.0, 30.0, 20.0
-"""Frames per second: as few as the first, and so many, up to the second, that all of them take so many seconds."""
+"""Frames per second: the first, or more, up to the second, so that all frames take at most so many seconds."""
 SMALL = 1 << 18
-"""Bytes of a replica's observations up to which ``render`` finds them in its states."""
+"""Maximum size in bytes of a replica's observations that ``render`` finds in its states."""
 
 
 def can_render(env: Environment) -> bool:
-    """Return whether ``env`` has a ``render`` method of its own."""
+    """Return True if ``env`` implements ``render``."""
     return type(env).render is not Environment.render
 
 
@@ -51,26 +51,29 @@ def replay(
     console: Console | None = None,
     trust: bool = False,
 ) -> Animation:
-    """Animate episodes. The result shows itself in a notebook, with ``.player()`` together with buttons and a slider.
+    """Animate episodes. The result displays itself in a notebook, with ``.player()`` including buttons and a slider.
 
-    Below each picture stands the step, how the episode ended, and each policy tag's return so far (the mean over its
-    agents).
+    Captions show the step, how the episode ended, and each policy tag's return so far (the mean over its agents).
 
     Args:
-        source: what plays: a Trainer, or a run or a checkpoint, as ``Trainer.load`` takes them; an EnvWrapper, which
-            acts as its logits say, uniformly at random if it is new; or what was played: a Recording, or its file.
-        output: where to write it: ``.gif``, ``.mp4`` or ``.html``, or several of them; None: nowhere.
-        replicas: shown side by side: how many, or which. None: one; of a recording all.
-        episodes: how many, one after the other, with seeds that count up from ``seed``.
-        seed: of the first episode; None: the run's seed.
+        source: actor or recording: a Trainer, or a run or a checkpoint, as accepted by ``Trainer.load``; an EnvWrapper,
+            which samples from its current logits, uniformly at random if it is new; or a Recording, or its file.
+        output: file to write: ``.gif``, ``.mp4`` or ``.html``, or several of them; None: no file.
+        replicas: number or indices of the replicas shown side by side. None: one; for a recording all.
+        episodes: number of consecutive episodes, with seeds that count up from ``seed``.
+        seed: seed of the first episode; None: the run's seed.
         random: policy tags whose agents act uniformly at random instead.
-        deterministic: take the most probable action instead of sampling.
-        env: what draws a recording of an environment that was handed over as an object; else it is made by its name.
+        deterministic: If True, take the most probable action instead of sampling.
+        env: environment that renders a recording, if it was passed as an object; else it is created by its name.
         fps: frames per second; None: 10, or up to 30 if it would take longer than 20 seconds.
-        width: of the whole picture in pixels; None: what ``render`` gives, several side by side at most 960.
-        max_frames: of longer episodes only every n-th step is shown; None: 1000, or as many as 1 GiB of memory holds.
-        console: where to show the progress of drawing, if it lasts more than two seconds; None: stderr.
-        trust: whether code that a run or a recording names may be run if it is not known here, see docs/security.md.
+        width: width of the whole image in pixels; None: that of ``render``, for several side by side at most 960.
+        max_frames: maximum number of frames, for which steps are skipped; None: 1000, or as many as fit 1 GiB.
+        console: console for the progress of drawing, if it takes more than two seconds; None: stderr.
+        trust: If True, code named by a run or recording may be executed even if it is not known here, see
+            docs/security.md.
+
+    Returns:
+        The animation.
 
     Raises:
         TrustError: the run or recording names code that is not known here.
@@ -91,22 +94,28 @@ def replay(
 
 
 def is_recording(path: str | Path) -> bool:
-    """Return whether a name is that of a recording, not of a run or a checkpoint."""
+    """Return True if a path is that of a recording, not of a run or a checkpoint."""
     return Path(path).suffix.lower() in RECORDING_FORMATS
 
 
 def loaded(source: Source | str | Path, trust: bool = False) -> Source:
-    """Return what can be replayed, from its file or folder if need be. For ``trust`` see :func:`replay`."""
+    """Return a replay source, loaded from its file or folder if necessary. For ``trust`` see :func:`replay`."""
     if not isinstance(source, (str, Path)):
         return source
     return Recording.load(source) if is_recording(source) else Trainer.load(source, trust=trust)
 
 
 def environment_of(source: Source, env: Environment | None = None, trust: bool = False) -> Environment:
-    """Return what draws: ``env`` if it is given, else the environment in which ``source`` plays or played.
+    """Return the environment that renders: ``env`` if given, else that of ``source``.
 
-    Raises :class:`WarpDriveError` for a recording that does not know how to make it, and :class:`TrustError` for one
-    that names code which is not known here.
+    Args:
+        source: actor or recording.
+        env: environment that renders; None: that of ``source``.
+        trust: see :func:`replay`.
+
+    Raises:
+        WarpDriveError: a recording does not say how to create its environment.
+        TrustError: a recording names code that is not known here.
     """
     if env is not None:
         return env
@@ -154,7 +163,11 @@ def record_episodes(
 
 
 def check_render(env: Environment) -> None:
-    """Raise :class:`WarpDriveError` for an environment that cannot be drawn."""
+    """Check that an environment can be rendered.
+
+    Raises:
+        WarpDriveError: it has no ``render``.
+    """
     if not can_render(env):
         raise WarpDriveError(
             f"the environment '{env.name}' cannot be drawn: it has no method render(self, state, trail=()) "
@@ -173,7 +186,19 @@ def draw_recordings(
 ) -> Animation:
     """Draw recordings one after the other with ``env.render``, the replicas of each side by side.
 
-    Raises :class:`WarpDriveError` for an environment that cannot be drawn.
+    Args:
+        env: environment that renders.
+        recordings: recordings of episodes.
+        fps: see :func:`replay`.
+        width: see :func:`replay`.
+        max_frames: see :func:`replay`.
+        console: see :func:`replay`.
+
+    Returns:
+        The animation.
+
+    Raises:
+        WarpDriveError: the environment has no ``render``.
     """
     check_render(env)
     titles = [f"episode {number + 1} of {len(recordings)}" for number in range(len(recordings))]
@@ -198,13 +223,13 @@ def draw_recordings(
 
 
 def _are_small(env: EnvWrapper) -> bool:
-    """Return whether the observations of a replica are so small that ``render`` may as well have them."""
+    """Return True if the observations of a replica are small enough to be recorded for ``render``."""
     arrays = observation_arrays(env.env)
     return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays) <= SMALL
 
 
 def _some_of(recording: Recording, replicas: int | Sequence[int]) -> Recording:
-    """Return the recording of so many of its replicas, or of those with these numbers."""
+    """Return a recording of the given number, or indices, of its replicas."""
     recorded = recording.replicas.tolist()
     if isinstance(replicas, Sequence):
         possible = len(replicas) > 0 and set(replicas) <= set(recorded)

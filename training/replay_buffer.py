@@ -1,4 +1,4 @@
-"""Old experience of the agents that share a policy, kept on the device to learn from again and again."""
+"""Replay buffer of the agents that share a policy, on the device."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from warpdrive.training.transitions import Transitions, ended, transitions_of
 
 
 class ReplayBuffer:
-    """The last transitions of the agents of a policy tag; the newest take the place of the oldest.
+    """Ring buffer of the last transitions of the agents of a policy tag.
 
     Args:
-        tag: the policy tag.
-        capacity: how many transitions there is room for.
-        device: where they are kept.
-        n_step: makes of single steps what is kept; None: they are.
-        team: the processes that learn from them together: each keeps all, and gets a part of each sample.
-        until_back: makes of single steps what is kept where agents may leave the episode and are paid afterwards; None:
-            leaving ends their returns, see ``ReturnsConfig``.
+        tag: policy tag.
+        capacity: maximum number of transitions.
+        device: device of the buffer.
+        n_step: converts single steps to multi-step transitions; None: single steps are stored.
+        team: process group that learns from the buffer: each process stores all, and gets a part of each minibatch.
+        until_back: converts single steps if agents may leave the episode and are paid afterwards; None: returns end
+            when an agent leaves, see ``ReturnsConfig``.
 
     Attributes:
-        env_steps: environment steps seen so far.
-        size: transitions that are there; where agents leave their episodes, a number on the device.
+        env_steps: environment steps observed so far.
+        size: number of stored transitions; if agents leave their episodes, a scalar on the device.
     """
 
     size: int | Tensor
@@ -52,7 +52,7 @@ class ReplayBuffer:
         self._memory: dict[str, Observations] = {}
 
     def of(self, rollout: Rollout) -> ReplayBuffer:
-        """Add the steps of a full rollout; return the buffer."""
+        """Add the steps of a full rollout, and return the buffer."""
         after_leaving = self.until_back is not None
         new = transitions_of(rollout, self.tag, after_leaving)
         if rollout.still_active is not None and self.until_back:
@@ -65,9 +65,9 @@ class ReplayBuffer:
         return self
 
     def add(self, new: Transitions, counts: Tensor | None = None) -> None:
-        """Add transitions, at most ``capacity``: those of ``counts [rows]`` bool, or all.
+        """Add transitions, at most ``capacity``: those where ``counts [rows]`` bool is True, or all.
 
-        Where all go is known without asking the device; with ``counts`` it is known there alone.
+        Without ``counts`` the new position is known on the host; with it only on the device.
         """
         columns = new.columns()
         if not self._memory:
@@ -86,7 +86,7 @@ class ReplayBuffer:
         self.size = min(int(self.size) + len(new), self.capacity)
 
     def _add_some(self, columns: Mapping[str, Observations], counts: Tensor) -> None:
-        """Write the rows that count to the next places, at most ``capacity`` of them: the last."""
+        """Write the rows that count to the next places; of more than ``capacity`` the last ones."""
         number, total = torch.arange(len(counts), device=self.device), counts.sum()
         # which rows these are, in order; the others go to one place after them
         order = number.new_zeros(len(counts) + 1)
@@ -101,7 +101,7 @@ class ReplayBuffer:
         self.size = (total + self.size).clamp(max=self.capacity)
 
     def fill(self) -> int:
-        """Repeat what is there until it is full, as after a long run. Returns the bytes that this was."""
+        """Repeat the contents until the buffer is full, as after a long run. Returns its bytes."""
         before = self.size = int(self.size)
         while 0 < self.size < self.capacity:
             there = slice(min(self.size, self.capacity - self.size))
@@ -111,7 +111,7 @@ class ReplayBuffer:
         return row * (self.size - before)
 
     def sample(self, count: int, generator: torch.Generator) -> Transitions:
-        """``count`` transitions drawn uniformly, with replacement; of several processes each gets its part of them."""
+        """Sample ``count`` transitions uniformly with replacement; each of several processes gets its part."""
         if isinstance(self.size, int):
             drawn = torch.randint(self.size, (count,), generator=generator, device=self.device)
         else:  # if nothing is there yet, a row of weight 0
@@ -122,7 +122,7 @@ class ReplayBuffer:
         return Transitions(**taken, spread=Spread(self.team), drawn=count)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is there: copies of its columns, and numbers."""
+        """Return the contents: copies of the columns, and numbers."""
         there = slice(int(self.size))
         columns = {name: mapped(lambda kept: kept[there].clone(), column) for name, column in self._memory.items()}
         state = {"columns": columns, "place": int(self._place), "env_steps": self.env_steps}
@@ -131,7 +131,7 @@ class ReplayBuffer:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Become as another buffer of the same capacity was when its state was taken."""
+        """Restore the state of a buffer of the same capacity."""
         self._memory, self._place, self.size = {}, 0, 0
         if state["columns"]:
             columns: dict[str, Any] = {name: mapped(self._here, column) for name, column in state["columns"].items()}
@@ -142,12 +142,12 @@ class ReplayBuffer:
                 part.load_state_dict(state[name], self.device)
 
     def _joining(self) -> dict[str, NStep | StepsUntilBack]:
-        """Return what has steps that wait for others, by its name in checkpoints."""
+        """Return the multi-step converters, by their names in checkpoints."""
         return {name: part for name in ("n_step", "until_back") if (part := getattr(self, name)) is not None}
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is there, as far as is known without asking the device."""
+        """True if the buffer is empty, as far as known without synchronising with the device."""
         return isinstance(self.size, int) and self.size == 0
 
     def _here(self, column: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a training run tells whoever watches it: after each logged update, and at its end."""
+"""Reports of a training run: after each logged update, and at its end."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:  # which needs kernels, and what reads a run folder need not
 
 @dataclass(frozen=True)
 class UpdateReport:
-    """The state of a run after a logged update.
+    """State of a run after a logged update.
 
     Attributes:
-        update: updates done so far.
-        env_steps: environment steps done so far.
+        update: number of updates so far.
+        env_steps: environment steps so far.
         total_steps: environment steps of the whole run.
-        returns: per policy tag, the mean over the episodes that ended since the last report of the mean over the
-            agents of the tag; None where no episode ended.
-        env_steps_per_second: since the last report.
-        metrics: all that was logged, by the names of the metrics files.
-        seconds_left: estimated from the speed so far.
+        returns: by policy tag, the mean over the episodes that ended since the last report of the mean return of the
+            tag's agents; None if no episode ended.
+        env_steps_per_second: throughput since the last report.
+        metrics: all logged metrics, by their names in the metrics files.
+        seconds_left: estimate from the throughput so far.
     """
 
     update: int
@@ -36,13 +36,13 @@ class UpdateReport:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """What came out of an evaluation while the run trains.
+    """Result of an evaluation during training.
 
     Attributes:
-        update: whose weights these are: updates done when they were taken.
-        env_steps: environment steps done then.
-        result: what came out.
-        seconds: how long it took.
+        update: number of updates of the evaluated weights.
+        env_steps: environment steps of the evaluated weights.
+        result: evaluation result.
+        seconds: duration of the evaluation.
     """
 
     update: int
@@ -53,19 +53,19 @@ class EvaluationReport:
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """How a run ended; also written to ``summary.json``.
+    """Summary of a run; also written to ``summary.json``.
 
     Attributes:
         status: ``"finished"``, ``"interrupted"`` (Ctrl-C, SIGTERM or SIGHUP) or ``"failed"``.
-        run_folder: where everything was written.
-        checkpoint: the last checkpoint's folder, or None.
-        updates: updates done.
-        env_steps: environment steps done.
+        run_folder: folder of all outputs.
+        checkpoint: folder of the last checkpoint, or None.
+        updates: number of updates.
+        env_steps: number of environment steps.
         seconds: wall time of this call of ``train``.
-        returns: per policy tag, as in the last ``UpdateReport`` in which an episode had ended.
-        message: what went wrong, or "".
-        best: the checkpoint with the best evaluation, or None.
-        stopped_by: the signal that interrupted the run, as ``"SIGTERM"``, or "".
+        returns: by policy tag, as in the last ``UpdateReport`` in which an episode had ended.
+        message: error message, or "".
+        best: checkpoint with the best evaluation, or None.
+        stopped_by: signal that interrupted the run, such as ``"SIGTERM"``, or "".
     """
 
     status: str

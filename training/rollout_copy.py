@@ -1,4 +1,4 @@
-"""A copy of a rollout where policies learn from it, which need not be where it was collected."""
+"""Copy of a rollout for updates, possibly on another device."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from warpdrive.training.actor_copies import at
 
 _NOT_COPIED = ("context", "agents", "by_tag", "seen", "launch", "steps_recorded", "memory")
 _READ_FROM_CONTEXT = ("action_mask",)
-"""What learning reads of the replicas themselves, as it is after the last step."""
+"""Arrays of the replicas, as they are after the last step, that updates read."""
 
 
 class RolloutCopy:
-    """Has what a rollout holds on another device, each time it is refreshed.
+    """Copy of a rollout on another device, refreshed on request.
 
     Args:
         source: the rollout.
-        device: where the copy is.
+        device: device of the copy.
 
     Attributes:
-        rollout: the copy: to be learned from, not to be recorded into. Its tensors stay where they are.
+        rollout: the copy, for reading only. The addresses of its tensors do not change.
     """
 
     def __init__(self, source: Rollout, device: torch.device) -> None:
@@ -46,7 +46,7 @@ class RolloutCopy:
 
     @torch.no_grad()
     def refresh(self) -> Rollout:
-        """Take over what the rollout holds now, through host memory where devices differ. Returns the copy."""
+        """Copy the current contents of the rollout, through host memory if the devices differ. Returns the copy."""
         sources, targets = list(_tensors(self.source)), list(_tensors(self.rollout))
         for arrived, target in zip(at(sources, self.device), targets, strict=True):
             target.copy_(arrived)

@@ -1,4 +1,4 @@
-"""Fill rollouts on the device: policies act, the environment steps, and the host only says go."""
+"""Rollout collection on the device: policies act and the environment steps without host synchronisation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from warpdrive.training.models.recurrent import as_it_begins
 
 
 def act(env: EnvWrapper, actors: Mapping[str, Actor]) -> None:
-    """Put what the policies make of what their agents see now where the next step samples from.
+    """Write the policies' logits of the current observations to where the next step samples from.
 
-    The logits of tags without an actor stay as they are: uniformly random in a new EnvWrapper.
+    The logits of tags without an actor are unchanged: uniformly random in a new EnvWrapper.
     """
     for tag, actor in actors.items():
         if isinstance(env.action_spaces[tag], spaces.Box):
@@ -27,18 +27,18 @@ def act(env: EnvWrapper, actors: Mapping[str, Actor]) -> None:
 
 
 def in_replicas_of(env: EnvWrapper, models: Mapping[str, Actor]) -> dict[str, Actor]:
-    """What acts in ``env``, by policy tag: models, with room for what they keep between steps."""
+    """Return the actors of ``env`` by policy tag: the models, with storage for their recurrent state."""
     return {tag: model.in_replicas(env.num_envs, len(env.policy_tags[tag])) for tag, model in models.items()}
 
 
 class RolloutLoop:
-    """Repeats one step of a rollout, which depends on nothing but what lies at fixed addresses of the device.
+    """Repeats one step of a rollout, which reads and writes only fixed device addresses.
 
     Args:
         env: the replicas.
-        rollout: of ``env``.
-        graphs: capture the step, if they can.
-        after_step: work on the device after each step, at fixed addresses; a part of the step.
+        rollout: rollout of ``env``.
+        graphs: captures the step as a CUDA graph if possible.
+        after_step: device work after each step, at fixed addresses; part of the step.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class RolloutLoop:
 
     @torch.no_grad()
     def prepare(self, actors: Mapping[str, Actor]) -> None:
-        """Capture the step, unless that is done for these actors with their parameters where they are.
+        """Capture the step, unless it is already captured for these actors and the addresses of their parameters.
 
-        The environment stays as it is; ``after_step`` may be called a few times.
+        The environment is not changed; ``after_step`` may be called a few times.
         """
         wanted = {tag: (actor, actor.training, _addresses(actor)) for tag, actor in actors.items()}
         if wanted == self._prepared_for:
@@ -69,7 +69,7 @@ class RolloutLoop:
 
     @torch.no_grad()
     def fill(self, actors: Mapping[str, Actor]) -> None:
-        """Fill the whole rollout. Parameters that are changed in place since the last time count."""
+        """Collect a whole rollout with the current values of the parameters."""
         self.prepare(actors)
         self.rollout.begin()
         memories = {tag: memory for tag, actor in actors.items() if (memory := actor.memory()) is not None}
@@ -80,7 +80,7 @@ class RolloutLoop:
         self.rollout.steps_recorded = self.rollout.num_steps  # which a replayed step does not count
 
     def pass_over(self, actors: Mapping[str, Actor]) -> None:
-        """Let the rollout have what a full one has, of replicas that nobody steps."""
+        """Mark the rollout as full without stepping the replicas."""
         self.rollout.memory = {tag: memory for tag, actor in actors.items() if (memory := actor.memory()) is not None}
         self.rollout.steps_recorded = self.rollout.num_steps
 

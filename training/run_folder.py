@@ -1,4 +1,4 @@
-"""The folder of one run: ``<folder>/<name>/<date-time>/``."""
+"""Folder of one run: ``<folder>/<name>/<date-time>/``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from warpdrive.training.files import check_no_link, write_whole
 from warpdrive.training.report import TrainingSummary
 
 _LONGEST_PATH = 4096
-"""Characters: Linux has no longer ones."""
+"""Maximum path length in characters, that of Linux."""
 
 
 class RunFolder:
-    """Names of what a run leaves behind: ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``summary.json``."""
+    """Paths of a run's outputs: ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``summary.json``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -33,7 +33,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, config: RunConfig) -> RunFolder:
-        """Make a new folder below ``config.saving.folder`` and write ``config.yaml`` into it."""
+        """Create a new folder below ``config.saving.folder`` and write ``config.yaml`` to it."""
         parent = Path(config.saving.folder) / config.name
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         for attempt in range(1, 1000):
@@ -49,10 +49,10 @@ class RunFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Within the block no other process can write into the run. A process that is killed gives it free.
+        """Lock the run against writes of other processes within the block. The lock of a killed process is released.
 
         Raises:
-            CheckpointError: another process is writing into it, or there is a link in it.
+            CheckpointError: another process holds the lock, or there is a link in the folder.
         """
         for path in self.path.rglob("*"):
             check_no_link(path)
@@ -64,15 +64,15 @@ class RunFolder:
             yield
 
     def write_summary(self, summary: TrainingSummary) -> None:
-        """Write ``summary.json`` (whole or not at all)."""
+        """Write ``summary.json`` atomically."""
         values = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(summary).items()}
         write_whole(self.summary, json.dumps(values, indent=2) + "\n")
 
 
 def find_run(run: str | Path, folder: str | Path = "runs") -> RunFolder:
-    """The run meant by its own folder, by a checkpoint in it, or by a name: ``runs/<name>`` or just ``<name>``.
+    """Return the run of a run folder, of a checkpoint in it, or of a name: ``runs/<name>`` or just ``<name>``.
 
-    A name means its newest run.
+    A name refers to its newest run.
 
     Raises:
         CheckpointError: there is no such run.

@@ -1,4 +1,4 @@
-"""What a run logs of its updates: intervals from one row of the metrics to the next."""
+"""Logging of updates, in intervals from one row of the metrics to the next."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Interval:
-    """What happened from one logged update to the next.
+    """Interval from one logged update to the next.
 
     Attributes:
-        update: the trainer's at its end.
-        env_steps: likewise.
-        losses: the names of those among ``numbers``.
-        coefficients: what learning rates and scheduled coefficients were in the last update, by the names of metrics.
-        numbers: losses and statistics of episodes.
-        rollout_spans: how long the rollouts took.
-        update_spans: how long the updates took.
-        evaluation: of the policies at its end, if there was one.
+        update: the trainer's number of updates at its end.
+        env_steps: the trainer's environment steps at its end.
+        losses: names of the losses among ``numbers``.
+        coefficients: learning rates and scheduled coefficients of the last update, by metric name.
+        numbers: losses and episode statistics.
+        rollout_spans: time spans of the rollouts.
+        update_spans: time spans of the updates.
+        evaluation: evaluation of the policies at its end, if there was one.
     """
 
     update: int
@@ -47,16 +47,16 @@ class _Interval:
 
 
 class RunLog:
-    """Writes a row for each interval, and tells of it.
+    """Writes a row for each interval, and reports it.
 
     Args:
-        trainer: whose updates are logged.
-        metrics: where to.
-        tell: is called with each report.
+        trainer: trainer whose updates are logged.
+        metrics: metrics log.
+        tell: called with each report.
 
     Attributes:
-        returns: per policy tag, the mean return that was logged last, if there is one.
-        saved: the last checkpoint, which an error tells of.
+        returns: last logged mean return by policy tag, if there is one.
+        saved: last checkpoint, for error messages.
     """
 
     def __init__(self, trainer: Trainer, metrics: MetricsLog, tell: Callable[[UpdateReport], None]) -> None:
@@ -71,7 +71,7 @@ class RunLog:
         self._update_spans: list[Span] = []
 
     def timed(self, collect: Callable[[], None], update: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Do one rollout and one update, which belong to the present interval. Returns what ``update`` does."""
+        """Run and time one rollout and one update of the current interval. Returns the result of ``update``."""
         began = self._rollout_clock.now()
         collect()
         self._rollout_spans.append((began, self._rollout_clock.now()))
@@ -81,7 +81,7 @@ class RunLog:
         return losses
 
     def end_interval(self, losses: dict[str, Tensor], evaluation: EvaluationReport | None = None) -> None:
-        """Log what the interval was like: on a GPU once it has the work of the next one, so that it never idles."""
+        """End the interval and log it; on a GPU only after the next one's work is submitted, so that it never idles."""
         trainer = self.trainer
         self.catch_up()
         self._pending = _Interval(
@@ -103,7 +103,7 @@ class RunLog:
             self.catch_up()
 
     def catch_up(self) -> None:
-        """Log the last interval, if that is still to be done.
+        """Log the last interval, if that is pending.
 
         Raises:
             TrainingError: its losses are not finite.
@@ -113,7 +113,7 @@ class RunLog:
             self._log(interval)
 
     def check(self, losses: dict[str, Tensor]) -> None:
-        """Look at losses now, before what comes of them is used.
+        """Check losses immediately, before the updated weights are used.
 
         Raises:
             TrainingError: they are not finite.
@@ -123,7 +123,7 @@ class RunLog:
             self._check_finite({name: value[0] for name, value in HostCopy(losses).read().items()})
 
     def add(self, evaluation: EvaluationReport) -> None:
-        """Put what came out of an evaluation into the row of its weights, which has been written."""
+        """Add an evaluation to the row of its weights, which is already written."""
         self.metrics.amend(evaluation.env_steps, _metrics_of(evaluation))
 
     def _log(self, interval: _Interval) -> None:
@@ -189,7 +189,7 @@ class RunLog:
 
 
 def _tells(name: str) -> bool:
-    """Whether a loss that is not finite tells of a mistake: where returns are constant there is nothing to explain."""
+    """Return True if a non-finite loss indicates an error: explained variance is NaN for constant returns."""
     return not name.startswith("losses/explained_variance/")
 
 

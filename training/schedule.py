@@ -1,4 +1,4 @@
-"""Coefficients that change while a run trains."""
+"""Schedules of coefficients."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 Schedule = float | Sequence[Sequence[float]] | Mapping[str, Any]
-"""A number; or pairs of environment steps and values, linear between two of them, constant before and after; or
-``{"schedule": "linear" or "cosine", "start": ..., "end": ..., "steps": ...}``: from start to end within so many steps.
+"""Number; or pairs of environment steps and values, interpolated linearly and constant outside; or
+``{"schedule": "linear" or "cosine", "start": ..., "end": ..., "steps": ...}``: from start to end within ``steps``.
 """
 
 

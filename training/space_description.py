@@ -1,4 +1,4 @@
-"""Spaces as plain data, so that a checkpoint says what its policies see and do without their environment."""
+"""Serialisation of spaces, so that a checkpoint describes its policies' inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gymnasium import Space, spaces
 from warpdrive.errors import CheckpointError, DefinitionError, shown
 
 _LARGEST = 2**31
-"""Numbers of an observation, or choices of an action: more are none that a policy was trained with."""
+"""Maximum number of elements of an observation, or of choices of an action, accepted when reading."""
 
 
 def describe_space(space: Space[Any]) -> dict[str, Any]:
-    """Return what JSON can hold and :func:`space_of` reads back to an equal space.
+    """Return a JSON-serialisable description that :func:`space_of` reads back to an equal space.
 
     Raises:
-        DefinitionError: the space is none of Box, Discrete, MultiDiscrete, and Dict of these.
+        DefinitionError: the space is not a Box, Discrete, MultiDiscrete, or Dict of these.
     """
     if isinstance(space, spaces.Box):
         bounds = {"low": _numbers(space.low), "high": _numbers(space.high)}
@@ -34,10 +34,10 @@ def describe_space(space: Space[Any]) -> dict[str, Any]:
 
 
 def space_of(description: dict[str, Any]) -> Space[Any]:
-    """Return the space that :func:`describe_space` described.
+    """Return the space of a description by :func:`describe_space`.
 
     Raises:
-        CheckpointError: it is of a kind that this version does not know.
+        CheckpointError: the description is malformed or of an unknown kind.
     """
     try:
         return _space_of(description)
@@ -65,7 +65,7 @@ def _space_of(description: Any) -> Space[Any]:
 
 
 def _numbers(bound: npt.NDArray[Any]) -> Any:
-    """Return one number where all are equal; infinity, which JSON lacks, as text."""
+    """Return a single number if all are equal; infinity, which JSON lacks, as text."""
     flat = bound.reshape(-1).tolist()
     told = [number if np.isfinite(number) else str(number) for number in flat]
     return told[0] if len(set(told)) == 1 else told

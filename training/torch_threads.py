@@ -1,4 +1,4 @@
-"""How many threads PyTorch uses on the CPU, for a while."""
+"""Number of PyTorch's CPU threads, as a context."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch
 from warpdrive.backends.machine import usable_cores
 
 FEW_CORES = 4
-"""With up to so many, one thread is the default: see ``TrainerConfig.torch_threads``."""
+"""Number of cores up to which one thread is the default: see ``TrainerConfig.torch_threads``."""
 
 
 @contextmanager
 def torch_threads(threads: int | None) -> Iterator[None]:
-    """Within the block PyTorch uses ``threads`` threads.
+    """Set the number of PyTorch's threads within the block.
 
-    None: one on a machine with few cores, else PyTorch's own choice, as where ``OMP_NUM_THREADS`` is set.
+    None: one on a machine with few cores, else PyTorch's default, also if ``OMP_NUM_THREADS`` is set.
     """
     former = torch.get_num_threads()
     if threads is None and usable_cores() <= FEW_CORES and "OMP_NUM_THREADS" not in os.environ:

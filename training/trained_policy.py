@@ -1,4 +1,4 @@
-"""A trained policy on its own: observations in, actions out, without its environment, its kernels or a GPU."""
+"""Trained policies for inference, without an environment, kernels or a GPU."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from warpdrive.training.space_description import space_of
 
 
 class TrainedPolicy:
-    """What a policy tag has learned, ready to act anywhere.
+    """Trained policy of a policy tag for inference.
 
-    A recurrent policy remembers what it saw: of each row of the observations of one call of :meth:`act` for the same
-    row of the next. :meth:`reset` begins new episodes in all rows.
+    A recurrent policy keeps a state for each row from one call of :meth:`act` to the next. :meth:`reset` begins new
+    episodes in all rows.
 
     Args:
-        tag: the policy tag.
-        model: makes of observations what actions are drawn from.
-        observation_space: of one agent.
-        action_space: of one agent.
-        distribution: of the actions, given what the model makes of observations.
-        seed: of the actions that are sampled; None: others each time.
+        tag: policy tag.
+        model: model of the policy.
+        observation_space: observation space of one agent.
+        action_space: action space of one agent.
+        distribution: action distribution for the model's logits.
+        seed: seed of sampled actions; None: not reproducible.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class TrainedPolicy:
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether it remembers what it saw earlier in an episode."""
+        """True if the policy has recurrent state."""
         return self.model.state_size > 0
 
     def reset(self) -> None:
-        """Forget: the observations of the next :meth:`act` are the first ones of episodes, in any number of rows.
+        """Reset the recurrent state: the next observations of :meth:`act` begin episodes, in any number of rows.
 
-        To be called before each episode of a recurrent policy; to others it means nothing.
+        Call it before each episode of a recurrent policy; it has no effect on others.
         """
         self._memory = None
 
@@ -89,21 +89,21 @@ class TrainedPolicy:
         """Choose an action for each observation.
 
         Args:
-            observations: ``[..., *shape of an observation]``: one observation, or any number of them; of a Dict space a
-                dict of these by key.
-            deterministic: take the most probable action instead of sampling.
+            observations: ``[..., *shape of an observation]``: one observation, or any number of them; a dict of these
+                by key for a Dict space.
+            deterministic: If True, take the most probable action instead of sampling.
             action_mask: ``[..., choices]`` bool, False for choices that are not allowed; None: all are.
-            episode_start: ``[...]`` bool, True for rows where an episode begins with this observation, where the others
-                go on; None: all go on. Only a recurrent policy needs to know.
+            episode_start: ``[...]`` bool, True for rows in which an episode begins with this observation; None:
+                nowhere. Only used by recurrent policies.
 
         Returns:
-            Actions as the environment takes them: ``[...]`` int64 for Discrete, ``[..., n]`` int64 for MultiDiscrete,
-            ``[..., *shape]`` of the space's dtype for Box, clipped to it. A tensor on the policy's device where
-            ``observations`` are tensors, else an array (one choice for one observation: a NumPy number).
+            Actions for the environment: ``[...]`` int64 for Discrete, ``[..., n]`` int64 for MultiDiscrete,
+            ``[..., *shape]`` of the space's dtype for Box, clipped to it. A tensor on the policy's device if
+            ``observations`` are tensors, else an array (a NumPy number for one choice of one observation).
 
         Raises:
-            ActionError: ``observations`` or ``action_mask`` are of another shape than the policy was trained with; they
-                are another number of rows than a recurrent policy remembers; or the model made NaN of them.
+            ActionError: ``observations`` or ``action_mask`` have another shape than in training; the number of rows
+                differs from that of a recurrent policy's state; or the model's outputs are NaN.
         """
         leading, seen = self._rows(observations)
         logits, memory = self.model.step(seen, self._remembered(leading, episode_start))
@@ -122,7 +122,7 @@ class TrainedPolicy:
         return actions if isinstance(next(tensors(observations)), Tensor) else actions.cpu().numpy()[()]
 
     def _rows(self, observations: Any) -> tuple[torch.Size, Observations]:
-        """Return the axes in front of those of one observation, and the observations with one such axis."""
+        """Return the leading axes, in front of those of one observation, and the observations with them flattened."""
         space = self.observation_space
         if not isinstance(space, spaces.Dict):
             return self._rows_of("observations", observations, space)
@@ -148,7 +148,7 @@ class TrainedPolicy:
         return leading, seen.reshape((leading.numel(), *shape))
 
     def _tensor(self, what: str, given: Any) -> Tensor:
-        """Return what was given as a dense tensor on the policy's device."""
+        """Convert an argument to a dense tensor on the policy's device."""
         try:
             if isinstance(given, np.ndarray):
                 given = np.ascontiguousarray(given, given.dtype.newbyteorder("="))
@@ -161,7 +161,7 @@ class TrainedPolicy:
         return tensor
 
     def _remembered(self, leading: torch.Size, episode_start: npt.ArrayLike | Tensor | None) -> Tensor:
-        """Return the state of each row before its observation, ``[rows, state_size]``."""
+        """Return the recurrent state of each row before its observation, ``[rows, state_size]``."""
         rows = leading.numel()
         if self._memory is None or not self.is_recurrent:
             return torch.zeros(rows, self.model.state_size, device=self.device)
@@ -190,7 +190,7 @@ class TrainedPolicy:
         return mask.reshape(math.prod(expected[:-1]), expected[-1])
 
     def fitted(self, actions: Tensor, leading: torch.Size) -> Tensor:
-        """What was drawn, ``[rows, parts]``, as the environment takes it, with the axes ``leading`` in front."""
+        """Convert samples ``[rows, parts]`` to actions for the environment, with the leading axes ``leading``."""
         assert self.action_space.shape is not None
         actions = actions.reshape((*leading, *self.action_space.shape))
         if self._bounds is None:
@@ -199,28 +199,28 @@ class TrainedPolicy:
         return torch.minimum(torch.maximum(actions, low), high).to(low.dtype)
 
     def export(self, path: str | Path, *, action_mask: bool = False) -> Path:
-        """Write the policy to a file that needs no warpdrive, and check that the file does the same.
+        """Write the policy to a file that does not need warpdrive, and check that the file computes the same.
 
-        The name says what is written: ``.onnx`` (ONNX, for onnxruntime and others), or ``.pt2``: what
-        ``torch.export.load(path).module()`` returns takes observations, of a Dict space as one dict sorted by key, and
-        the other inputs by name, and gives the outputs as a tuple. docs/export.md has examples.
+        The suffix selects the format: ``.onnx`` (ONNX, for onnxruntime and others), or ``.pt2``: the result of
+        ``torch.export.load(path).module()`` takes observations, for a Dict space as one dict sorted by key, and the
+        other inputs by name, and returns the outputs as a tuple. docs/export.md has examples.
 
         Inputs, any number of rows ``[batch, ...]`` each: ``observations`` in the dtype of their space, or
-        ``observations_<key>`` for each key of a Dict space, sorted; ``action_mask [batch, choices]`` bool, if asked
-        for; of recurrent policies ``state [batch, state_size]`` float32, zeros where an episode begins. Outputs:
-        ``actions``, the most probable ones, as :meth:`act` returns them; ``logits [batch, n]`` float32, what the model
-        makes of the observations before the mask; of recurrent policies ``next_state``.
+        ``observations_<key>`` for each key of a Dict space, sorted; ``action_mask [batch, choices]`` bool, if
+        requested; for recurrent policies ``state [batch, state_size]`` float32, zeros where an episode begins. Outputs:
+        ``actions``, the most probable ones, as returned by :meth:`act`; ``logits [batch, n]`` float32, the model's
+        outputs before masking; for recurrent policies ``next_state``.
 
         Args:
             path: the file.
-            action_mask: whether the file takes a mask of the choices that are allowed.
+            action_mask: If True, the file takes a mask of allowed choices.
 
         Returns:
             ``path``.
 
         Raises:
-            ExportError: the name ends in something else, the actions are of a Box and have no mask, a package that ONNX
-                needs is missing, or what was written does other than this policy.
+            ExportError: the suffix is unknown, the actions are of a Box and have no mask, a package needed for ONNX is
+                missing, or the file computes something else than this policy.
         """
         from warpdrive.training.export import export_policy
 
@@ -243,12 +243,15 @@ def load_policy(
 
     Args:
         run_or_checkpoint: a run (its folder or name) or a checkpoint folder.
-        tag: the policy tag; None: the only one that was trained.
-        which: of a run's checkpoints: ``"latest"``, or ``"best"`` by the evaluations while it trained.
-        device: where it acts, as PyTorch names it.
-        seed: of the actions that are sampled; None: others each time.
-        trust: whether the file of a model that the run names may be run if it is not known here, see docs/security.md.
-            Nothing else that a run may name is needed to act.
+        tag: policy tag; None: the only trained one.
+        which: checkpoint of a run: ``"latest"``, or ``"best"`` by the evaluations during training.
+        device: device of the policy, as named by PyTorch.
+        seed: seed of sampled actions; None: not reproducible.
+        trust: If True, the file of a model named by the run may be executed even if it is not known here, see
+            docs/security.md. No other code named by the run is needed to act.
+
+    Returns:
+        The policy.
 
     Raises:
         CheckpointError: there is no checkpoint, it is damaged, or it has no such policy.
@@ -280,7 +283,7 @@ def load_policy(
 
 
 def found_device(name: str | torch.device) -> torch.device:
-    """Return a device by PyTorch's name.
+    """Return a device by its PyTorch name.
 
     Raises:
         ConfigError: there is no such device on this machine.

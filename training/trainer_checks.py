@@ -1,4 +1,4 @@
-"""Whether what a trainer is given goes together: a configuration, replicas, devices, policy tags."""
+"""Consistency checks of a trainer's arguments: configuration, replicas, devices, policy tags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from warpdrive.training.sections import CustomConfig, ReinforceConfig
 
 
 def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share) -> RunConfig:
-    """``config`` completed from ``env`` and checked against it; raises ``ConfigError``."""
+    """Complete ``config`` from ``env`` and validate it against it.
+
+    Args:
+        config: run configuration or dictionary.
+        env: replicas of this process.
+        share: range of these replicas among all.
+
+    Raises:
+        ConfigError: the configuration is invalid, or does not fit the environment.
+    """
     if not isinstance(config, (RunConfig, Mapping)):
         raise ConfigError(
             f"Trainer: found the configuration {shown(config)}, expected a dictionary or what load_config returns"
@@ -35,7 +44,7 @@ def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share)
 
 
 def has_dedicated_learner(config: RunConfig | Mapping[str, Any]) -> bool:
-    """Whether ``config``, which need not be right, asks for one."""
+    """Return True if ``config``, which may be invalid, requests a dedicated learner."""
     if isinstance(config, RunConfig):
         return config.trainer.dedicated_learner
     trainer = config.get("trainer") if isinstance(config, Mapping) else None
@@ -43,7 +52,11 @@ def has_dedicated_learner(config: RunConfig | Mapping[str, Any]) -> bool:
 
 
 def check_environment(env: EnvWrapper) -> None:
-    """Raise ``ConfigError`` unless these are replicas to train in."""
+    """Check that ``env`` can be trained in.
+
+    Raises:
+        ConfigError: it is not an EnvWrapper, or does not reset automatically.
+    """
     if not isinstance(env, EnvWrapper):
         raise ConfigError(f"Trainer: found {shown(env)}, expected the replicas of an environment (an EnvWrapper)")
     if not env.auto_reset:
@@ -51,7 +64,17 @@ def check_environment(env: EnvWrapper) -> None:
 
 
 def check_devices(env: EnvWrapper, team: Team, device_id: int | None, num_devices: int | None) -> None:
-    """Raise ``ConfigError`` unless the team is as large, and the environment where, as the user says."""
+    """Check the number of processes and the device of the environment against the user's arguments.
+
+    Args:
+        env: replicas of this process.
+        team: process group.
+        device_id: index of the GPU, or None.
+        num_devices: number of processes, or None.
+
+    Raises:
+        ConfigError: they differ.
+    """
     if num_devices is not None and num_devices != team.size:
         raise ConfigError(
             f"Trainer: found num_devices = {num_devices}, but there {_are(team.size)} in this job: processes are "
@@ -62,7 +85,7 @@ def check_devices(env: EnvWrapper, team: Team, device_id: int | None, num_device
 
 
 def check_populations(config: RunConfig, team: Team) -> None:
-    """Raise ``ConfigError`` where the replicas of a population's members would be spread over processes."""
+    """Raise ``ConfigError`` if the replicas of a population's members would be distributed over processes."""
     for tag, settings in config.policy.items():
         if isinstance(settings, CustomConfig) and settings.population is not None and team.size > 1:
             raise ConfigError(
@@ -72,7 +95,7 @@ def check_populations(config: RunConfig, team: Team) -> None:
 
 
 def warn_of_long_episodes(config: RunConfig, env: EnvWrapper) -> None:
-    """Warn where REINFORCE, which learns from whole episodes, may not see one whole in a rollout."""
+    """Warn if no whole episode may fit into a rollout of REINFORCE."""
     steps, longest = config.trainer.rollout_length, int(env.env.episode_length)
     for tag, settings in config.policy.items():
         if isinstance(settings, ReinforceConfig) and settings.to_train and steps < longest:
@@ -90,7 +113,7 @@ def _are(processes: int) -> str:
 
 
 def check_tags(env: EnvWrapper, given: Mapping[str, Sequence[int]] | None) -> None:
-    """Raise ``ConfigError`` unless these are the environment's policy tags, if any are given."""
+    """Raise ``ConfigError`` if policy tags are given that differ from the environment's."""
     if given is None:
         return
     if not isinstance(given, Mapping):

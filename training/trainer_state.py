@@ -1,4 +1,4 @@
-"""What of a trainer belongs into a checkpoint, and a trainer as it was when one was written."""
+"""Capturing and restoring a trainer's state in checkpoints."""
 
 from __future__ import annotations
 
@@ -55,7 +55,16 @@ def checkpoint_of(trainer: Trainer) -> Checkpoint:
 
 
 def check_spaces(trainer: Trainer, spaces: Mapping[str, Any], folder: Path) -> None:
-    """Raise ``CheckpointError`` unless a checkpoint's policies saw and did what those of the trainer see and do."""
+    """Check that the spaces of a checkpoint's policies equal those of the trainer.
+
+    Args:
+        trainer: the trainer.
+        spaces: spaces in the checkpoint, by policy tag.
+        folder: folder of the checkpoint, for messages.
+
+    Raises:
+        CheckpointError: they differ.
+    """
     if set(spaces) != set(trainer.policies):
         raise CheckpointError(
             f"{folder}: has policies of {', '.join(spaces) or 'no tag'}, expected {', '.join(trainer.policies)}"
@@ -95,7 +104,10 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
 def where_it_stopped(
     run: str | Path, overrides: Sequence[str], environment: Environment | None, trust: bool = False
 ) -> tuple[RunFolder, tuple[Path, Checkpoint] | None, RunConfig]:
-    """A run's folder, its last whole checkpoint, if it has any, and how it is to go on. See ``Trainer.resume``."""
+    """Return a run's folder, its last undamaged checkpoint, if any, and the configuration to resume with.
+
+    See ``Trainer.resume`` for the arguments.
+    """
     folder = find_run(run)
     if folder.checkpoints.exists() and not folder.checkpoints.is_dir():
         raise CheckpointError(f"{folder.checkpoints}: found a file, expected the folder of the run's checkpoints")
@@ -114,7 +126,7 @@ def where_it_stopped(
 
 
 def _check_same_environment(folder: RunFolder, path: Path, checkpoint: Checkpoint) -> None:
-    """Raise ``CheckpointError`` where a checkpoint is of another environment than the run in which it lies."""
+    """Raise ``CheckpointError`` if a checkpoint has another environment than the run that contains it."""
     try:
         of_run = read_yaml(folder.config).get("env")
     except ConfigError:  # the checkpoint has a configuration, too, which is written there next

@@ -1,4 +1,4 @@
-"""One call of ``Trainer.train``: the loop, what it logs, evaluates and saves when, and how it ends."""
+"""Training loop of one call of ``Trainer.train``: logging, evaluation, checkpoints and termination."""
 
 from __future__ import annotations
 
@@ -37,9 +37,19 @@ def run_training(
     going_on: RunFolder | None = None,
     progress: bool = False,
 ) -> TrainingSummary:
-    """Train in a new run folder, or go on in that of the run that ``trainer`` was resumed from.
+    """Train in a new run folder, or in that of the run that ``trainer`` was resumed from.
 
     See ``Trainer.train``.
+
+    Args:
+        trainer: the trainer.
+        on_update: see ``Trainer.train``.
+        callbacks: see ``Trainer.train``.
+        going_on: folder of a resumed run, or None.
+        progress: see ``Trainer.train``.
+
+    Returns:
+        The summary of the run.
     """
     callbacks = [*callbacks, OnUpdate(on_update)] if on_update else [*callbacks]
     check_sinks(trainer.config)
@@ -67,9 +77,14 @@ def run_training(
 
 
 def summarise_failed(folder: RunFolder, seconds: float, why: str) -> None:
-    """Leave ``summary.json`` of a run whose process was killed; what it says is what the last checkpoint has.
+    """Write ``summary.json`` of a run whose process was killed, from its last checkpoint.
 
-    Does nothing where the process itself has left one.
+    Does nothing if the process has written one itself.
+
+    Args:
+        folder: folder of the run.
+        seconds: wall time of the run.
+        why: reason of the failure.
     """
     if folder.summary.exists() or not folder.config.is_file():
         return
@@ -126,7 +141,7 @@ class _TrainingRun:
         return summary
 
     def _train(self) -> str:
-        """Train to the end, or until somebody wants it to stop. Returns how it ended."""
+        """Train to the end, or until a request to stop. Returns the status of the run."""
         trainer, saving, total = self.trainer, self.trainer.config.saving, self.trainer.config.trainer.total_steps
         while trainer.env_steps < total:
             losses = self.log.timed(self._collect, self._update)
@@ -155,7 +170,7 @@ class _TrainingRun:
         self.callbacks.tell("on_rollout")
 
     def _update(self) -> dict[str, Tensor]:
-        """Update; other processes may go ahead if no checkpoint follows, which would not have what they collect."""
+        """Update; other processes may collect ahead if no checkpoint follows, which would not include their rollout."""
         trainer, saving = self.trainer, self.trainer.config.saving
         if not trainer.can_go_ahead:
             return trainer.update()
@@ -165,7 +180,7 @@ class _TrainingRun:
         return trainer.update() if save or may_be_best else trainer.update_ahead()
 
     def _evaluate(self, losses: dict[str, Tensor]) -> None:
-        """Evaluate what has just been learned, and log the interval that ends with it."""
+        """Evaluate the updated weights, and log the interval that ends with them."""
         self.log.check(losses)  # what is not finite is not worth it
         self._end_evaluation()
         if self.trainer.config.trainer.evaluation.beside:
@@ -185,7 +200,7 @@ class _TrainingRun:
             self._save(losses)
 
     def _end_evaluation(self) -> None:
-        """Wait for the evaluation that goes on beside training, if there is one, and log what came out."""
+        """Wait for the evaluation beside training, if there is one, and log its result."""
         report = self.evaluation.end()
         if report is None:
             return
@@ -197,7 +212,7 @@ class _TrainingRun:
         self.callbacks.tell("on_evaluate", report)
 
     def _save(self, losses: dict[str, Tensor]) -> None:
-        """Write a checkpoint. An interval that is still open stays open: what is to be logged of it goes into it."""
+        """Write a checkpoint. An open interval stays open; its log is part of the checkpoint."""
         self.log.check(losses)  # what is not finite is not saved
         self._end_evaluation()  # what it finds is not lost when the run goes on from here
         self._write_checkpoint()

@@ -1,4 +1,4 @@
-"""Single steps of the agents that share a policy, each with what came after it."""
+"""Transitions of the agents that share a policy."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from warpdrive.training.rows import Rows
 
 @dataclass(frozen=True)
 class Transitions(Rows):
-    """Steps of single agents; every tensor's first axis is the row.
+    """Transitions of single agents; every tensor's first axis is the row.
 
     Attributes:
-        observations: ``[rows, *observation_shape]``, before the step; by key where the space is a Dict.
-        actions: as the rollout has them: ``[rows]`` or ``[rows, parts]`` int32, or ``[rows, *shape]`` float32 as drawn.
+        observations: ``[rows, *observation_shape]``, before the step; by key for a Dict space.
+        actions: as in the rollout: ``[rows]`` or ``[rows, parts]`` int32, or ``[rows, *shape]`` float32 as sampled.
         rewards: ``[rows]`` float32.
-        next_observations: ``[rows, *observation_shape]``, after the step: of the same episode, even where that ended.
-        terminal: ``[rows]`` bool: nothing comes after the step for this agent, because the episode terminated (which a
-            time limit does not do) or the agent left it.
-        weight: ``[rows]`` float32, 1 where the agent was in the episode and 0 where not.
-        next_action_mask: ``[rows, choices]`` bool, what the agent could do next, or None.
-        steps: ``[rows]`` float32, how many steps a row is of, see ``NStep``; None: of one. ``next_observations``,
+        next_observations: ``[rows, *observation_shape]``, after the step: of the same episode, even if it ended.
+        terminal: ``[rows]`` bool, True if nothing follows for this agent, because the episode terminated (which a time
+            limit does not do) or the agent left it.
+        weight: ``[rows]`` float32, 1 where the agent was in the episode, else 0.
+        next_action_mask: ``[rows, choices]`` bool, allowed next choices, or None.
+        steps: ``[rows]`` float32, number of steps of a row, see ``NStep``; None: one. ``next_observations``,
             ``terminal`` and ``next_action_mask`` are those of the last one.
-        spread: over which processes a sample is spread; each has its part of it, see ``Team.part``.
-        drawn: how many rows the sample has in all processes together; None: those that are here.
+        spread: distribution of a minibatch over processes; each has its part of it, see ``Team.part``.
+        drawn: number of rows of the minibatch in all processes together; None: the local ones.
     """
 
     observations: Observations
@@ -44,23 +44,39 @@ class Transitions(Rows):
     drawn: int | None = None
 
     def noise(self, count: int, components: int, generator: torch.Generator) -> Tensor:
-        """Standard normal numbers, ``[count, rows, components]``: of a sample that is spread, those of the rows."""
+        """Return standard normal numbers ``[count, rows, components]``; of a distributed minibatch those of its rows.
+
+        Args:
+            count: number of samples per row.
+            components: number of components.
+            generator: random number generator, equal in all processes.
+        """
         total = len(self) if self.drawn is None else self.drawn
         numbers = torch.randn(count, total, components, generator=generator, device=self.weight.device)
         return numbers[:, self.spread.team.part(total)]
 
     def target(self, gamma: float, later: Tensor) -> Tensor:
-        """``[rows]``: the rewards and, where anything comes after, ``later [rows]``, discounted by ``gamma`` a step."""
+        """Return targets ``[rows]``: the rewards plus, unless terminal, the discounted ``later [rows]``.
+
+        Args:
+            gamma: discount per step.
+            later: ``[rows]``, bootstrap values.
+        """
         discount = gamma if self.steps is None else gamma**self.steps
         return self.rewards + discount * later * ~self.terminal
 
 
 @torch.no_grad()
 def transitions_of(rollout: Rollout, tag: str, returns_after_leaving: bool) -> Transitions:
-    """The steps of the agents of ``tag`` in a full rollout: rows over time x replica x agent, in that order.
+    """Return the transitions of a rollout's agents of ``tag``: rows over time x replica x agent, in that order.
 
-    With ``returns_after_leaving`` leaving ends nothing, and what an agent is paid afterwards is in its rows then;
-    without, those are 0.
+    With ``returns_after_leaving`` leaving is not terminal, and the rows after it contain the agent's rewards; without
+    it, those are 0.
+
+    Args:
+        rollout: ``num_steps`` recorded steps.
+        tag: policy tag.
+        returns_after_leaving: see ``ReturnsConfig``.
     """
     terminated = rollout.terminated.unsqueeze(-1)
     terminal = terminated.expand(rollout.of("rewards", tag).shape)
@@ -91,9 +107,14 @@ def transitions_of(rollout: Rollout, tag: str, returns_after_leaving: bool) -> T
 
 
 def ended(rollout: Rollout, tag: str, returns_after_leaving: bool) -> Tensor:
-    """``[T, num_envs, agents of the tag]`` bool: nothing of the agent's return comes after the step.
+    """Return ``[T, num_envs, agents of the tag]`` bool, True if the agent's return ends with the step.
 
     That is where the episode ended and, unless ``returns_after_leaving``, where the agent left it.
+
+    Args:
+        rollout: ``num_steps`` recorded steps.
+        tag: policy tag.
+        returns_after_leaving: see ``ReturnsConfig``.
     """
     over = (rollout.terminated | rollout.truncated).unsqueeze(-1)
     if rollout.still_active is not None and not returns_after_leaving:
@@ -102,7 +123,7 @@ def ended(rollout: Rollout, tag: str, returns_after_leaving: bool) -> Tensor:
 
 
 def _or_final(following: Tensor, final: Tensor, final_slot: Tensor) -> Tensor:
-    """``following [T, num_envs, ...]``, but where an episode was truncated its end instead of the next one's start."""
+    """Return ``following [T, num_envs, ...]`` with final observations where an episode was truncated."""
     replica = torch.arange(following.shape[1], device=following.device)
     ends = final[final_slot.long().clamp(min=0), replica]
     truncated = (final_slot >= 0).view(*final_slot.shape, *[1] * (following.dim() - 2))

@@ -1,5 +1,5 @@
-"""Learning from what somewhat older policies did: V-trace (Espeholt et al. 2018, arXiv:1802.01561), and the groups of
-replicas that make it worth while.
+"""V-trace off-policy correction (Espeholt et al. 2018, arXiv:1802.01561), and groups of replicas that make use of
+it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from warpdrive.training.transitions import ended, transitions_of
 
 
 class VTrace(NamedTuple):
-    """What V-trace makes of ``[T, n]`` steps.
+    """V-trace targets of ``[T, n]`` steps.
 
     Attributes:
-        targets: ``[T, n]``, of the values: v_s of the paper (equation 1).
-        advantages: ``[T, n]``, what the policy gradient is multiplied by (section 4.2), the ratio included.
+        targets: ``[T, n]``, targets of the value function: v_s of the paper (equation 1).
+        advantages: ``[T, n]``, advantages of the policy gradient (section 4.2), including the importance ratio.
     """
 
     targets: Tensor
@@ -43,25 +43,27 @@ def vtrace(
     c_clip: float,
     chosen: Tensor | None = None,
 ) -> VTrace:
-    """Correct what a policy is told by the experience of others.
+    """Return value targets and advantages of off-policy experience, corrected by V-trace.
 
-    Lambda multiplies every c (remark 2 of the paper). The advantage of a step is bootstrapped from
-    ``V(s + 1) + lambda * (v_(s + 1) - V(s + 1))``: with lambda 1 from v_(s + 1), as in the paper's section 4.2; with
-    less, as in DeepMind's RLax, so that targets and advantages of the policy's own experience are those of generalised
-    advantage estimation, whatever lambda is.
+    Lambda multiplies every c (remark 2 of the paper). The advantage of a step is bootstrapped from ``V(s + 1) + lambda
+    * (v_(s + 1) - V(s + 1))``: with lambda 1 from v_(s + 1), as in the paper's section 4.2; with less, as in DeepMind's
+    RLax, so that on-policy targets and advantages equal those of generalised advantage estimation, for any lambda.
 
     Args:
-        log_ratios: ``[T, n]``: log-probabilities of what was done, now minus then.
+        log_ratios: ``[T, n]``, log-probabilities of the actions by the current minus the behaviour policy.
         rewards: ``[T, n]``.
-        values: ``[T, n]``: estimates before each step.
-        next_values: ``[T, n]``: after it, in the same episode; 0 where nothing follows.
-        ended: ``[T, n]`` bool: the next row is not the next step of the same episode.
+        values: ``[T, n]``, value estimates before each step.
+        next_values: ``[T, n]``, after it, in the same episode; 0 if nothing follows.
+        ended: ``[T, n]`` bool, True if the next row is not the next step of the same episode.
         gamma: discount per step.
-        gae_lambda: weight of longer returns, or ``[T, n]``: of what follows each step.
-        rho_clip: most that a ratio counts in what is learned of a step.
-        c_clip: most that it counts in what earlier steps learn of it.
-        chosen: ``[T, n]`` bool: the agent chose what it did; where it was out of the episode rho is 1, and c lambda.
-            None: everywhere.
+        gae_lambda: GAE coefficient, or ``[T, n]``: of what follows each step.
+        rho_clip: clipping threshold of the ratios in temporal differences.
+        c_clip: clipping threshold of the ratios in trace coefficients.
+        chosen: ``[T, n]`` bool, True if the agent chose the action; where it was out of the episode rho is 1, and c is
+            lambda. None: everywhere.
+
+    Returns:
+        Targets and advantages ``[T, n]``.
     """
     ratios = log_ratios.exp()
     rho, c = ratios.clamp(max=rho_clip), ratios.clamp(max=c_clip)
@@ -79,30 +81,36 @@ def vtrace(
 
 
 class Learner(Protocol):
-    """Whose experience it is."""
+    """Policy and value function of the experience."""
 
     config: A2CConfig
 
     def values(self, observations: Observations) -> Tensor:
-        """``[rows, *observation_shape]`` of any dtype -> ``[rows]`` float32."""
+        """Return the value estimates ``[rows]`` float32 of ``[rows, *observation_shape]`` of any dtype."""
 
     def log_probabilities(self, observations: Observations, actions: Tensor, action_mask: Tensor | None) -> Tensor:
-        """``[rows]``: of actions, by the policy as it is now."""
+        """Return the log-probabilities ``[rows]`` of actions by the current policy.
+
+        Args:
+            observations: ``[rows, *observation_shape]``.
+            actions: recorded actions.
+            action_mask: ``[rows, choices]`` bool, or None.
+        """
 
 
 class StaggeredGroups:
-    """Makes the batch of each update from the last steps of one group of replicas, the next one each time.
+    """Builder of the batch of each update from the last steps of one group of replicas, in turn.
 
-    There are as many groups as rollouts in ``num_steps``. So each update learns from long stretches although the
-    rollouts between updates are short, and from every step once. In the beginning there are fewer steps; what is
-    missing has weight 0.
+    There are as many groups as rollouts in ``num_steps``. So each update learns from long sequences although the
+    rollouts between updates are short, and from every step once. In the beginning there are fewer steps; missing ones
+    have weight 0.
 
     Args:
-        tag: the policy tag.
-        learner: has the policy, the values and the coefficients.
-        num_steps: of each replica that an update learns from, a multiple of a rollout's.
-        device: where these steps are kept.
-        team: the processes that learn from them together: each keeps all, and gets a part of each group.
+        tag: policy tag.
+        learner: provides the policy, the value function and the coefficients.
+        num_steps: steps of each replica per update, a multiple of the rollout length.
+        device: device of the stored steps.
+        team: process group that learns from them: each process stores all, and gets a part of each group.
     """
 
     def __init__(self, tag: str, learner: Learner, num_steps: int, device: torch.device, team: Team = ALONE) -> None:
@@ -113,10 +121,10 @@ class StaggeredGroups:
 
     @torch.no_grad()
     def of(self, rollout: Rollout) -> Batch:
-        """What the next group has done in the last ``num_steps`` steps, this rollout's included.
+        """Return the last ``num_steps`` steps of the next group, including this rollout's.
 
         Args:
-            rollout: of all replicas, a multiple of the number of groups.
+            rollout: rollout of all replicas, a multiple of the number of groups.
         """
         length = rollout.num_steps
         groups = self.num_steps // length
@@ -219,12 +227,12 @@ class StaggeredGroups:
                 kept[place].copy_(new.unflatten(0, shape))
 
     def state_dict(self) -> dict[str, Any]:
-        """The last steps of all replicas."""
+        """Return the last steps of all replicas."""
         memory = {name: mapped(torch.clone, column) for name, column in self._memory.items()}
         return {"updates": self._updates, "memory": memory, **self._absent_value.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Become as another was when its state was taken."""
+        """Restore the state returned by ``state_dict()``."""
         self._updates = state["updates"]
         self._absent_value.load_state_dict(state)
         memory = state["memory"].items()

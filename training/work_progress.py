@@ -1,4 +1,4 @@
-"""Progress of work that lasts more than two seconds: a bar on terminals and in notebooks, lines in logs."""
+"""Progress of work that takes more than two seconds: a bar on terminals and in notebooks, lines in logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warpdrive.training.displays import Display, display_on
 from warpdrive.training.plain_console import PlainConsole
 
 PATIENCE = 2.0
-"""Seconds of work of which nobody needs to be told."""
+"""Seconds of work before progress is shown."""
 SECONDS_BETWEEN_LINES = 5.0
 Item = TypeVar("Item")
 
@@ -26,7 +26,7 @@ _silenced: ContextVar[bool] = ContextVar("silenced", default=False)
 
 @contextmanager
 def no_progress() -> Iterator[None]:
-    """Within the block no :class:`WorkProgress` that begins in this thread shows anything."""
+    """Suppress every :class:`WorkProgress` that begins in this thread within the block."""
     token = _silenced.set(True)
     try:
         yield
@@ -35,16 +35,16 @@ def no_progress() -> Iterator[None]:
 
 
 class WorkProgress:
-    """Shows how far a piece of work has come, from its third second on, within its block as a context manager.
+    """Progress display of a piece of work, from its third second on, within its block as a context manager.
 
-    On a terminal and in a notebook it is a bar, which vanishes from the terminal at the end; elsewhere a line on stderr
-    every few seconds.
+    On a terminal and in a notebook it is a bar, which is erased from the terminal at the end; elsewhere a line on
+    stderr every few seconds.
 
     Args:
-        description: what is done: ``"evaluating"``.
-        total: how much there is to do; None: nobody knows, and the time that has passed is shown.
-        unit: what is counted: ``"episodes"``.
-        console: where to draw; None: stderr.
+        description: description of the work: ``"evaluating"``.
+        total: number of units; None: unknown, and the elapsed time is shown.
+        unit: name of the units: ``"episodes"``.
+        console: console of the display; None: stderr.
     """
 
     def __init__(

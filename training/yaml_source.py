@@ -1,4 +1,4 @@
-"""From YAML text to plain Python values: a file, or one ``key=value`` override of a command line."""
+"""Parsing of YAML files, and of ``key=value`` overrides of a command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEEPEST = 50
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader that reads ``1e-3`` as a number, and refuses a key given twice and what has no bounds."""
+    """Safe YAML loader that reads ``1e-3`` as a number, and rejects duplicate keys and unbounded contents."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -63,7 +63,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
     def _count(self, node: yaml.Node, counted: dict[int, int]) -> int:
-        """Return how many values a node is, each alias as often as it stands there; raise where that is too many."""
+        """Return the number of values of a node, with aliases expanded; raise if there are too many."""
         if id(node) not in counted:
             counted[id(node)] = _MOST_VALUES + 1  # until it is known: only an alias to what it stands in gets here
             parts = [] if isinstance(node, yaml.ScalarNode) else node.value
@@ -105,10 +105,10 @@ def nearest_file(path: Path) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return the text of a regular file of no more than ``_LARGEST_FILE`` bytes.
+    """Return the text of a regular file of at most ``_LARGEST_FILE`` bytes.
 
     Raises:
-        ConfigError: it is something else, from which one might read for ever, or it is larger.
+        ConfigError: it is not a regular file, from which one might read for ever, or it is larger.
         OSError: it cannot be read.
     """
     found = path.stat()
@@ -123,8 +123,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file that holds one mapping.
 
     Raises:
-        ConfigError: the file cannot be read, is not YAML, is empty, holds something else than a mapping, or gives
-            a key twice. The message is one line that names the file.
+        ConfigError: the file cannot be read, is not YAML, is empty, does not hold a mapping, or has duplicate keys. The
+            message is one line that names the file.
     """
     try:
         text = _read(path)
@@ -147,7 +147,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
-    """Split ``"policy.tagger.lr=1e-3"`` into ``("policy", "tagger", "lr")`` and the value, read as YAML.
+    """Split ``"policy.tagger.lr=1e-3"`` into ``("policy", "tagger", "lr")`` and the value, parsed as YAML.
 
     Raises:
         ConfigError: there is no ``=``, a part of the key is empty, or the value is not YAML.

@@ -1,4 +1,4 @@
-"""Policy tags that act and learn nothing: past versions of a policy, or a user's function."""
+"""Opponents: policy tags that act without learning, by past versions of a policy or a user-defined function."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ _SEED = 700_000_001  # added to the run's: opponents are not drawn with the numb
 def build_opponents(
     config: RunConfig, env: EnvWrapper, policies: Mapping[str, Policy], share: Share
 ) -> dict[str, Opponent]:
-    """What acts for the tags that neither learn nor act at random.
+    """Build the actors of the tags that neither learn nor act at random.
 
     Args:
-        config: of the run, checked against the environment.
-        env: the replicas of the rollouts.
-        policies: what learns, by policy tag.
-        share: which replicas of the run ``env`` has.
+        config: run configuration, validated against the environment.
+        env: replicas of the rollouts.
+        policies: learning policies, by policy tag.
+        share: range of the replicas of ``env`` among all.
+
+    Returns:
+        Opponents by policy tag.
     """
     opponents: dict[str, Opponent] = {}
     for index, (tag, agent_ids) in enumerate(env.policy_tags.items()):

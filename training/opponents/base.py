@@ -1,4 +1,4 @@
-"""What the trainer asks of an opponent."""
+"""Interface of opponents."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from warpdrive.training.models.base import Actor
 
 
 class Opponent(ABC):
-    """Acts for the agents of a policy tag, and learns nothing.
+    """Actor for the agents of a policy tag that does not learn.
 
     Attributes:
-        actor: acts in rollouts.
-        model: acts where episodes are shown: in self-play the present version.
-        evaluation_model: acts where policies are evaluated.
+        actor: actor of rollouts.
+        model: actor of displayed episodes: for self-play the current version.
+        evaluation_model: actor of evaluations.
     """
 
     actor: Actor
@@ -24,12 +24,12 @@ class Opponent(ABC):
 
     @abstractmethod
     def begin(self, updates: int) -> None:
-        """Prepare for the rollout after so many updates."""
+        """Prepare for the rollout after ``updates`` updates."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """What it takes to go on as before: tensors, numbers and strings, and lists and dictionaries of these."""
+        """Return the state: tensors, numbers and strings, and lists and dictionaries of these."""
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on as another would, whose state this was."""
+        """Restore the state returned by ``state_dict()``."""

@@ -1,4 +1,4 @@
-"""Agents that act as a user's function says."""
+"""Agents controlled by a user-defined function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXACTLY = -20.0  # a logarithm of a standard deviation that moves nothing
 
 
 class FunctionOpponent(Opponent):
-    """Acts as a function says, in rollouts and in evaluations.
+    """Opponent controlled by a function, in rollouts and in evaluations.
 
     Args:
         function: ``function(observations, env, tag)`` returns actions or logits; all tensors on the device.
@@ -33,18 +33,18 @@ class FunctionOpponent(Opponent):
         self.actor = self.model = self.evaluation_model = FunctionActor(function)
 
     def begin(self, updates: int) -> None:
-        """Nothing is to be prepared."""
+        """Do nothing."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: a function has no state."""
+        """Return an empty dictionary: a function has no state."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Nothing is to be put back."""
+        """Do nothing: there is no state to restore."""
 
 
 class FunctionActor(Actor):
-    """Puts what a function returns where the next step samples from: logits as they are, actions as certainties.
+    """Actor that writes a function's logits, or deterministic logits of its actions, for the next step.
 
     Args:
         function: see ``FunctionOpponent``.
@@ -56,14 +56,14 @@ class FunctionActor(Actor):
         self.name = f"{function.__module__}:{getattr(function, '__qualname__', type(function).__qualname__)}"
 
     def logits(self, observations: Observations) -> Tensor:
-        """Not without an environment, which the function may look at."""
+        """Raise ``NotImplementedError``: the function needs an environment."""
         raise NotImplementedError(f"{self.name} acts in an environment only")
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``.
 
         Raises:
-            ActionError: the function returned something else than actions or logits.
+            ActionError: the function returned neither actions nor logits.
         """
         returned = self.function(observations_of(env, tag), env, tag)
         where = env.logits(tag)
@@ -89,7 +89,7 @@ class FunctionActor(Actor):
 
 
 def _certain(actions: Tensor, where: Tensor, space: Space[Any]) -> Tensor:
-    """Return logits that leave no choice."""
+    """Return logits of deterministic actions."""
     sizes = [where.shape[-1]] if isinstance(space, spaces.Discrete) else space.nvec.tolist()  # type: ignore[attr-defined]
     parts = actions.long().reshape(*where.shape[:-1], len(sizes)).unbind(-1)
     chosen = [

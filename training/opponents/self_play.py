@@ -1,4 +1,4 @@
-"""Self-play: agents that act as a policy did earlier in its training."""
+"""Self-play: agents that act as past versions of a policy."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from warpdrive.training.rating import performance_rating
 from warpdrive.training.sections import SelfPlayConfig
 
 MOST_EVALUATED = 8
-"""The largest number of versions that a policy is evaluated against."""
+"""Maximum number of versions that a policy is evaluated against."""
 
 
 class SelfPlay(Opponent):
-    """Acts as past versions of a model: in each rollout several of a pool, each in a part of the replicas.
+    """Opponent that acts as past versions of a model: several at a time, each in a part of the replicas.
 
-    The pool is on the device, and what is drawn of it is copied there by numbers that are there, too, so the host waits
-    for nothing. Where a rollout ends within an episode, the episode goes on with other versions.
+    The pool is on the device, and versions are selected by indices on the device, so the host never synchronises. If a
+    rollout ends within an episode, the episode continues with other versions.
 
     Args:
-        config: the tag's section of the run configuration.
-        learner: the model whose versions act. It is read, and never changed.
-        share: the replicas of the rollouts.
-        num_agents: the agents of the tag in each.
-        generator: draws versions, on the device.
+        config: section of the tag in the run configuration.
+        learner: model whose versions act; it is never changed.
+        share: range of the replicas of the rollouts.
+        num_agents: number of agents of the tag per replica.
+        generator: random number generator of the selection, on the device.
 
     Attributes:
         evaluation_model: versions of the pool from the newest to the oldest, each in a part of the replicas.
-        rating: the learner's Elo rating, as it was estimated last; that of its beginning is 0.
+        rating: last estimate of the learner's Elo rating; the initial policy has 0.
     """
 
     evaluation_model: Together
@@ -55,7 +55,7 @@ class SelfPlay(Opponent):
         self._taken_at: int | None = None
 
     def begin(self, updates: int) -> None:
-        """See ``Opponent``: keep the present version, if it is time, and draw those that act in the rollout."""
+        """See ``Opponent``: take a snapshot if it is due, and select the versions that act in the rollout."""
         if self._taken_at is None or updates - self._taken_at >= self.config.snapshot_every:
             self.pool.add(self.model, self.rating)
             self._taken_at = updates
@@ -64,9 +64,9 @@ class SelfPlay(Opponent):
             self.pool.put(slot, member)
 
     def evaluated_slots(self) -> list[int]:
-        """Return which version of the pool each member of ``evaluation_model`` is, from the newest to the oldest.
+        """Return the pool slot of each member of ``evaluation_model``, from the newest to the oldest.
 
-        They are spread evenly; fewer versions than members act several times.
+        They are evenly spaced; if there are fewer versions than members, versions act several times.
         """
         members, held = len(self.evaluation_model.members), min(self.pool.added, self.pool.size)
         ages = [index * held // members if held > members else index % held for index in range(members)]
@@ -77,13 +77,14 @@ class SelfPlay(Opponent):
         return [self.pool.ratings[slot] for slot in self.evaluated_slots()] if self.pool.added else []
 
     def rate(self, learner: Tensor, opponent: Tensor, ratings: Sequence[float], replicas: int) -> float:
-        """Return the learner's Elo rating by an evaluation against ``evaluation_model``: a higher return is a win.
+        """Return the learner's Elo rating from an evaluation against ``evaluation_model``: the higher return wins.
 
         Args:
-            learner: its return in each episode, ``[episodes]``; episode ``i`` was played by replica ``i % replicas``.
-            opponent: that of the agents of this tag, likewise.
-            ratings: what :meth:`evaluated_ratings` was when the evaluation began.
-            replicas: how many there were.
+            learner: the learner's return in each episode, ``[episodes]``; replica ``i % replicas`` played episode
+                ``i``.
+            opponent: returns of the agents of this tag, likewise.
+            ratings: result of :meth:`evaluated_ratings` when the evaluation began.
+            replicas: number of replicas.
         """
         scores = (learner > opponent).double() + 0.5 * (learner == opponent)
         replica = torch.arange(len(scores)) % replicas
@@ -122,17 +123,17 @@ class SelfPlay(Opponent):
 
 
 class Pool:
-    """The last versions of a model, where the model is.
+    """Last versions of a model, on the model's device.
 
     Args:
-        model: whose parameters and persistent buffers are kept.
-        size: how many versions are kept; a new one takes the place of the oldest.
-        recency: the probability to draw a version, relative to that of the next newer one.
+        model: model whose parameters and persistent buffers are stored.
+        size: number of versions; a new one replaces the oldest.
+        recency: probability of selecting a version, relative to that of the next newer one.
 
     Attributes:
         versions: ``[size, *shape]``, by the names of the model's parameters and buffers.
-        added: how many versions there have been.
-        ratings: of the version in each slot.
+        added: number of versions added so far.
+        ratings: rating of the version in each slot.
     """
 
     def __init__(self, model: nn.Module, size: int, recency: float) -> None:
@@ -143,7 +144,7 @@ class Pool:
 
     @torch.no_grad()
     def add(self, model: nn.Module, rating: float = 0.0) -> None:
-        """Keep what ``model`` is now, as a copy, with its rating."""
+        """Add a copy of the current state of ``model``, with its rating."""
         slot = self.added % self.size
         for name, part in model.state_dict().items():
             self.versions[name][slot].copy_(part)
@@ -151,7 +152,7 @@ class Pool:
         self.added += 1
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Slots of versions, ``[count]`` int64 on the device; there must be a version."""
+        """Sample slots of versions, ``[count]`` int64 on the device; at least one version must have been added."""
         held = min(self.added, self.size)
         age = (self.added - 1 - torch.arange(held, device=self._device)) % self.size
         edges = (self.recency**age).cumsum(0)
@@ -160,16 +161,16 @@ class Pool:
 
     @torch.no_grad()
     def put(self, slot: Tensor, model: nn.Module) -> None:
-        """Let ``model`` become the version in ``slot``, a scalar on the device."""
+        """Copy the version in ``slot``, a scalar on the device, to ``model``."""
         for name, part in model.state_dict().items():
             part.copy_(self.versions[name].index_select(0, slot.view(1))[0])
 
     def state_dict(self) -> dict[str, Any]:
-        """All versions."""
+        """Return all versions."""
         return {"versions": self.versions, "added": self.added, "ratings": self.ratings}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Hold what another pool of the same size held."""
+        """Restore the state of a pool of the same size."""
         for name, versions in self.versions.items():
             versions.copy_(state["versions"][name])
         self.added = state["added"]
@@ -180,8 +181,8 @@ class Together(Actor):
     """Several models of one kind, each acting in a part of the replicas.
 
     Args:
-        members: the first acts in the first replicas of the run, and so on.
-        share: which replicas of the run are here; None: all, as many as there are observations of.
+        members: models; the first acts in the first replicas of the run, and so on.
+        share: range of the local replicas; None: all, as many as there are observations.
     """
 
     def __init__(self, members: list[Actor], share: Share | None = None) -> None:
@@ -190,7 +191,7 @@ class Together(Actor):
         self._share = share
 
     def replicas_of(self, replicas: int) -> list[slice]:
-        """Return the replicas here in which each member acts, of so many."""
+        """Return the slice of the local replicas in which each member acts, of ``replicas`` in total."""
         teams = [Team.of(index, len(self.members)) for index in range(len(self.members))]
         if self._share is None:
             return [team.part(replicas) for team in teams]
@@ -208,7 +209,7 @@ class Together(Actor):
         )
 
     def step(self, observations: Observations, state: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Actor``; likewise."""
+        """See ``Actor``; the first axis is that of the replicas."""
         done = [
             member.step(mapped(itemgetter(here), observations), state[here])
             for member, here in self._parts(observations)
