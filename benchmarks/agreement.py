@@ -1,4 +1,4 @@
-"""How closely the environments' kernels follow their references: the table of docs/environments.md.
+"""Agreement of the environments' kernels with their references: the table of docs/environments.md.
 
 python benchmarks/agreement.py
 """
@@ -19,7 +19,7 @@ HEAD = [
 
 
 def line(name: str, variant: str, case: Case, num_steps: int, whole_episodes: bool) -> tuple[str, Agreement]:
-    """Return a line of the table, and what it tells."""
+    """Return a row of the table, and the agreement it reports."""
     env = wd.make(name, **case.variants[variant])
     found = compare(env, case, num_steps, whole_episodes=whole_episodes, seed=17)
     how = "whole episodes" if whole_episodes else "step by step"

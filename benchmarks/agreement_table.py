@@ -1,4 +1,4 @@
-"""The tables of docs/environments.md that tell how closely two ways of computing agree."""
+"""The tables of docs/environments.md about numerical agreement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PAGE = Path(__file__).parents[1] / "docs" / "environments.md"
 
 
 def options_of(description: str | None) -> argparse.Namespace:
-    """Return what the command line says: ``steps`` and ``no_write``."""
+    """Parse the command line options ``steps`` and ``no_write``."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
     parser.add_argument("--steps", type=int, default=100_000, help="how many are compared in each line (100,000)")
     parser.add_argument("--no-write", action="store_true", help="print only")
@@ -19,12 +19,12 @@ def options_of(description: str | None) -> argparse.Namespace:
 
 
 def row(cells: Iterable[str]) -> str:
-    """Return a line of a table."""
+    """Return a row of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 
 def write_table(name: str, lines: Iterable[str]) -> None:
-    """Put ``lines`` in place of the table that the page has between the comments ``name`` and ``end of name``."""
+    """Replace the table between the comments ``name`` and ``end of name`` of the page by ``lines``."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     table = "\n".join([begin, *lines, end])
     _PAGE.write_text(re.sub(f"{begin}.*{end}", lambda _: table, _PAGE.read_text(), flags=re.DOTALL))

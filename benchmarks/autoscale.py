@@ -1,11 +1,11 @@
-"""Whether ``warpdrive autoscale`` finds what brute force does, on a machine with little memory.
+"""Comparison of ``warpdrive autoscale`` with brute force, on a machine with little memory.
 
     python benchmarks/autoscale.py                      # five run configurations, about 13 minutes on two cores
     python benchmarks/autoscale.py --only cartpole --memory 800MiB --address_space 3GiB
 
 Everything runs under a limit of the address space (``ulimit -v``): a process that trains takes some 1.5 GiB of it
 before it has any replicas. After a search every power of two of replicas and of rollout lengths is tried, each in a
-process of its own; the fastest and the winner of the search are then measured in turns. The table of all five
+process of its own; the fastest and the winner of the search are then measured alternately. The table of all five
 configurations is written to benchmarks/results/<date>_autoscale.md.
 """
 
@@ -35,24 +35,24 @@ CONFIGURATIONS: dict[str, tuple[str, ...]] = {
     "pendulum_sac": (),
     "tag_gridworld_published": ("trainer.num_envs=200", "trainer.train_batch_size=8000"),
 }
-"""The last one is A2C, from a size for the CPU."""
+"""Run configurations and overrides; the last one is A2C, from a size for the CPU."""
 RESULTS = Path(__file__).parent / "results"
 FINALISTS = 1
-"""So many of the brute force are measured in turns with the winner."""
+"""The number of brute force candidates measured alternately with the winner."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of a run configuration.
+    """Result for one run configuration.
 
     Attributes:
-        name: its name.
-        winner: of the search, as ``{"num_envs": ..., "rollout_length": ...}``, and its speed in steps per second.
-        best: of the brute force, likewise.
-        probes: processes of the search.
-        seconds: that it took.
-        tried: sizes of the brute force.
-        fitting: of these, how many fit.
+        name: The name of the configuration.
+        winner: The result of the search, ``{"num_envs": ..., "rollout_length": ...}``, and its steps per second.
+        best: The result of brute force, in the same format.
+        probes: The number of processes of the search.
+        seconds: The duration of the search.
+        tried: The number of sizes tried by brute force.
+        fitting: The number of those that fit into memory.
     """
 
     name: str
@@ -65,12 +65,21 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Speed of the winner: the best is 1."""
+        """Speed of the winner relative to the best."""
         return self.winner[1] / self.best[1]
 
 
 def compare(name: str, options: argparse.Namespace, until: float) -> Comparison:
-    """Search, try everything, and measure the winners in turns; all within the limits of this process."""
+    """Run the search and brute force, then measure the winners alternately, within the limits of this process.
+
+    Args:
+        name: The run configuration.
+        options: The command line options.
+        until: The deadline.
+
+    Returns:
+        The result.
+    """
     from warpdrive.training.autoscale.memory import parse_bytes
     from warpdrive.training.autoscale.prober import Prober
     from warpdrive.training.autoscale.size import Size
@@ -114,7 +123,7 @@ def compare(name: str, options: argparse.Namespace, until: float) -> Comparison:
 
 
 def search(name: str, fixed: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
-    """Run ``warpdrive autoscale`` as a user does. Returns what it wrote."""
+    """Run ``warpdrive autoscale`` as a user would and return its output."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "found.yaml")
         command = [sys.executable, "-m", "warpdrive", "autoscale", name, *fixed, "-o", str(output)]
@@ -131,7 +140,7 @@ def search(name: str, fixed: Sequence[str], options: argparse.Namespace) -> dict
 
 
 def grid(most: int, options: argparse.Namespace) -> list[Any]:
-    """All powers of two of replicas and steps of a rollout, small batches first: what larger ones cost is known."""
+    """Return all powers of two of replicas and rollout steps, small batches first: they predict larger ones."""
     from warpdrive.training.autoscale.size import Size
 
     sizes = [Size(2**envs, 2**steps) for envs in range(20) for steps in range(3, 8)]
@@ -140,7 +149,7 @@ def grid(most: int, options: argparse.Namespace) -> list[Any]:
 
 
 def table(comparisons: Sequence[Comparison]) -> str:
-    """Return what was measured in Markdown."""
+    """Return the results as a Markdown table."""
     lines = [
         "| | winner of the search | steps/s | best of brute force and search | steps/s | winner / best | search, s "
         "| probes | brute force: sizes, fitting |",

@@ -1,4 +1,4 @@
-"""How closely the environments agree between backends: the table of docs/environments.md.
+"""Agreement of the environments across backends: the table of docs/environments.md.
 
 WARPDRIVE_CUDA_ON_HOST=1 python benchmarks/backend_agreement.py
 """
@@ -22,7 +22,7 @@ HEAD = [
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Return each registered environment with each backend but the CPU's that can run it here."""
+    """Return the pairs of registered environment and backend that can run here, without the CPU backend."""
     found = []
     for name in wd.registered_names():
         for backend in usable_backends()[1:]:
@@ -35,7 +35,7 @@ def pairs() -> list[tuple[str, str]]:
 
 
 def line(name: str, backend: str, tolerance: float, num_steps: int, *, same_states: bool) -> tuple[str, Agreement]:
-    """Return a line of the table, and what it tells."""
+    """Return a row of the table, and the agreement it reports."""
     replicas = 1000
     found = compare(
         lambda: wd.make(name),

@@ -1,6 +1,6 @@
-"""Our cartpole in JAX, as one would write it there: random actions and resets, scanned under ``jit``.
+"""The cartpole environment in idiomatic JAX: random actions and resets, scanned under ``jit``.
 
-The physics is written for any library of arrays, so that it can be checked without JAX.
+The physics is generic over the array library, so that it can be tested without JAX.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAMES = ("position", "velocity", "angle", "angular_velocity")
 
 
 def move(state: State, actions: Any, env: CartPole, xp: Any) -> tuple[State, Any]:
-    """Return the state (arrays ``[replicas]``) after one step, and whether the episode has terminated with it."""
+    """Return the state (arrays ``[replicas]``) after one step, and the mask of terminated episodes."""
     x, v, theta, omega = (state[name] for name in NAMES)
     force = xp.where(actions == 1, np.float32(env.push_force), np.float32(-env.push_force))
     gravity, mass, moment = np.float32(env.gravity), np.float32(env.total_mass), np.float32(env.pole_moment)
@@ -38,11 +38,11 @@ def move(state: State, actions: Any, env: CartPole, xp: Any) -> tuple[State, Any
 
 
 def scanned(num_envs: int, num_steps: int, env: CartPole | None = None) -> tuple[Callable[[Any], Any], Any]:
-    """Return a compiled function that takes ``num_steps`` steps of all replicas, and what it begins with.
+    """Return a compiled function that takes ``num_steps`` steps of all replicas, and its initial carry.
 
     It maps a carry to a carry: the key, the state, the time in the episode, and the return of the running episode,
-    with the number of episodes that have ended. Every step makes observations and rewards, as ours does, which its
-    carry keeps too.
+    with the number of episodes that have ended. Observations and rewards are computed in every step, as in the kernels,
+    and kept in the carry.
     """
     import jax
     import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Our cartpole as a plain loop over replicas, as one would write it in Numba: what ours is compared with."""
+"""The cartpole environment as a plain Numba loop over replicas, a baseline for the kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warpdrive.envs.cartpole import CartPole
 
 @dataclass
 class Replicas:
-    """What the loop reads and writes: a row for each replica."""
+    """State and outputs of the loop, with a row for each replica."""
 
     state: npt.NDArray[np.float32]  # [replicas, 4]: position, velocity, angle, angular velocity
     time: npt.NDArray[np.int32]
@@ -27,7 +27,7 @@ class Replicas:
 
     @staticmethod
     def of(count: int, seed: int = 0) -> Replicas:
-        """Return so many replicas that begin at 0."""
+        """Return ``count`` replicas with a zero state."""
         random = np.random.default_rng(seed).integers(1, 1 << 32, count, dtype=np.uint32)
         integers, zeros = np.zeros(count, np.int32), np.zeros(count, np.float32)
         return Replicas(
@@ -36,7 +36,7 @@ class Replicas:
 
 
 def stepper(env: CartPole, parallel: bool) -> Callable[[Replicas], None]:
-    """Return what draws an action for each replica, steps it, and starts it anew where its episode ends."""
+    """Return a function that samples an action for each replica, steps it, and resets it at the end of its episode."""
     gravity, push_force, time_step = (np.float32(x) for x in (env.gravity, env.push_force, env.time_step))
     mass, pole_mass, half_length = (np.float32(x) for x in (env.total_mass, env.pole_mass, env.pole_half_length))
     moment, start_range = np.float32(env.pole_moment), np.float32(env.start_range)
@@ -46,7 +46,7 @@ def stepper(env: CartPole, parallel: bool) -> Callable[[Replicas], None]:
 
     @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def shuffled(x: Any) -> Any:
-        """Marsaglia's xorshift: as cheap as random numbers get."""
+        """Marsaglia's xorshift, a minimal random number generator."""
         x ^= np.uint32(x << np.uint32(13))
         x ^= x >> np.uint32(17)
         return np.uint32(x ^ np.uint32(x << np.uint32(5)))

@@ -1,4 +1,4 @@
-"""Where the time goes when a kernel is compiled for the CPU with nothing cached: a small, a middle and a large kernel.
+"""Breakdown of the time to compile a kernel for the CPU with an empty cache: a small, a medium and a large kernel.
 
 python benchmarks/compile_time.py [--write FILE]
 python benchmarks/compile_time.py --beside FOLDER     # a checkout of another version, in turns
@@ -112,7 +112,7 @@ SECTIONS = (
     cuda.syncthreads()
 """,
 )
-"""Rules of a game, which a kernel has several times with other numbers ``n``."""
+"""Rules of a game, repeated in a kernel with different numbers ``n``."""
 RULES = {"small": 1, "middle": 5, "large": 50}
 
 STEPS = (
@@ -133,18 +133,18 @@ STEPS = (
     ("warpdrive.backends.cpu.compiler", "LinkingLibrary._finalize_specific", "LLVM: machine code"),
     ("warpdrive.backends.cpu.compiler", "LinkedLibrary._finalize_final_module", "LLVM: linking"),
 )
-"""Functions, and what their processor time counts as, without that of those that they call."""
+"""Functions, and the step that their processor time is attributed to, excluding callees in the list."""
 REST = "all else"
 
 
 def text_of(rules: int) -> str:
-    """Return the module of a kernel with so many rules."""
+    """Return the source of a module with a kernel of ``rules`` rules."""
     body = "".join(SECTIONS[n % len(SECTIONS)].format(n=n % 9 + 2, agents=AGENTS) for n in range(rules))
     return HEADER + body.replace("\n\n", "\n")
 
 
 def measure(rules: int, folder: Path) -> dict[str, float]:
-    """Compile a kernel in this process, and return the processor time of each step."""
+    """Compile a kernel in this process and return the processor time of each step."""
     import numpy as np
 
     path = folder / "compiled.py"
@@ -165,7 +165,7 @@ def measure(rules: int, folder: Path) -> dict[str, float]:
 
 
 def _count(place: str, name: str, step: str, times: Counter[str], inner: list[float]) -> None:
-    """Have a function, where there is one of that name, note its processor time."""
+    """Wrap a function, if it exists, to record its processor time."""
     try:
         owner: Any = importlib.import_module(place)
     except ImportError:
@@ -192,7 +192,7 @@ def _count(place: str, name: str, step: str, times: Counter[str], inner: list[fl
 
 
 def in_new_process(size: str, root: Path) -> dict[str, float]:
-    """Measure in a new process, with an empty cache, what the version in ``root`` takes."""
+    """Measure the version in ``root`` in a new process with an empty cache."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "PYTHONPATH": str(root), "WARPDRIVE_CACHE_DIR": cache, "OMP_NUM_THREADS": "1"}
         command = [sys.executable, __file__, "--only", size]
@@ -201,7 +201,7 @@ def in_new_process(size: str, root: Path) -> dict[str, float]:
 
 
 def table(size: str, figures: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
-    """Return the lines of a table in Markdown: each version's medians, step by step."""
+    """Return the lines of a Markdown table: each version's medians, by step."""
     lines = text_of(RULES[size]).partition("def kernel")[2].count("\n")
     rows = [f"| {size}: {lines} lines | {' | '.join(figures)} |", "| --- |" + " ---: |" * len(figures)]
     for step in dict.fromkeys(step for found in figures.values() for figure in found for step in figure):

@@ -1,10 +1,10 @@
-"""What is gained where one process learns while another rolls out (``trainer.dedicated_learner``), on the CPU.
+"""Speedup from overlapping learning and rollouts in separate processes (``trainer.dedicated_learner``), on the CPU.
 
     python benchmarks/dedicated_learner.py              # two processes, about four minutes on a quiet machine
     python benchmarks/dedicated_learner.py --processes 3
 
-Runs take turns: one process, several that update in turns (``sync: rollouts``), and several of which one only learns.
-Figures are environment steps per second of whole training, medians over updates and then over the turns.
+Runs alternate: one process, several that update in turns (``sync: rollouts``), and several of which one only learns.
+Figures are environment steps per second of whole training, medians over updates and then over the rounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from measure import machine, medians
 
 from warpdrive.training.distributed.launch import launch
 
-_TAG = ("tag_gridworld", "policy.tagger.to_train=false")  # a runner learns against taggers that stay as they are
+_TAG = ("tag_gridworld", "policy.tagger.to_train=false")  # a runner learns against fixed taggers
 WORKLOADS = {
     "PPO, 1 of 5 agents learns": (*_TAG, "policy.runner.epochs=1"),
     "PPO, 1 of 8 agents learns": (*_TAG, "policy.runner.epochs=1", "env.num_taggers=7"),
@@ -36,7 +36,7 @@ _WARM_UP = 3
 
 
 def worker(name: str, overrides: list[str], updates: int, output: str) -> None:
-    """Train in this process, one of a team; process 0 writes how fast that was."""
+    """Train in this process as one rank of a group; rank 0 writes its throughput."""
     from warpdrive.training.config import load_config
     from warpdrive.training.report import UpdateReport
     from warpdrive.training.trainer import Trainer, make_env
@@ -59,7 +59,7 @@ def worker(name: str, overrides: list[str], updates: int, output: str) -> None:
 
 
 def measured(workload: tuple[str, ...], way: str, processes: int, updates: int) -> dict[str, float]:
-    """Return medians over the updates of a run, by the names of metrics."""
+    """Return the medians over the updates of a run, by metric."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "found.json"
         name, *overrides = workload

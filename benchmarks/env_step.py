@@ -1,4 +1,4 @@
-"""How many environment steps per second ``env.step`` does, on one core and on all, beside the NumPy references.
+"""Environment steps per second of ``env.step``, on one core and on all, compared with the NumPy references.
 
 python benchmarks/env_step.py
 """
@@ -46,7 +46,7 @@ CONFIGURATIONS: dict[str, tuple[str, int, dict[str, Any]]] = {
 
 
 def stepping(name: str, num_envs: int, config: dict[str, Any], cores: int) -> Callable[[], float]:
-    """Return a measurement of ``env.step`` over whole random episodes, new actions every step."""
+    """Return a benchmark of ``env.step`` over whole random episodes, with new actions every step."""
     env = wd.EnvWrapper(env_name=name, env_config=config, num_envs=num_envs, env_backend="cpu")
     space = env.ctx["actions"]
     choices = [int(n) for n in np.ravel(getattr(env.env.action_space, "nvec", getattr(env.env.action_space, "n", 0)))]
@@ -54,7 +54,7 @@ def stepping(name: str, num_envs: int, config: dict[str, Any], cores: int) -> Ca
     actions = columns[0] if space.dim() == 2 else torch.stack(columns, dim=-1)
 
     def measure() -> float:
-        """A whole episode: agents that leave make its later steps cheaper."""
+        """Measure a whole episode: its later steps are cheaper as agents leave."""
         workers.set_num_threads(cores)
         env.reset()
         start = time.perf_counter()
@@ -66,7 +66,7 @@ def stepping(name: str, num_envs: int, config: dict[str, Any], cores: int) -> Ca
 
 
 def reference(name: str, config: dict[str, Any]) -> Callable[[], float]:
-    """Return a measurement of the environment's plain NumPy reference, one replica."""
+    """Return a benchmark of the environment's NumPy reference, with one replica."""
     environment = wd.make(name, **config)
     rng = np.random.default_rng(0)
     start = {**environment.initial_state(rng), "timestep": 0}

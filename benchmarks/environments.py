@@ -1,4 +1,4 @@
-"""How many steps per second environments do on the CPU backend, beside those of other libraries that are installed.
+"""Steps per second of environments on the CPU backend, compared with other libraries that are installed.
 
 python benchmarks/environments.py
 python benchmarks/environments.py --quick
@@ -28,12 +28,12 @@ from warpdrive.backends.cpu import workers
 
 PAGE = Path(__file__).parent / "results" / "environments.md"
 STEPS = 16
-"""Of a rollout that is recorded again and again."""
+"""The number of steps of the rollout that is recorded repeatedly."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """An environment, the number of its replicas, and what it is measured beside."""
+    """An environment, the number of its replicas, and the libraries it is compared with."""
 
     title: str
     replicas: int
@@ -42,13 +42,13 @@ class Workload:
 
     @property
     def name(self) -> str:
-        """The registered name."""
+        """The registered name of the environment."""
         return self.title.split(",")[0]
 
 
 @dataclass(frozen=True)
 class Result:
-    """Steps per second: ours by the number of cores, and others by name; and who is missing, and why."""
+    """Steps per second: ours by the number of cores, others by name; and the reasons for missing ones."""
 
     workload: Workload
     ours: Mapping[int, float]
@@ -57,7 +57,7 @@ class Result:
 
 
 def classic(name: str, most: int = 64, **more: Peer) -> dict[str, Peer]:
-    """Return those who have an environment of classic control."""
+    """Return the libraries that have a classic control environment."""
     return {
         f"Gymnasium, vector of up to {most:,}": peers.gymnasium_vector(name, most),
         "EnvPool": peers.envpool(name),
@@ -67,12 +67,12 @@ def classic(name: str, most: int = 64, **more: Peer) -> dict[str, Peer]:
 
 
 def particles(name: str) -> dict[str, Peer]:
-    """Return those who have a particle environment."""
+    """Return the libraries that have a particle environment."""
     return {"VMAS": peers.vmas(name), "JaxMARL": peers.jaxmarl(f"MPE_{name}_v3"), "mpe2, 1 replica": peers.mpe2(name)}
 
 
 def workloads(cores: int) -> list[Workload]:
-    """Return what is measured; loops of Numba on one core and on ``cores``."""
+    """Return the workloads; Numba loops run on one core and on ``cores``."""
     loops = {f"plain Numba loop, {n} core{'s' * (n > 1)}": peers.numba_cartpole(n) for n in sorted({1, cores})}
     own = {"JAX, the same cartpole": peers.jax_cartpole, **loops}
     tags = [
@@ -93,14 +93,14 @@ def workloads(cores: int) -> list[Workload]:
 
 
 def ours(workload: Workload, cores: int, seconds: float) -> Measure:
-    """Return a measurement of ``env.step()``: random actions are drawn in the fused step."""
+    """Return a benchmark of ``env.step()``, with random actions drawn in the fused step."""
     env = made(workload, cores)
     env.step()  # compiles, for so many cores
     return lambda: rate(env.step, workload.replicas, seconds)
 
 
 def recorded(workload: Workload, cores: int, seconds: float) -> Measure:
-    """Return a measurement of recorded steps whose actions are sampled from logits, as in training."""
+    """Return a benchmark of recorded steps with actions sampled from logits, as in training."""
     env = made(workload, cores)
     rollout = env.allocate_rollout(STEPS)
 
@@ -113,7 +113,7 @@ def recorded(workload: Workload, cores: int, seconds: float) -> Measure:
 
 
 def given(workload: Workload, cores: int, seconds: float) -> Measure:
-    """Return a measurement of ``env.step`` with random actions that were drawn before; nothing is recorded."""
+    """Return a benchmark of ``env.step`` with precomputed random actions, without recording."""
     env = made(workload, cores)
     rollout = env.allocate_rollout(STEPS)
     for _ in range(STEPS):
@@ -124,14 +124,14 @@ def given(workload: Workload, cores: int, seconds: float) -> Measure:
 
 
 def made(workload: Workload, cores: int) -> wd.EnvWrapper:
-    """Return the replicas of a workload, on so many cores."""
+    """Create the replicas of a workload on the given number of cores."""
     workers.set_num_threads(cores)
     config = dict(workload.config)
     return wd.EnvWrapper(env_name=workload.name, env_config=config, num_envs=workload.replicas, env_backend="cpu")
 
 
 def measured(workload: Workload, cores: Sequence[int], seconds: float, rounds: int) -> Result:
-    """Measure a workload in turns with all others that are installed."""
+    """Measure a workload alternately with all other installed libraries."""
     candidates: dict[Any, Callable[[], float]] = {n: ours(workload, n, seconds) for n in cores}
     candidates["WarpDrive, actions given"] = given(workload, cores[0], seconds)
     candidates["WarpDrive, from logits, recorded"] = recorded(workload, cores[0], seconds)
@@ -141,14 +141,14 @@ def measured(workload: Workload, cores: Sequence[int], seconds: float, rounds: i
             candidates[name] = make(workload.replicas, seconds)
         except ImportError as error:
             missing[name] = f"not installed ({error})"
-        except Exception as error:  # another library's trouble is no reason to measure nothing
+        except Exception as error:  # a failure of another library must not end the benchmark
             missing[name] = f"{type(error).__name__}: {error}".splitlines()[0]
     figures = medians(candidates, rounds)
     return Result(workload, {n: figures.pop(n) for n in cores}, figures, missing)
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return what was measured in Markdown: ours, and others with the ratios of ours to theirs."""
+    """Return the results as a Markdown table: ours, and others with the speedup of ours."""
     cores = list(results[0].ours)
     ratios = " | ".join(f"ours on {n} / theirs" for n in cores)
     lines = [f"| environment | | steps per second | {ratios} |", f"| --- | --- | ---: |{' ---: |' * len(cores)}"]
@@ -167,7 +167,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def versions() -> str:
-    """Return the versions of the libraries that ours is measured beside."""
+    """Return the versions of the libraries in the comparison."""
     installed = []
     for name in ("gymnasium", "envpool", "gymnax", "jax", "jaxmarl", "vmas", "mpe2"):
         with contextlib.suppress(PackageNotFoundError):
@@ -180,7 +180,7 @@ def _ratio(value: float) -> str:
 
 
 def main() -> None:
-    """Print the table, and write it down."""
+    """Print the table and write it to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="one short run of each, which is not written down")
     parser.add_argument("--rounds", type=int, default=5, help="how often each is measured (default 5)")

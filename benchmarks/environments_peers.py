@@ -1,7 +1,7 @@
-"""What others' environments do: for each library, a measurement of its steps with random actions.
+"""Environments of other libraries: for each, a benchmark of its steps with random actions.
 
-Where a library takes actions from outside, they are drawn before it is measured; where it is JAX, in the scan under
-``jit``. What is returned raises :class:`ImportError` where the library is missing.
+Actions passed from outside are drawn in advance; with JAX they are drawn in the scan under ``jit``. The returned
+functions raise :class:`ImportError` if the library is missing.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from warpdrive.envs.cartpole import CartPole
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 Measure = Callable[[], float]
-"""Returns environment steps per second."""
+"""Benchmark that returns environment steps per second."""
 Peer = Callable[[int, float], Measure]
-"""From a number of replicas, and for how many seconds, to a measurement."""
+"""Function of the number of replicas and the duration in seconds that returns a benchmark."""
 
 BATCHES = 8
-"""How many draws of actions are used in turns."""
+"""The number of precomputed batches of actions, used cyclically."""
 JAX_STEPS = 64
-"""How many steps a compiled scan takes."""
+"""The number of steps in a compiled scan."""
 
 
 def gymnasium_vector(name: str, most: int) -> Peer:
-    """Return Gymnasium's vector environment: written for arrays where there is one, else one replica after another."""
+    """Return Gymnasium's vector environment: the vectorized one if available, otherwise a sync vector environment."""
 
     def make(replicas: int, seconds: float) -> Measure:
         import gymnasium
@@ -51,7 +51,7 @@ def gymnasium_vector(name: str, most: int) -> Peer:
 
 
 def envpool(name: str) -> Peer:
-    """Return EnvPool, written in C++, on all cores."""
+    """Return EnvPool (C++), on all cores."""
 
     def make(replicas: int, seconds: float) -> Measure:
         import envpool as library
@@ -65,7 +65,7 @@ def envpool(name: str) -> Peer:
 
 
 def gymnax(name: str) -> Peer:
-    """Return gymnax, in JAX: a scan of steps under ``jit``."""
+    """Return gymnax (JAX): a scan of steps under ``jit``."""
 
     def make(replicas: int, seconds: float) -> Measure:
         import gymnax as library
@@ -85,7 +85,7 @@ def gymnax(name: str) -> Peer:
 
 
 def jaxmarl(name: str) -> Peer:
-    """Return JaxMARL, in JAX: a scan of steps under ``jit``."""
+    """Return JaxMARL (JAX): a scan of steps under ``jit``."""
 
     def make(replicas: int, seconds: float) -> Measure:
         import jax
@@ -106,7 +106,7 @@ def jaxmarl(name: str) -> Peer:
 
 
 def vmas(name: str) -> Peer:
-    """Return VMAS, in PyTorch, on all cores."""
+    """Return VMAS (PyTorch), on all cores."""
 
     def make(replicas: int, seconds: float) -> Measure:
         import vmas as library
@@ -129,7 +129,7 @@ def vmas(name: str) -> Peer:
 
 
 def mpe2(name: str) -> Peer:
-    """Return ``mpe2``, in NumPy: one replica."""
+    """Return ``mpe2`` (NumPy), with one replica."""
 
     def make(replicas: int, seconds: float) -> Measure:
         import importlib
@@ -156,7 +156,7 @@ def jax_cartpole(replicas: int, seconds: float) -> Measure:
 
 
 def numba_cartpole(cores: int) -> Peer:
-    """Return our own cartpole as a plain loop over replicas in Numba."""
+    """Return our own cartpole as a plain Numba loop over replicas."""
 
     def make(replicas: int, seconds: float) -> Measure:
         step, state = stepper(CartPole(), parallel=cores > 1), Replicas.of(replicas)
@@ -171,7 +171,7 @@ def numba_cartpole(cores: int) -> Peer:
 
 
 def numpy_tag(name: str, config: dict[str, Any]) -> Peer:
-    """Return our own plain NumPy reference: one replica."""
+    """Return our own NumPy reference, with one replica."""
     return lambda replicas, seconds: numpy_reference(name, config)
 
 
@@ -181,7 +181,7 @@ def _in_turns(step: Callable[[Any], Any], actions: Sequence[Any], replicas: int,
 
 
 def _scan(step: Any, reset: Any, replicas: int, seconds: float) -> Measure:
-    """Measure steps of all replicas; what they see and are paid is kept, so that it has to be computed."""
+    """Measure steps of all replicas; observations and rewards are kept, so that they cannot be optimized away."""
     import jax
 
     keys = jax.random.split(jax.random.key(0), replicas)

@@ -40,7 +40,7 @@ MOST_SECONDS_OF_A_UNIT = 100.0
 
 
 def main() -> None:
-    """Measure until everything is measured or the time is over."""
+    """Run the measurements until they are complete or the time is up."""
     options = _options()
     end = time.monotonic() + 60 * options.minutes
     on_gpu = any(backend not in ("cpu", "jax") for backend in options.backend)
@@ -91,7 +91,7 @@ def _out_of_time(unit: Unit) -> list[Row | Setup]:
 
 
 def _device_works() -> bool:
-    """Whether the GPU can still be used: after an illegal access, nothing in this process can any more."""
+    """Return True if the GPU still works: an illegal access makes it unusable for the rest of the process."""
     try:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
@@ -120,7 +120,7 @@ def _options() -> argparse.Namespace:
 
 
 def _about(device: torch.device, options: argparse.Namespace) -> dict[str, Any]:
-    """Return what tells where and how this was measured."""
+    """Return the machine, versions and settings of the measurement."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU {platform.machine()}"
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -1,4 +1,4 @@
-"""What compiled GPU code takes: registers, memory, parameters, and the seconds it takes to compile. Needs no GPU.
+"""Resources of compiled GPU code: registers, memory, parameters, and the seconds it takes to compile. Needs no GPU.
 
 python benchmarks/gpu_code.py            # prints a table, and writes it to benchmarks/results/gpu_code.md
 """
@@ -50,7 +50,7 @@ RESULTS = Path(__file__).parent / "results" / "gpu_code.md"
 
 
 class Compiler:
-    """A backend that compiles each fused kernel for all GPUs that are asked for, and launches nothing."""
+    """A backend that compiles each fused kernel for all requested GPU architectures and launches nothing."""
 
     device = torch.device("cpu")
 
@@ -76,7 +76,7 @@ class Compiler:
 
 
 def lines(title: str, name: str, config: dict[str, Any], backend: str) -> list[str]:
-    """Return the table's lines for the recorded step of an environment."""
+    """Return the rows of the table for the recorded step of an environment."""
     compiler = Compiler(backend)
     env = wd.EnvWrapper(env_name=name, env_config=config, num_envs=7, env_backend=compiler)
     compiler.compiled.clear()  # the reset kernel is a part of the step
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def has_twins(name: str, config: dict[str, Any]) -> bool:
-    """Whether an environment has its kernel functions in CUDA C, too, and few enough agents for them."""
+    """Return True if an environment has CUDA C versions of its kernels, and few enough agents for them."""
     env = wd.make(name, **config)
     return bool(getattr(env, "cuda_twins", {})) and env.num_agents <= 1024
 

@@ -1,4 +1,4 @@
-"""What `benchmarks/gpu.py` measures: workloads in the order of their importance, and what one row of results is."""
+"""Workloads of `benchmarks/gpu.py` in the order of their importance, and the format of a row of results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "tag_continuous, 110 agents": ("tag_continuous", {}),
     "tag_continuous, 1000 agents": ("tag_continuous", {"num_taggers": 100, "num_runners": 900}),
 }
-"""By title: the run configuration, and parameters of the environment that differ from it."""
+"""Run configurations and overrides of environment parameters, by title."""
 
 IMPORTANCE: list[tuple[str, int]] = [
     ("cartpole", 1_000_000),
@@ -49,20 +49,20 @@ QUICK: list[tuple[str, int]] = [
     ("pendulum", 50),
 ]
 IN_CUDA_C = ("cartpole", "tag_gridworld", "tag_continuous")
-"""How the titles begin of what has kernel functions in CUDA C."""
+"""Prefixes of the titles of environments with kernel functions in CUDA C."""
 
 MOST_ROWS_IN_A_ROLLOUT = 1 << 24
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What is measured together: replicas of an environment on a backend.
+    """Measurements that share replicas of an environment on a backend.
 
     Attributes:
-        title: a key of ``CONFIGURATIONS``.
-        replicas: how many.
-        backend: as ``env_backend``, or ``"jax"``.
-        graphs: with and without CUDA graphs, in the order of measuring.
+        title: A key of ``CONFIGURATIONS``.
+        replicas: The number of replicas.
+        backend: The ``env_backend``, or ``"jax"``.
+        graphs: The use of CUDA graphs (True, False), in the order of measurement.
     """
 
     title: str
@@ -72,7 +72,7 @@ class Unit:
 
     @property
     def expected(self) -> list[tuple[str, bool]]:
-        """The rows that come of it: what is measured, and whether as a CUDA graph."""
+        """The expected rows: the quantity measured, and True if as a CUDA graph."""
         if self.backend == "jax":
             return [(RECORDED, False)]
         return [(kind, graph) for graph in self.graphs for kind in KINDS]
@@ -80,7 +80,7 @@ class Unit:
 
 @dataclass
 class Row:
-    """One measurement. ``limit`` is None where nothing is known of the bytes; a row has a rate or an ``error``."""
+    """One measurement. ``limit`` is None if the number of bytes is unknown; a row has a rate or an ``error``."""
 
     title: str
     agents: int
@@ -95,13 +95,13 @@ class Row:
 
     @property
     def share(self) -> float | None:
-        """The part of the limit that was reached."""
+        """The fraction of the limit reached."""
         return self.steps_per_second / self.limit if self.steps_per_second and self.limit else None
 
 
 @dataclass
 class Setup:
-    """What a unit took before anything was measured; bytes are None where the device does not tell."""
+    """Cost of setting up a unit; bytes are None if the device does not report them."""
 
     title: str
     replicas: int
@@ -115,7 +115,7 @@ class Setup:
 
 
 def units(backends: Sequence[str], *, quick: bool, on_gpu: bool) -> list[Unit]:
-    """Return what there is to measure, the most important first."""
+    """Return the units to measure, the most important first."""
     return list(_units(QUICK if quick else IMPORTANCE, backends, (True, False) if on_gpu else (False,)))
 
 
@@ -130,5 +130,5 @@ def _units(workloads: Iterable[tuple[str, int]], backends: Sequence[str], graphs
 
 
 def rollout_length(replicas: int, agents: int) -> int:
-    """Return how many steps are recorded before an update: fewer of many replicas, so that they fit into memory."""
+    """Return the number of steps per update: fewer for many replicas, so that they fit into memory."""
     return max(4, min(32, MOST_ROWS_IN_A_ROLLOUT // (replicas * agents)))

@@ -1,4 +1,4 @@
-"""Write what `benchmarks/gpu.py` measured: one JSON, one table."""
+"""Output of `benchmarks/gpu.py`: one JSON file and one table."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Report:
     """Collects results. :meth:`write` can be called at any time.
 
     Args:
-        path: the JSON.
-        about: what all results share: the machine, versions, the command, the copy bandwidth.
+        path: The path of the JSON file.
+        about: Metadata shared by all results: the machine, versions, the command, the copy bandwidth.
     """
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
@@ -26,14 +26,14 @@ class Report:
         self.setups: list[Setup] = []
 
     def add(self, result: Row | Setup) -> None:
-        """Take a result."""
+        """Add a result."""
         if isinstance(result, Row):
             self.rows.append(result)
         else:
             self.setups.append(result)
 
     def write(self) -> None:
-        """Write everything so far; who reads meanwhile finds the former version whole."""
+        """Write all results so far, atomically: concurrent readers see the previous version."""
         values = {
             **self.about,
             "rows": [{**asdict(row), "share_of_limit": row.share} for row in self.rows],
@@ -45,7 +45,7 @@ class Report:
         os.replace(beside, self.path)
 
     def table(self) -> str:
-        """Return the table: a line for each environment, number of replicas, backend, with and without a graph."""
+        """Return the table: a row for each environment, number of replicas and backend, with and without a graph."""
         errors: list[str] = []
         head = ["environment", "replicas", "backend", "graph", *KINDS, "memory", "first step"]
         lines = [self._line(key, errors) for key in dict.fromkeys(_key(row) for row in self.rows)]
@@ -71,13 +71,13 @@ def _cell(row: Row | None, errors: list[str]) -> str:
         if row.error not in errors:
             errors.append(row.error)
         return f"[{errors.index(row.error) + 1}]"
-    # what policies and updates cost has other limits, which are not known
+    # policies and updates have other limits, which are unknown
     share = f" ({row.share:.0%})" if row.share is not None and row.kind in (CALLER, RECORDED) else ""
     return f"{rate(row.steps_per_second or 0.0)}{share}"
 
 
 def _memory(setup: Setup | None) -> str:
-    """Return what the replicas used, and what the memory report says of them."""
+    """Return the memory used by the replicas, and the size according to the memory report."""
     if setup is None or setup.memory_reported is None:
         return ""
     used = "?" if setup.memory_used is None else f"{setup.memory_used / 2**20:,.0f}"

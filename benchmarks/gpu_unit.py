@@ -21,12 +21,12 @@ from warpdrive.training.torch_threads import torch_threads
 from warpdrive.training.trainer import Trainer
 
 DRAWN = 8
-"""How many actions are drawn for each replica beforehand, which are taken in turns: a captured step takes them all."""
+"""The number of precomputed actions per replica, used cyclically; a captured step uses all of them."""
 STEPS_OF_A_SCAN = 100
 
 
 def measure(unit: Unit, bandwidth: float, seconds: float) -> Iterator[Row | Setup]:
-    """Give results one by one; what fails is a row with an error. ``bandwidth`` is in bytes per second."""
+    """Yield results one by one; a failure yields a row with an error. ``bandwidth`` is in bytes per second."""
     if unit.backend == "jax":
         yield _scan(unit, seconds)
         return
@@ -57,7 +57,7 @@ def measure(unit: Unit, bandwidth: float, seconds: float) -> Iterator[Row | Setu
         return trainers[graph]
 
     def work(kind: str, graph: bool) -> tuple[Callable[[], object], int]:
-        """Return what to repeat, and how many steps of every replica it takes."""
+        """Return the function to repeat, and the number of steps of every replica per call."""
         if kind == CALLER:
             return given_actions(env, actions, graph), DRAWN
         if kind == RECORDED:
@@ -78,7 +78,7 @@ def measure(unit: Unit, bandwidth: float, seconds: float) -> Iterator[Row | Setu
             with torch_threads(config.trainer.torch_threads):
                 repeated, steps = work(kind, graph)
                 row.steps_per_second = steps * unit.replicas / seconds_per_call(repeated, env.device, seconds)
-        except Exception as error:  # whatever it is, the other rows are still wanted
+        except Exception as error:  # a failure must not prevent the other rows
             row.error = describe(error)
         yield row
     setup.memory_of_training = _used_since(before, env.device)
@@ -119,7 +119,7 @@ def drawn_actions(env: wd.EnvWrapper) -> list[torch.Tensor]:
 
 
 def given_actions(env: wd.EnvWrapper, actions: list[torch.Tensor], graph: bool) -> Callable[[], None]:
-    """Return what steps all replicas with the actions, one after the other."""
+    """Return a function that steps all replicas with each of the actions in turn."""
 
     def steps() -> None:
         for given in actions:
@@ -133,7 +133,7 @@ def given_actions(env: wd.EnvWrapper, actions: list[torch.Tensor], graph: bool) 
 
 
 def describe(error: BaseException) -> str:
-    """Return the kind of an error, and the first line of what it says."""
+    """Return the type of an error, and the first line of its message."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
 
@@ -171,7 +171,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _free_memory() -> int:
-    """Return the free bytes of the GPU, which has been used before: its context is there, and nothing else."""
+    """Return the free memory of the GPU in bytes, once its context has been created."""
     gc.collect()
     if not torch.cuda.is_available():
         return 0

@@ -1,4 +1,4 @@
-"""Run units of `benchmarks/gpu.py` in a process of its own: whatever happens in one, the others are measured."""
+"""Isolation of the units of `benchmarks/gpu.py` in a separate process: a crash in one does not affect the others."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Measure = Callable[[Unit], Iterator[Row | Setup]]
 
 
 class Worker:
-    """A process that measures one unit after the other; it is started when there is something to do.
+    """A process that measures units one by one; it is started on demand.
 
     Args:
-        measure: gives the results of a unit; a function of a module, or a ``functools.partial`` of one.
-        may_go_on: whether the process is good for another unit, asked in it after each.
+        measure: Yields the results of a unit; a module-level function, or a ``functools.partial`` of one.
+        may_go_on: Returns True if the process can measure another unit; called in it after each.
     """
 
     def __init__(self, measure: Measure, may_go_on: Callable[[], bool]) -> None:
@@ -27,7 +27,7 @@ class Worker:
         self._connection: Connection
 
     def results(self, unit: Unit, seconds: float) -> Iterator[Row | Setup]:
-        """Give the results of a unit as they come. What does not come in time, or at all, is a row with an error."""
+        """Yield the results of a unit as they arrive. A missing or late result becomes a row with an error."""
         expected = unit.expected
         failure = None
         end = time.monotonic() + seconds
@@ -59,7 +59,7 @@ class Worker:
             self.close()
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Terminate the process."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
@@ -76,7 +76,7 @@ class Worker:
 
 
 def _serve(connection: Connection, measure: Measure, may_go_on: Callable[[], bool]) -> None:
-    """Send the results of each unit that comes, a string if it failed as a whole, and whether another may come."""
+    """Send the results of each unit received, a string if it failed as a whole, and True if another may follow."""
     while True:
         try:
             unit = connection.recv()

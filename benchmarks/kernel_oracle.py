@@ -1,10 +1,10 @@
-"""Whether generated kernels do on the CPU backend what numba-cuda makes of them, bit for bit.
+"""Differential test of generated kernels on the CPU backend against numba-cuda, bit for bit.
 
 python benchmarks/kernel_oracle.py --kernels 2000 --seed 0 [--processes 2]
 python benchmarks/kernel_oracle.py --seed 17 --kernels 1 --shrink
 
-Each seed is a kernel (``tests/warpdrive/kernels/generated_kernels.py``). What it should do says numba-cuda's own typing
-and lowering, whose LLVM modules run on this machine (``cuda_on_host.py`` beside it). Needs no GPU.
+Each seed is a kernel (``tests/warpdrive/kernels/generated_kernels.py``). The expected results come from numba-cuda's
+type inference and lowering, whose LLVM modules run on this machine (``cuda_on_host.py`` beside it). Needs no GPU.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from oracle import FAULTS, KINDS, REFUSED_BY_CUDA, Outcome, examine, shrunk
 from warpdrive.backends.cache import CACHE_VARIABLE
 
 SHOWN = 5
-"""How many faults are printed with their kernels; of the others there is a line."""
+"""The number of faults printed with their kernels; the others are printed as one line each."""
 
 
 def outcomes(seeds: Iterable[int], folder: Path, processes: int, gpu_code: bool) -> Iterable[Outcome]:
-    """Yield what comes of the kernel of each seed, as it is done."""
+    """Yield the outcome of the kernel of each seed, as it completes."""
     work = partial(examine, folder=folder, gpu_code=gpu_code)
     if processes == 1:
         yield from map(work, seeds)
@@ -42,7 +42,7 @@ def outcomes(seeds: Iterable[int], folder: Path, processes: int, gpu_code: bool)
 
 
 def progress(counts: Counter[str], kernels: int, started: float) -> None:
-    """Say how far the work is: a line that is written over on a terminal, one in a hundred elsewhere."""
+    """Print the progress: an updated line on a terminal, every hundredth line elsewhere."""
     done = counts.total()
     if sys.stderr.isatty() or done % 20 == 0 or done == kernels:
         end = "\r" if sys.stderr.isatty() and done < kernels else "\n"

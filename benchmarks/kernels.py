@@ -1,6 +1,6 @@
-"""Kernels on the CPU backend beside the same algorithms split by hand and compiled with ``njit(parallel=True)``.
+"""Kernels on the CPU backend compared with the same algorithms split by hand and compiled with ``njit(parallel=True)``.
 
-Also what a launch costs, and how long the largest fused step takes to be compiled.
+Also the cost of a launch, and the time to compile the largest fused step.
 
 python benchmarks/kernels.py
 """
@@ -38,7 +38,7 @@ X_LIMIT, ANGLE_LIMIT = np.float32(2.4), np.float32(12 * 2 * math.pi / 360)
 
 @wd.kernel
 def matmul(a, b, c):
-    """Each block computes a tile of the product, from tiles of the factors in shared memory."""
+    """Multiply matrices by tiles in shared memory; each block computes one tile of the product."""
     tile_a = cuda.shared.array((TILE, TILE), np.float32)
     tile_b = cuda.shared.array((TILE, TILE), np.float32)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
@@ -57,7 +57,7 @@ def matmul(a, b, c):
 
 @njit(parallel=True, error_model="numpy")
 def matmul_by_hand(a, b, c):
-    """The same, with a loop over threads for each stretch between barriers."""
+    """Multiply matrices with an explicit loop over threads for each region between barriers."""
     rows, columns = c.shape[0] // TILE, c.shape[1] // TILE
     for block in prange(rows * columns):
         first_row, first_column = block // columns * TILE, block % columns * TILE
@@ -82,7 +82,7 @@ def matmul_by_hand(a, b, c):
 
 @wd.kernel
 def block_sum(values, sums):
-    """Each block adds its 256 values up in a tree in shared memory."""
+    """Sum 256 values per block with a tree reduction in shared memory."""
     partial = cuda.shared.array(256, np.float32)
     thread = cuda.threadIdx.x
     partial[thread] = values[cuda.grid(1)]
@@ -99,7 +99,7 @@ def block_sum(values, sums):
 
 @njit(parallel=True, error_model="numpy")
 def block_sum_by_hand(values, sums):
-    """The same, with a loop over threads for each stretch between barriers."""
+    """Sum 256 values per block with an explicit loop over threads for each region between barriers."""
     for block in prange(sums.shape[0]):
         partial = np.empty(256, np.float32)
         for thread in range(256):
@@ -115,7 +115,7 @@ def block_sum_by_hand(values, sums):
 
 @wd.kernel
 def laplace(old, new):
-    """One step of Jacobi's method for Laplace's equation: each block loads a tile and its border into shared memory."""
+    """Run one Jacobi iteration for Laplace's equation; each block loads a tile and its border into shared memory."""
     tile = cuda.shared.array((TILE + 2, TILE + 2), np.float32)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
     row, column = cuda.blockIdx.y * TILE + ty + 1, cuda.blockIdx.x * TILE + tx + 1
@@ -134,7 +134,7 @@ def laplace(old, new):
 
 @wd.kernel
 def laplace_without_tiles(old, new):
-    """The same, from global memory alone."""
+    """Run one Jacobi iteration from global memory only."""
     row, column = cuda.blockIdx.y * TILE + cuda.threadIdx.y + 1, cuda.blockIdx.x * TILE + cuda.threadIdx.x + 1
     around = old[row - 1, column] + old[row + 1, column] + old[row, column - 1] + old[row, column + 1]
     new[row, column] = QUARTER * around
@@ -142,7 +142,7 @@ def laplace_without_tiles(old, new):
 
 @njit(parallel=True, error_model="numpy")
 def laplace_by_rows(old, new):
-    """The same as a plain loop over rows, which knows no blocks."""
+    """Run one Jacobi iteration as a plain loop over rows, without blocks."""
     for row in prange(1, old.shape[0] - 1):
         for column in range(1, old.shape[1] - 1):
             around = old[row - 1, column] + old[row + 1, column] + old[row, column - 1] + old[row, column + 1]
@@ -151,7 +151,7 @@ def laplace_by_rows(old, new):
 
 @wd.kernel
 def cartpole(x, velocity, angle, spin, actions, rewards, terminated):
-    """One step of the cart and pole of Barto, Sutton and Anderson (1983), one thread per replica."""
+    """Run one step of the cart and pole of Barto, Sutton and Anderson (1983), one thread per replica."""
     env = cuda.blockIdx.x
     force = FORCE if actions[env] == 1 else -FORCE
     cosine, sine = math.cos(angle[env]), math.sin(angle[env])
@@ -167,7 +167,7 @@ def cartpole(x, velocity, angle, spin, actions, rewards, terminated):
 
 @njit(parallel=True, error_model="numpy")
 def cartpole_by_hand(x, velocity, angle, spin, actions, rewards, terminated):
-    """The same as a parallel loop over replicas."""
+    """Run one step of the cart and pole as a parallel loop over replicas."""
     for env in prange(x.shape[0]):
         force = FORCE if actions[env] == 1 else -FORCE
         cosine, sine = math.cos(angle[env]), math.sin(angle[env])
@@ -183,16 +183,15 @@ def cartpole_by_hand(x, velocity, angle, spin, actions, rewards, terminated):
 
 @wd.kernel
 def touch(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15):
-    """Almost nothing, with sixteen arrays."""
+    """A nearly empty kernel with sixteen array arguments."""
     i = cuda.grid(1)
     a0[i] = a1[i]
 
 
 def microseconds(launch: Callable[[], Any], calls: int) -> Callable[[], float]:
-    """Return a measurement of one call of ``launch``.
+    """Return a benchmark of one call of ``launch``.
 
-    It begins when the threads of whoever was measured before have gone to sleep: numba's spin on a core for a while
-    after their work is done.
+    It starts once the threads of the previous candidate are asleep: numba's threads spin for a while after their work.
     """
 
     def measure() -> float:
@@ -208,7 +207,7 @@ def microseconds(launch: Callable[[], Any], calls: int) -> Callable[[], float]:
 
 
 def pairs() -> dict[str, tuple[Callable[[], Any], Callable[[], Any], int]]:
-    """Return the launches to compare: ours, the one by hand, and how many calls make a measurement."""
+    """Return the launches to compare: ours, the one by hand, and the number of calls per measurement."""
     rng = np.random.default_rng(0)
     a, b = (rng.random((512, 512), dtype=np.float32) for _ in range(2))
     products = [np.zeros_like(a) for _ in range(2)]
@@ -284,7 +283,7 @@ def main() -> None:
 
 
 def launches() -> None:
-    """Print what ``k[blocks, threads](...)`` costs with arguments of different kinds."""
+    """Print the cost of ``k[blocks, threads](...)`` for different kinds of arguments."""
     kinds: dict[str, list[list[Any]]] = {
         "the same arrays again": [[np.zeros(32, np.float32) for _ in range(16)]],
         "other arrays each time": [[np.zeros(32, np.float32) for _ in range(16)] for _ in range(2)],
@@ -314,7 +313,7 @@ print(time.perf_counter() - start)
 
 
 def compile_times() -> None:
-    """Print how long the fused step takes to be compiled, and to be read from the cache, in new processes."""
+    """Print the time to compile the fused step, and to load it from the cache, in new processes."""
     name, num_envs, config = CONFIGURATIONS[tag_continuous_by_hand.TITLE]
     program = COMPILE.format(name=name, config=config, num_envs=num_envs)
     print("seconds of the first env.step of tag_continuous, everything imported")

@@ -1,4 +1,4 @@
-"""What the benchmarks share: timing in turns, medians, and a line about the machine."""
+"""Shared helpers of the benchmarks: interleaved timing, medians, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 
 
 def medians(candidates: Mapping[str, Callable[[], float]], rounds: int = 7) -> dict[str, float]:
-    """Measure the candidates in turns (A B A B ...), so that a machine that changes speed is fair to all.
+    """Measure the candidates alternately (A B A B ...), so that changes of clock speed affect all equally.
 
-    Each candidate returns one figure per call; the first round is left out. Returns the median of each.
+    Each candidate returns one figure per call; the first round is discarded. Returns the median of each.
     """
     figures: dict[str, list[float]] = {name: [] for name in candidates}
     for number in range(rounds + 1):
@@ -27,7 +27,16 @@ def medians(candidates: Mapping[str, Callable[[], float]], rounds: int = 7) -> d
 
 
 def rate(work: Callable[[], None], units: float, seconds: float = 1.0) -> float:
-    """Return how many units per second ``work`` does, each call doing ``units`` of them, called for some seconds."""
+    """Return the throughput of ``work`` in units per second.
+
+    Args:
+        work: The function to call repeatedly.
+        units: The number of units processed per call.
+        seconds: The duration of the measurement.
+
+    Returns:
+        Units per second.
+    """
     calls, start = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - start) < seconds:
         work()
@@ -36,10 +45,19 @@ def rate(work: Callable[[], None], units: float, seconds: float = 1.0) -> float:
 
 
 def seconds_per_call(work: Callable[[], object], device: torch.device, seconds: float = 0.5, rounds: int = 5) -> float:
-    """Return the median time of a call, over rounds of calls that begin and end with the device idle.
+    """Return the median duration of a call, over rounds of calls that start and end with the device idle.
 
-    The first two calls warm up and are not counted. A round takes ``seconds / rounds``, and at least one call; where
-    calls take longer than that, there are as many rounds as fit in ``seconds``.
+    The first two calls are warm-up. A round takes ``seconds / rounds``, and at least one call; if calls take longer,
+    there are as many rounds as fit into ``seconds``.
+
+    Args:
+        work: The function to call repeatedly.
+        device: The device to synchronize with.
+        seconds: The total duration of the measurement.
+        rounds: The maximum number of rounds.
+
+    Returns:
+        Seconds per call.
     """
 
     def timed(calls: int) -> float:
@@ -62,7 +80,7 @@ def _wait(device: torch.device) -> None:
 
 
 def machine() -> str:
-    """Return a line that names the processor, its cores in use and the versions that matter."""
+    """Return a line with the processor, the number of cores in use and relevant versions."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numba", "torch", "numpy"))
     return f"{_processor()}, {len(os.sched_getaffinity(0))} cores; Python {platform.python_version()}, {packages}"
 

@@ -41,17 +41,17 @@ EPISODES = 100
 
 @dataclass(frozen=True)
 class Published:
-    """A published result and the settings it was reached with.
+    """A published result and its settings.
 
     Attributes:
-        row: source, algorithm and Gymnasium's environment.
-        environment: the name of ours.
-        steps: environment steps of training.
-        score: the mean return that was published.
-        spread: zoo: the standard deviation over the episodes of its one run; CleanRL: over its seeds.
+        row: The source, algorithm and Gymnasium environment.
+        environment: The name of our environment.
+        steps: The number of environment steps of training.
+        score: The published mean return.
+        spread: The standard deviation; for the zoo over the episodes of its single run, for CleanRL over its seeds.
         trainer: ``num_envs`` and ``train_batch_size``.
-        policy: the policy's section.
-        deterministic: whether the most probable action is taken in evaluation, as in the source.
+        policy: The section of the policy.
+        deterministic: If True, evaluation takes the most probable action, as in the source.
     """
 
     row: str
@@ -65,7 +65,7 @@ class Published:
 
     @property
     def outside(self) -> str:
-        """The id of Gymnasium's environment."""
+        """The id of the Gymnasium environment."""
         return self.row.split("-", 2)[2]
 
     def config(self, seed: int, folder: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Published:
 
 
 POOL = {"reset_pool_size": 10_000}
-"""Start states differ from episode to episode in Gymnasium; so many come near to that."""
+"""Start states differ in every episode in Gymnasium; a large pool approximates this."""
 
 
 def _dqn(width: int, explored: int, last: float, **settings: Any) -> dict[str, Any]:
@@ -157,7 +157,7 @@ ROWS = [
 
 
 def train(published: Published, seed: int) -> float:
-    """Train in this process; return the mean return in Gymnasium's environment."""
+    """Train in this process and return the mean return in Gymnasium's environment."""
     import warpdrive as wd
     from warpdrive.training.config import load_config
     from warpdrive.training.trainer import make_env
@@ -185,7 +185,7 @@ def train_with_sb3(seed: int) -> float:
 
 
 def measured(published: Published, seed: int) -> float:
-    """Train in a process of its own; return the mean return, and tell the time it took."""
+    """Train in a separate process, print the duration, and return the mean return."""
     began = time.perf_counter()
     command = [sys.executable, __file__, "--only", published.row, "--seeds", str(seed), "--here"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -215,7 +215,7 @@ def line(published: Published, scores: Sequence[float]) -> str:
 
 
 def write(lines: Sequence[str]) -> None:
-    """Put lines into the page, in the place of those of the same rows."""
+    """Replace the rows of the page by the given ones with the same keys."""
     text = PAGE.read_text(encoding="utf-8")
     former = text.partition(BEGIN)[2].partition(END)[0]
     known = {row.split("|")[1].strip(" `"): row for row in (*former.splitlines(), *lines) if row.startswith("| `")}

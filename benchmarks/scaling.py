@@ -1,11 +1,11 @@
-"""What it costs to train in several processes: throughput, efficiency and bytes, of rollouts and of updates.
+"""Cost of training in several processes: throughput, efficiency and traffic, of rollouts and of updates.
 
     python benchmarks/scaling.py                    # 1 and 2 processes on the CPU, a core for each, about 8 minutes
     python benchmarks/scaling.py --processes 1 2 4 8 --backend numba     # a process for each GPU
 
-Weak scaling: each process has as many replicas as the process alone. Processes alone and together take turns; figures
-are medians over updates, and then over the turns. The model of docs/scaling.md is fitted to them, and tables say how
-far off it is. Writes benchmarks/results/scaling_<backend>.md.
+Weak scaling: each process has as many replicas as a single process alone. Runs of one and of several processes
+alternate; figures are medians over updates, and then over the rounds. The model of docs/scaling.md is fitted to them,
+and tables show its errors. Writes benchmarks/results/scaling_<backend>.md.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ WORKLOADS = [
     *({**_TAG, "replicas": replicas, "overrides": ["env.num_taggers=4"]} for replicas in (16, 64, 256)),
     *({**_TAG, "replicas": 64, "overrides": [f"env.num_taggers={taggers}"]} for taggers in (9, 19)),
 ]
-"""Replicas of each process, and agents of each replica, are what costs are fitted over."""
+"""Workloads with several numbers of replicas per process and agents per replica, which costs are fitted over."""
 
 
 def measured(processes: int, backend: str, updates: int, quick: bool) -> tuple[list[Point], float]:
-    """Return what so many processes measured, and seconds of a byte between them."""
+    """Return the measurements of a group of processes, and the seconds per byte sent between them."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "found.json"
         workloads = [WORKLOADS[0], WORKLOADS[1]] if quick else WORKLOADS
@@ -52,7 +52,7 @@ def measured(processes: int, backend: str, updates: int, quick: bool) -> tuple[l
 
 
 def median_points(rounds: Sequence[Sequence[Point]]) -> list[Point]:
-    """The medians of several rounds, size by size."""
+    """Return the medians of several rounds, size by size."""
     return [
         replace(
             same[0],
@@ -65,7 +65,7 @@ def median_points(rounds: Sequence[Sequence[Point]]) -> list[Point]:
 
 
 def measurements_table(points: Sequence[Point], costs: dict[str, Costs], network: Network) -> str:
-    """Everything measured beside what the model says, and efficiencies."""
+    """Return the table of all measurements with the model's predictions and efficiencies."""
     lines = [
         "| workload | agents | replicas | processes | sync | steps/s, rollout | efficiency "
         "| steps/s, update | efficiency | messages | bytes | rollout, ms (model) | update, ms (model) |",
@@ -92,7 +92,7 @@ def measurements_table(points: Sequence[Point], costs: dict[str, Costs], network
 
 
 def constants_table(costs: dict[str, Costs], network: Network, jitter: float) -> str:
-    """What was fitted, in microseconds."""
+    """Return the table of fitted constants, in microseconds."""
     lines = [
         "| | step | agent's step | gradient step | row of an update |",
         "| --- | ---: | ---: | ---: | ---: |",
@@ -107,7 +107,7 @@ def constants_table(costs: dict[str, Costs], network: Network, jitter: float) ->
 
 
 def on_paper(point: Point, jitter: float) -> str:
-    """Efficiencies on GPUs, for an update with the messages of ``point`` that takes them as long as the table says."""
+    """Return predicted efficiencies on GPUs, for updates of the given durations with the messages of ``point``."""
     sizes = [(8, 1), (64, 8), (1024, 128)]
     seconds = [nccl_seconds(point.messages, point.bytes, gpus, machines) for gpus, machines in sizes]
     lines = [

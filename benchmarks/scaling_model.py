@@ -1,4 +1,4 @@
-"""What an update costs, as a function of replicas, agents, processes and machines: fitted to what was measured.
+"""Cost model of an update as a function of replicas, agents, processes and machines, fitted to measurements.
 
 With ``T`` steps of ``E`` replicas of ``A`` agents in each of ``P`` processes, ``G`` gradient steps, ``M`` messages of
 ``B`` bytes in all, and ``X`` bytes of experience that a process sends:
@@ -20,20 +20,20 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Point:
-    """What was measured with one size.
+    """Measurement of one size.
 
     Attributes:
-        workload: its name; constants are those of a workload.
-        processes: how many trained together.
-        sync: how, ``"gradients"`` or ``"rollouts"``.
-        replicas: of each process.
-        agents: of each replica.
-        steps: of each replica in a rollout.
-        gradient_steps: of an update.
-        messages: of an update, that a process took part in.
-        bytes: of an update, that process 1 put in: gradients, sums and experience.
-        rollout, update: seconds, medians over rollouts and updates.
-        jitter: the standard deviation of the time of both together, over the mean.
+        workload: The name of the workload; constants are fitted per workload.
+        processes: The number of processes.
+        sync: ``"gradients"`` or ``"rollouts"``.
+        replicas: The number of replicas per process.
+        agents: The number of agents per replica.
+        steps: The number of steps of each replica in a rollout.
+        gradient_steps: The number of gradient steps per update.
+        messages: The number of messages per update in which a process takes part.
+        bytes: The number of bytes per update that process 1 contributes: gradients, sums and experience.
+        rollout, update: The durations in seconds, medians over rollouts and updates.
+        jitter: The coefficient of variation of the duration of both together.
     """
 
     workload: str
@@ -51,13 +51,13 @@ class Point:
 
     @property
     def rows(self) -> int:
-        """The steps of agents in a process's rollout."""
+        """The number of agent steps in a process's rollout."""
         return self.steps * self.replicas * self.agents
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Of a workload, in seconds: a step of a rollout, in it an agent's; a gradient step, and an update's row."""
+    """Costs of a workload in seconds: of a rollout step, an agent in it, a gradient step, and a row of an update."""
 
     step: float
     agent_step: float
@@ -65,24 +65,24 @@ class Costs:
     row: float
 
     def rollout(self, point: Point) -> float:
-        """Seconds."""
+        """Return the duration of a rollout in seconds."""
         return point.steps * self.step + point.rows * self.agent_step
 
     def update(self, point: Point) -> float:
-        """Seconds, without messages."""
+        """Return the duration of an update in seconds, without messages."""
         times = point.processes if point.sync == "rollouts" else 1
         return point.gradient_steps * self.gradient_step + times * point.rows * self.row
 
 
 @dataclass(frozen=True)
 class Network:
-    """What messages between processes cost, in seconds: each, and each byte that a process puts in."""
+    """Costs of messages between processes in seconds: per message, and per byte contributed by a process."""
 
     message: float
     byte: float
 
     def seconds(self, point: Point) -> float:
-        """Of an update's messages."""
+        """Return the duration of an update's messages in seconds."""
         if point.processes == 1:
             return 0.0
         arriving = point.processes - 1 if point.sync == "rollouts" else 1
@@ -90,7 +90,7 @@ class Network:
 
 
 def fitted_costs(points: Sequence[Point]) -> Costs:
-    """Fit the costs of a workload to processes alone of at least two sizes, in the least squares of relative errors."""
+    """Fit the costs of a workload to single-process runs of at least two sizes, by least squares of relative errors."""
     alone = [point for point in points if point.processes == 1]
     rollout = _line([(point.steps, point.rows, point.rollout) for point in alone])
     update = _line([(point.gradient_steps, point.rows, point.update) for point in alone])
@@ -98,11 +98,12 @@ def fitted_costs(points: Sequence[Point]) -> Costs:
 
 
 def fitted_message(points: Sequence[Point], byte: float) -> float:
-    """Seconds of a message: what updates of several processes take longer than the same work alone.
+    """Return the seconds per message: the excess duration of multi-process updates over the same work in one process.
 
     Args:
-        points: of which those with ``sync: gradients`` count that have a point alone of the same sizes.
-        byte: seconds of a byte.
+        points: The measurements; used are those with ``sync: gradients`` that have a single-process point of equal
+            sizes.
+        byte: The seconds per byte.
     """
     found = []
     for point in points:
@@ -113,7 +114,7 @@ def fitted_message(points: Sequence[Point], byte: float) -> float:
 
 
 def nccl_seconds(messages: int, sent: int, gpus: int, machines: int) -> float:
-    """Seconds of an update's all-reduces through nccl, on paper.
+    """Return a theoretical estimate of the seconds of an update's all-reduces through nccl.
 
     A message: twice what the model says with which nccl chooses its algorithms, for a tree and the protocol LL
     (NVIDIA/nccl, src/graph/tuning.cc, 2026): 6.8 us, and there and back 0.6 us for each NVLink that is passed within a
@@ -124,25 +125,26 @@ def nccl_seconds(messages: int, sent: int, gpus: int, machines: int) -> float:
     machine (NVIDIA's data sheet of DGX H200: eight ports of 400 Gb/s; NVLink 900 GB/s, both directions together).
 
     Args:
-        messages: how many.
-        sent: bytes that a process puts in.
-        gpus: in all.
-        machines: that they are in.
+        messages: The number of messages.
+        sent: The number of bytes that a process contributes.
+        gpus: The total number of GPUs.
+        machines: The number of machines.
     """
     model = 1e-6 * (6.8 + 2 * ((gpus // machines - 1) * 0.6 + math.floor(math.log2(machines)) * 5.0))
     return messages * 2 * model + 2 * sent / (450e9 if machines == 1 else 50e9)
 
 
 def efficiency(alone: float, processes: int, messages: float, jitter: float) -> float:
-    """Throughput per process, over that of a process alone.
+    """Return the throughput per process, relative to that of a single process.
 
-    All wait for the slowest. The expected maximum of ``n`` normal numbers is at most ``sqrt(2 ln n)`` deviations.
+    All processes wait for the slowest. The expected maximum of ``n`` normal variables is at most ``sqrt(2 ln n)``
+    standard deviations.
 
     Args:
-        alone: seconds of a rollout and an update.
-        processes: how many.
-        messages: seconds of an update's messages.
-        jitter: the standard deviation of ``alone`` over ``alone``.
+        alone: The seconds of a rollout and an update.
+        processes: The number of processes.
+        messages: The seconds of an update's messages.
+        jitter: The coefficient of variation of ``alone``.
     """
     return 1.0 / (1.0 + jitter * math.sqrt(2.0 * math.log(processes)) + messages / alone)
 
@@ -152,13 +154,13 @@ def _sizes(point: Point) -> tuple[str, int, int, int]:
 
 
 def _line(points: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
-    """``a, b`` with ``a x + b y = z``, neither of them negative."""
+    """Return the non-negative least squares solution ``a, b`` of ``a x + b y = z``."""
     table = np.array(points, np.float64)
     weighted = table[:, :2] / table[:, 2:]
     both, *_ = np.linalg.lstsq(weighted, np.ones(len(table)), rcond=None)
     if (both >= 0).all():
         return float(both[0]), float(both[1])
-    only = int(both.argmax())  # one of them is too small to be seen
+    only = int(both.argmax())  # one of them is too small to be resolved
     alone = [0.0, 0.0]
     alone[only] = float(weighted[:, only].sum() / (weighted[:, only] ** 2).sum())
     return alone[0], alone[1]

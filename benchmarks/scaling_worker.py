@@ -1,4 +1,4 @@
-"""What each process of ``scaling.py`` measures: rollouts and updates of several sizes, and what a message costs."""
+"""Measurements in each process of ``scaling.py``: rollouts and updates of several sizes, and the cost of a message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WARM_UP = 2
 
 
 def measured(workload: dict[str, Any], sync: str, backend: str, updates: int) -> Point:
-    """Train with sizes that are those of each process."""
+    """Train with the given sizes per process and return the measurement."""
     team = join()
     replicas, steps = workload["replicas"] * team.size, workload["steps"]
     sizes = [f"trainer.num_envs={replicas}", f"trainer.train_batch_size={replicas * steps}"]
@@ -60,7 +60,7 @@ def measured(workload: dict[str, Any], sync: str, backend: str, updates: int) ->
 
 
 def seconds_per_byte(numbers: int = 4_000_000, repeats: int = 20) -> float:
-    """Of sums over all processes, on the CPU: large ones, less what an empty one takes."""
+    """Return the seconds per byte of all-reduces on the CPU: large ones, minus the duration of an empty one."""
     team = join()
 
     def seconds(tensor: torch.Tensor, repeats: int) -> float:
@@ -74,18 +74,18 @@ def seconds_per_byte(numbers: int = 4_000_000, repeats: int = 20) -> float:
 
 
 def _traffic(team: Any) -> tuple[int, int]:
-    """Messages so far, and bytes that this process has put in."""
+    """Return the number of messages so far, and the bytes that this process has contributed."""
     return (team.messages, sum(team.traffic.values())) if isinstance(team, Processes) else (0, 0)
 
 
 def _spread(seconds: list[float]) -> float:
-    """A standard deviation that single interruptions hardly change: of quartiles, as they are of normal numbers."""
+    """Return a robust estimate of the standard deviation, from the interquartile range assuming normality."""
     low, _, high = statistics.quantiles(seconds, n=4)
     return (high - low) / 1.349
 
 
 def main() -> None:
-    """Measure everything; the last process, which sends what others do not, writes it down."""
+    """Run all measurements; the last rank, which sends messages that others do not, writes the results."""
     settings = json.loads(sys.argv[1])
     torch.set_num_threads(1)
     team = join(300)

@@ -1,4 +1,4 @@
-"""How long a new process takes from ``import warpdrive`` to its first step: compiling, and from the cache.
+"""Startup time of a new process from ``import warpdrive`` to its first step: compiling, and from the cache.
 
 python benchmarks/startup.py
 """
@@ -25,7 +25,7 @@ print(time.perf_counter() - start)
 
 
 def seconds(program: str, cache: str) -> float:
-    """Run the program in a process of its own and return what it measured."""
+    """Run the program in a new process and return its measurement."""
     environment = {**os.environ, "WARPDRIVE_CACHE_DIR": cache}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout)

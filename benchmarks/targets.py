@@ -1,4 +1,4 @@
-"""What the shipped run configurations reach: the table of docs/targets.md.
+"""Results of the shipped run configurations: the table of docs/targets.md.
 
 python benchmarks/targets.py                          everything, one run after the other
 python benchmarks/targets.py --only cartpole battle   these rows; the others stay as they are
@@ -36,15 +36,15 @@ FIRST_EPISODE = 1000  # the seed of its start state
 
 @dataclass(frozen=True)
 class Target:
-    """What a configuration has to reach.
+    """Target of a configuration.
 
     Attributes:
-        config: the name of the run configuration.
-        goal: the mean return over the episodes that are played.
-        outside: the id of Gymnasium's environment to act in; None: its own environment.
-        tag: the policy tag whose return counts; None: the only one.
-        random: the policy tags that act at random meanwhile.
-        episodes: how many are played.
+        config: The name of the run configuration.
+        goal: The mean return over the evaluation episodes.
+        outside: The id of the Gymnasium environment used for evaluation; None for the training environment.
+        tag: The policy tag whose return counts; None if there is only one.
+        random: The policy tags that act at random in the evaluation.
+        episodes: The number of evaluation episodes.
     """
 
     config: str
@@ -79,7 +79,7 @@ TARGETS = [
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run came to."""
+    """Result of one run."""
 
     result: float
     env_steps: int
@@ -88,7 +88,7 @@ class Outcome:
 
 
 def train(target: Target, seed: int, folder: str) -> Outcome:
-    """Train in this process and evaluate what comes out."""
+    """Train in this process and evaluate the policy."""
     import warpdrive as wd
     from warpdrive.training.config import load_config
 
@@ -106,7 +106,7 @@ def train(target: Target, seed: int, folder: str) -> Outcome:
 
 
 def act_at_random(target: Target) -> Outcome:
-    """What the same episodes come to if all agents act uniformly at random."""
+    """Return the result of the same episodes with uniformly random actions of all agents."""
     import numpy as np
 
     import warpdrive as wd
@@ -122,7 +122,7 @@ def act_at_random(target: Target) -> Outcome:
 
 
 def play(name: str, episodes: int, act: Callable[[Any], Any] | None) -> float:
-    """The mean return of episodes in Gymnasium's environment ``name``, played side by side; None: at random."""
+    """Return the mean return of parallel episodes in Gymnasium's environment ``name``; ``act`` None: at random."""
     import gymnasium
     import numpy as np
 
@@ -155,7 +155,7 @@ def _tag_of(target: Target, returns: dict[str, float]) -> str:
 
 
 def measured(target: Target, seed: int | None) -> Outcome:
-    """What a process of its own comes to, and the time it takes; ``seed`` None: at random."""
+    """Return the result and duration of a run in a separate process; ``seed`` None: random actions."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         chosen = ["--seeds", str(seed)] if seed is not None else []
@@ -170,7 +170,7 @@ def measured(target: Target, seed: int | None) -> Outcome:
 
 
 def row(target: Target, random: Outcome, runs: Sequence[Outcome]) -> str:
-    """A line of the table: results of all seeds, the steps of the longest run, the time of the slowest one."""
+    """Return a row of the table: results of all seeds, steps of the longest run, duration of the slowest one."""
     against = f", {' and '.join(f'`{tag}`' for tag in target.random)} at random" if target.random else ""
     whose = f"`{target.outside}`" if target.outside else f"`{target.tag}`{against}"
     reached = ", ".join(_shown(run.result, run.result >= target.goal) for run in runs)
@@ -192,13 +192,13 @@ def _shown(result: float, good: bool) -> str:
 
 
 def table(former: str, rows: Sequence[str]) -> str:
-    """The table with new ``rows`` in the place of those of the same configurations, in the order of ``TARGETS``."""
+    """Return the table with ``rows`` replacing those of the same configurations, in the order of ``TARGETS``."""
     lines = {text.split("|")[1].strip(" `"): text for text in (*former.splitlines(), *rows) if text.startswith("| `")}
     return "\n".join([BEGIN, *HEAD, *(lines[target.config] for target in TARGETS if target.config in lines), END])
 
 
 def write(rows: Sequence[str]) -> None:
-    """Put ``rows`` into the page."""
+    """Write ``rows`` to the page."""
     text = PAGE.read_text(encoding="utf-8")
     former = text.partition(BEGIN)[2].partition(END)[0]
     new = table(former, rows)

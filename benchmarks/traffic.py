@@ -1,10 +1,10 @@
-"""How many bytes a fused step has to move, and how many the memory can: together, the limit of steps per second.
+"""Lower bound on the bytes moved by a fused step, and memory bandwidth: together, the limit of steps per second.
 
-What is counted, once per step and element: an array that the kernel functions read before they write it is read from
-memory, and an array that they write is written to it. What is read again, or read after it was written in the same
-launch, is in registers or a cache. The end of an episode is not counted, nor are constants, which all replicas share:
-so this is about the least that a step has to move. Arrays count as a whole where a part is used (of a random state, one
-word of four is written): memory is moved in pieces of 32 bytes.
+Counted once per step and element are reads of arrays that kernel functions read before they write them, and writes of
+arrays. Repeated reads, and reads after a write in the same launch, are served by registers or a cache. The end of an
+episode is not counted, nor are constants, which all replicas share: the result is thus about the minimum. Arrays that
+are used in part count as a whole (of a random state, one word of four is written): memory is moved in sectors of 32
+bytes.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.source import FunctionSource, read_function
 
 _ROLLOUT = "rollout__"
-"""How parameters begin of which a step writes one slot."""
+"""Prefix of parameters of which a step writes one slot."""
 
 _REPLICAS = 13
-"""Replicas in what is looked at: an array with another first axis has no row for each of them."""
+"""The number of replicas in the analysis; arrays with a different first axis are not per-replica."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that one step of one replica reads and writes, by the name of the array."""
+    """Bytes that one step of one replica reads and writes, by array."""
 
     read: Mapping[str, float]
     written: Mapping[str, float]
 
     @property
     def total(self) -> float:
-        """All bytes together."""
+        """The total number of bytes."""
         return sum(self.read.values()) + sum(self.written.values())
 
 
 def step_traffic(environment: wd.Environment) -> Traffic:
-    """Return what ``env.step`` moves: the copy of the actions to where the fused step reads them, and the step."""
+    """Return the traffic of ``env.step``: the copy of the actions to the fused step's input, and the step."""
     moved = _traffic(environment, lambda env: env.step(env.ctx["actions"]))
     actions = moved.read["actions"]
     return Traffic({**moved.read, "the caller's actions": actions}, {**moved.written, "actions": actions})
 
 
 def recorded_step_traffic(environment: wd.Environment) -> Traffic:
-    """Return what ``env.step_rollout`` moves, which samples actions and records the step."""
+    """Return the traffic of ``env.step_rollout``, which samples actions and records the step."""
     return _traffic(environment, lambda env: env.step_rollout(env.allocate_rollout(2)))
 
 
@@ -71,7 +71,7 @@ def _traffic(environment: wd.Environment, use: Callable[[wd.EnvWrapper], object]
 
 
 def _is_of_replicas(parameter: str, value: Any) -> bool:
-    """Whether a step accesses a part of the array for each replica."""
+    """Return True if a step accesses a separate part of the array for each replica."""
     if not isinstance(value, torch.Tensor) or parameter.startswith("constant__"):
         return False
     axis = 1 if parameter.startswith(_ROLLOUT) else 0
@@ -84,7 +84,7 @@ def _size(parameter: str, tensor: torch.Tensor) -> float:
 
 
 class _Recorder:
-    """A backend that notes what is bound and runs nothing."""
+    """A backend that records bindings and runs nothing."""
 
     name, language, device = "none", "Python", torch.device("cpu")
 
@@ -97,7 +97,7 @@ class _Recorder:
 
 
 def _accesses(fusion: Fusion) -> Iterator[tuple[str, bool]]:
-    """Go through all accesses to the fused kernel's arguments, in order: which, and whether it is written."""
+    """Iterate over all accesses to the fused kernel's arguments, in order: the name, and True if it is a write."""
     for call in fusion.steps:
         if isinstance(call, Call):  # what is done under a condition is the end of an episode
             yield from _accesses_of(
@@ -112,7 +112,7 @@ def _accesses_of(source: FunctionSource, arguments: Mapping[str, str]) -> Iterat
 
 
 class _Accesses:
-    """Finds the accesses to arrays in the order in which Python would do them."""
+    """Collects accesses to arrays in evaluation order."""
 
     def __init__(self, source: FunctionSource) -> None:
         self.namespace = source.namespace
@@ -148,7 +148,7 @@ class _Accesses:
             yield from ((name, is_write) for name in arrays.values() for is_write in (False, True))
 
     def _source(self, function: ast.expr) -> FunctionSource | None:
-        """Return the source of a kernel function or plain function, and None of what belongs to Python or CUDA."""
+        """Return the source of a kernel function or plain function, or None for functions of Python or CUDA."""
         try:
             found = eval(compile(ast.Expression(function), "<call>", "eval"), dict(self.namespace))
         except (NameError, AttributeError):  # a method of a local variable
@@ -162,7 +162,7 @@ class _Accesses:
 
 
 def copy_bandwidth(device: torch.device, megabytes: int = 1024) -> float:
-    """Return the bytes per second that a copy within the memory moves: those read, and those written."""
+    """Return the bandwidth in bytes per second of a copy within device memory, reads and writes included."""
     source = torch.ones(megabytes << 20, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     return 2 * source.nbytes / seconds_per_call(lambda: target.copy_(source), device)

@@ -1,9 +1,9 @@
-"""PPO on cartpole beside other libraries: environment steps per second in training, and seconds to a return of 475.
+"""PPO on cartpole compared with other libraries: environment steps per second, and seconds to a return of 475.
 
-Each contestant trains in a process of its own, in turns with the others, and the median of the rounds counts. All have
-the same networks, coefficients and number of epochs; the number of replicas, the sizes of rollouts and minibatches and
-the learning rate are what served each best of what was tried (``SETTINGS``). The first round fills the caches of
-compiled code and is left out, but for the time it takes to start.
+Each contestant trains in a process of its own, alternately with the others, and the median of the rounds is reported.
+All have the same networks, coefficients and number of epochs; the number of replicas, the sizes of rollouts and
+minibatches and the learning rate are the best found for each (``SETTINGS``). The first round fills the caches of
+compiled code and is discarded, except for its startup time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORKER = FOLDER / "training_worker.py"
 
 
 def measured(name: str, settings: str, seed: int, seconds: float, limit: float) -> dict[str, float | None] | str:
-    """Run a contestant, and return its figures, or why there are none."""
+    """Run a contestant, and return its figures, or the reason why there are none."""
     command = [sys.executable, str(WORKER), name, *settings.split(), "--seed", str(seed), "--seconds", str(seconds)]
     command += ["--limit", str(limit), "--began", str(time.time())]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=FOLDER)
@@ -38,7 +38,7 @@ def measured(name: str, settings: str, seed: int, seconds: float, limit: float) 
 
 
 def compared(settings: dict[str, str], rounds: int, seconds: float, limit: float) -> dict[str, Figures]:
-    """Measure all contestants in turns; each round has a seed of its own."""
+    """Measure all contestants alternately; each round has its own seed."""
     results = {name: Figures() for name in settings}
     for number in range(rounds + 1):
         for name, values in settings.items():
@@ -67,7 +67,7 @@ def _brief(found: dict[str, float | None] | str) -> str:
 
 
 def versions() -> str:
-    """Return the versions of the libraries that ours is measured beside."""
+    """Return the versions of the libraries in the comparison."""
     installed = []
     for name in ("stable-baselines3", "gymnasium", "jax"):
         try:
@@ -78,7 +78,7 @@ def versions() -> str:
 
 
 def main() -> None:
-    """Print the tables, and write them down."""
+    """Print the tables and write them to a file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one short round of ours and JAX, not written down")
     parser.add_argument("--rounds", type=int, default=3, help="each with a seed of its own (default 3)")

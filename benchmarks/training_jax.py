@@ -1,6 +1,6 @@
-"""PPO and cartpole in JAX under one ``jit``, of the kind that PureJaxRL has (Lu et al. 2022, arXiv:2210.05639).
+"""PPO and cartpole in JAX under one ``jit``, in the style of PureJaxRL (Lu et al. 2022, arXiv:2210.05639).
 
-Replicas, rollouts, advantages and minibatches are all compiled into one program, as ``training.py`` measures it.
+Environment, rollouts, advantages and minibatches are compiled into one program; measured by ``training.py``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENV = CartPole()
 
 
 class Steps(NamedTuple):
-    """Of a rollout: ``[num_steps, num_envs]``."""
+    """Arrays of a rollout, ``[num_steps, num_envs]``."""
 
     observations: Any
     actions: Any
@@ -31,7 +31,7 @@ class Steps(NamedTuple):
 
 
 class Run(NamedTuple):
-    """All that changes."""
+    """The training state."""
 
     key: Any
     parameters: Any
@@ -43,7 +43,7 @@ class Run(NamedTuple):
 
 
 def perceptron(key: Any, outputs: int, last_gain: float) -> list[tuple[Any, Any]]:
-    """Return the layers of the policy or the value."""
+    """Return the layers of the policy or value network."""
     sizes = (4, *HIDDEN, outputs)
     gains = [2**0.5] * len(HIDDEN) + [last_gain]
     keys = jax.random.split(key, len(gains))
@@ -54,7 +54,7 @@ def perceptron(key: Any, outputs: int, last_gain: float) -> list[tuple[Any, Any]
 
 
 def forward(layers: Any, inputs: Any) -> Any:
-    """Return what a perceptron makes of ``inputs [..., n]``."""
+    """Return the outputs of a perceptron for ``inputs [..., n]``."""
     for weight, bias in layers[:-1]:
         inputs = jnp.tanh(inputs @ weight + bias)
     weight, bias = layers[-1]
@@ -62,7 +62,7 @@ def forward(layers: Any, inputs: Any) -> Any:
 
 
 def start_states(key: Any, num_envs: int) -> dict[str, Any]:
-    """Return states at the beginning of episodes."""
+    """Return random start states."""
     numbers = jax.random.uniform(key, (4, num_envs), jnp.float32, -ENV.start_range, ENV.start_range)
     return dict(zip(NAMES, numbers, strict=True))
 
@@ -83,7 +83,7 @@ def started(settings: Settings, seed: Any) -> Run:
 
 
 def step(carry: tuple[Any, Any, Any], _: None, parameters: Any, num_envs: int) -> tuple[Any, Steps]:
-    """Act, step, and begin anew where an episode has ended."""
+    """Sample actions, step, and reset replicas whose episodes have ended."""
     key, state, time = carry
     key, for_actions, for_start = jax.random.split(key, 3)
     observations = observed(state)
@@ -101,7 +101,7 @@ def step(carry: tuple[Any, Any, Any], _: None, parameters: Any, num_envs: int) -
 
 
 def advantages_of(steps: Steps, last_values: Any, settings: Settings) -> Any:
-    """Return generalised advantage estimates; a time limit counts as an end, as there."""
+    """Return generalized advantage estimates; truncation counts as termination, as in PureJaxRL."""
 
     def back(carry: Any, now: Any) -> Any:
         later, next_values = carry
@@ -127,7 +127,7 @@ def loss_of(parameters: Any, rows: Any, settings: Settings) -> Any:
 
 
 def gradient_step(carry: Any, rows: Any, settings: Settings) -> tuple[Any, None]:
-    """Adam (Kingma and Ba 2015) with the gradient clipped by its norm."""
+    """Apply one step of Adam (Kingma and Ba 2015) with the gradient clipped by its norm."""
     parameters, first, second, count = carry
     gradient = jax.grad(loss_of)(parameters, rows, settings)
     norm = jnp.sqrt(sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(gradient)))
@@ -144,7 +144,7 @@ def gradient_step(carry: Any, rows: Any, settings: Settings) -> tuple[Any, None]
 
 
 def update(run: Run, settings: Settings) -> Run:
-    """Return the run after a rollout and the gradient steps on it."""
+    """Return the training state after a rollout and its gradient steps."""
     act = partial(step, parameters=run.parameters, num_envs=settings.num_envs)
     (key, state, time), steps = jax.lax.scan(act, (run.key, run.state, run.time), None, settings.num_steps)
     last_values = forward(run.parameters["value"], observed(state))[:, 0]
@@ -166,7 +166,7 @@ def update(run: Run, settings: Settings) -> Run:
 
 @partial(jax.jit, static_argnums=0)
 def updated(settings: Settings, run: Run, updates: Any) -> Run:
-    """Return the run after so many updates."""
+    """Return the training state after ``updates`` updates."""
     return jax.lax.fori_loop(0, updates, lambda _, run: update(run, settings), run)
 
 

@@ -1,4 +1,4 @@
-"""Who takes part in ``training.py``, with which settings, and the table of what was measured."""
+"""Contestants of ``training.py``, their settings, and the table of results."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ SETTINGS = {
 
 @dataclass
 class Figures:
-    """What was measured of a contestant in all rounds.
+    """Results of a contestant in all rounds.
 
     Attributes:
-        first_start: seconds from the start of the process to the end of the first update, before anything was cached.
-        start: likewise, afterwards.
-        speed: environment steps per second.
-        seconds: of training until the mean return was reached; None where it was not.
-        steps: environment steps until then.
-        why_not: why nothing was measured.
+        first_start: Seconds from the start of the process to the end of the first update, with empty caches.
+        start: The same with filled caches.
+        speed: Environment steps per second.
+        seconds: Seconds of training until the target return was reached; None if it was not.
+        steps: Environment steps until then.
+        why_not: The reason why nothing was measured.
     """
 
     first_start: float | None = None
@@ -53,7 +53,7 @@ class Figures:
 
 
 def table(settings: Mapping[str, str], results: Mapping[str, Figures]) -> str:
-    """Return what was measured in Markdown."""
+    """Return the results as a Markdown table."""
     lines = [
         "| | replicas x steps, minibatch, learning rate | steps per second | seconds to 475 | steps to 475 "
         "| start (first time) | with start |",

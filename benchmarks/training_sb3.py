@@ -10,7 +10,7 @@ from training_settings import HIDDEN, Layers, Settings
 
 
 class StableBaselines3:
-    """A model in Gymnasium's ``CartPole-v1``, one replica after another, as the library's guide has it."""
+    """A model in Gymnasium's ``CartPole-v1`` with a sequential vector environment, as in the library's guide."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
         torch.set_num_threads(settings.threads)

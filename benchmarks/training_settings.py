@@ -1,4 +1,4 @@
-"""What the contestants of ``training.py`` share: hyper-parameters of PPO, and how a policy's return is measured."""
+"""Shared settings of the contestants of ``training.py``: hyperparameters of PPO, and the evaluation of a policy."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 Layers = list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]
-"""Of the policy's perceptron: each layer's weights ``[inputs, outputs]`` and its bias."""
+"""Weights ``[inputs, outputs]`` and bias of each layer of the policy network."""
 
 HIDDEN = (64, 64)
-"""Of the policy, and likewise of the value; tanh."""
+"""Hidden layer sizes of the policy and value networks; tanh activations."""
 ADAM_EPSILON = 1e-5
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of PPO. Everybody has the same coefficients; sizes, learning rates and threads are each contestant's best.
+    """Hyperparameters of PPO. Coefficients are shared; sizes, learning rates and threads are tuned per contestant.
 
     Attributes:
-        num_envs: replicas.
-        num_steps: of each replica in a rollout.
-        minibatch_size: rows.
-        threads: of PyTorch; JAX has its own mind.
+        num_envs: The number of replicas.
+        num_steps: The number of steps of each replica in a rollout.
+        minibatch_size: The number of rows of a minibatch.
+        threads: The number of PyTorch threads; not used by JAX.
     """
 
     num_envs: int = 64
@@ -42,32 +42,32 @@ class Settings:
 
     @property
     def batch_size(self) -> int:
-        """Environment steps per update."""
+        """The number of environment steps per update."""
         return self.num_envs * self.num_steps
 
     @property
     def minibatches(self) -> int:
-        """Per epoch."""
+        """The number of minibatches per epoch."""
         return self.batch_size // self.minibatch_size
 
     def with_values(self, **values: str) -> Settings:
-        """The same with some values from the command line."""
+        """Return a copy with some values replaced by strings from the command line."""
         kinds = {name: type(value) for name, value in vars(self).items()}
         return replace(self, **{name: kinds[name](value) for name, value in values.items()})  # type: ignore[arg-type]
 
 
 class Contestant(Protocol):
-    """A training run that is under way."""
+    """Protocol of a training run in progress."""
 
     def advance(self, updates: int) -> None:
-        """Do so many rollouts and updates, and wait until they are done."""
+        """Run ``updates`` rollouts and updates, and wait for their completion."""
 
     def policy(self) -> Layers:
-        """What acts now."""
+        """Return the current policy."""
 
 
 def mean_return(policy: Layers, episodes: int = 100, seed: int = 0) -> float:
-    """Mean return of a policy that samples its actions, in Gymnasium's own ``CartPole-v1``."""
+    """Return the mean return of a policy with sampled actions, in Gymnasium's own ``CartPole-v1``."""
     envs = gymnasium.make_vec("CartPole-v1", episodes, vectorization_mode="vector_entry_point")
     generator = np.random.default_rng(seed)
     observations, _ = envs.reset(seed=seed)

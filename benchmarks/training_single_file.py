@@ -1,8 +1,8 @@
-"""PPO in one file, of the kind that CleanRL has (Huang et al. 2022, JMLR 23(274)), as ``training.py`` measures it.
+"""PPO in a single file, in the style of CleanRL (Huang et al. 2022, JMLR 23(274)); measured by ``training.py``.
 
 The details are those of "The 37 implementation details of proximal policy optimization" (Huang et al., ICLR blog
-track 2022). ``SyncVectorEnv``, which steps one replica after another, is what CleanRL uses; with ``arrays`` it is
-Gymnasium's cartpole for arrays instead.
+track 2022). ``SyncVectorEnv``, which steps replicas sequentially, is what CleanRL uses; with ``arrays`` it is
+Gymnasium's vectorized cartpole instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from training_settings import ADAM_EPSILON, HIDDEN, Layers, Settings
 
 
 def perceptron(outputs: int, last_gain: float) -> nn.Sequential:
-    """Return the network of the policy or the value."""
+    """Return the policy or value network."""
     layers: list[nn.Module] = []
     inputs = 4
     for width in HIDDEN:
@@ -26,7 +26,7 @@ def perceptron(outputs: int, last_gain: float) -> nn.Sequential:
 
 
 def initialised(layer: nn.Linear, gain: float) -> nn.Linear:
-    """Return the layer with orthogonal weights and no bias."""
+    """Initialize the layer with orthogonal weights and zero bias."""
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer
@@ -64,7 +64,7 @@ class SingleFile:
 
     @torch.no_grad()
     def collect(self) -> None:
-        """Fill the rollout. In the step after an episode's end an environment begins anew, whatever the action."""
+        """Fill the rollout. In the step after the end of an episode an environment resets and ignores the action."""
         for t in range(self.settings.num_steps):
             self.observations[t], self.starts[t] = self.seen, self.starting
             distribution = torch.distributions.Categorical(logits=self.actor(self.seen))
@@ -78,7 +78,7 @@ class SingleFile:
 
     @torch.no_grad()
     def advantages(self) -> torch.Tensor:
-        """Return generalised advantage estimates ``[num_steps, num_envs]``; a time limit counts as an end, as there."""
+        """Return generalized advantage estimates ``[num_steps, num_envs]``; truncation counts as termination."""
         later, next_value = torch.zeros(self.settings.num_envs), self.critic(self.seen).squeeze(-1)
         advantages = torch.zeros_like(self.rewards)
         for t in reversed(range(self.settings.num_steps)):

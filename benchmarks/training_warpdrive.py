@@ -1,4 +1,4 @@
-"""Our PPO on cartpole, as ``training.py`` measures it."""
+"""WarpDrive's PPO on cartpole; measured by ``training.py``."""
 
 from __future__ import annotations
 

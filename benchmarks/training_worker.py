@@ -18,7 +18,7 @@ TARGET = 475.0
 
 
 def maker(name: str) -> Callable[[Settings, int], Contestant]:
-    """Return what begins a training run. Raises ``ImportError`` where the library is missing."""
+    """Return a function that starts a training run. Raises ``ImportError`` if the library is missing."""
     if name == "warpdrive":
         from training_warpdrive import WarpDrive
 
@@ -39,10 +39,18 @@ def maker(name: str) -> Callable[[Settings, int], Contestant]:
 def seconds_to_target(
     make: Callable[[Settings, int], Contestant], settings: Settings, seed: int, every: int, limit: float
 ) -> tuple[float | None, int, list[tuple[int, float, float]]]:
-    """Train until the mean return over 100 episodes is that of the target.
+    """Train until the mean return over 100 episodes reaches the target.
 
-    Returns the seconds of training (None: it took longer than ``limit``), the environment steps, and the curve: steps,
-    seconds, mean return. The policy is judged every ``every`` steps, while the clock stands still.
+    Args:
+        make: Starts a training run.
+        settings: The hyperparameters.
+        seed: The seed.
+        every: The number of environment steps between evaluations, which are excluded from the time.
+        limit: The maximum seconds of training.
+
+    Returns:
+        The seconds of training (None if the limit was reached), the environment steps, and the curve: steps, seconds,
+        mean return.
     """
     updates = max(1, every // settings.batch_size)
     curve = []
@@ -62,7 +70,7 @@ def seconds_to_target(
 
 
 def throughput(learner: Contestant, settings: Settings, seconds: float) -> float:
-    """Return environment steps per second of training that goes on for about so many seconds."""
+    """Return environment steps per second over about ``seconds`` seconds of continued training."""
     start = time.perf_counter()
     learner.advance(1)
     updates = max(1, round(seconds / (time.perf_counter() - start)))

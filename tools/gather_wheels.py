@@ -31,11 +31,12 @@ PRESENT = {
     *("torch", "triton", "numba", "llvmlite", "numpy", "numba-cuda", "jax", "jaxlib", "scipy"),
     *("sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"),
 }
-"""What the machine is taken to have, besides everything whose name begins with ``cuda-`` or ``nvidia-``."""
+"""Packages assumed to be installed, in addition to all whose names begin with ``cuda-`` or ``nvidia-``."""
 LEFT_AT_HOME = ("nbclient", "nbformat", "ipykernel", "build", "imageio-ffmpeg", "pytest-xdist", "mpe2")
 LEFT_AT_HOME += ("onnx", "onnxscript", "onnxruntime", "lightning", "optuna")
-"""What of the extra `test` is not needed there: notebooks are not run, packages not built, films not written;
-one process has the GPU; comparisons with `mpe2`, which brings all of pygame, are made elsewhere, as exports are."""
+"""Packages of the extra `test` that are not needed there: notebooks are not run, packages not built, films not written;
+one process has the GPU; comparisons with `mpe2`, which depends on pygame, are made elsewhere, as exports are.
+"""
 NEEDED_BY_PYCUDA = ("pytools", "platformdirs", "mako", "siphash24")
 MOST_MEGABYTES = 60
 PYCUDA = "pycuda"
@@ -68,7 +69,7 @@ def _plain(name: str) -> str:
 
 
 def _gather(folder: Path, python: str, present: set[str]) -> None:
-    """Download the wheels of all that WarpDrive and its tests need and the machine lacks, level by level."""
+    """Download the wheels that WarpDrive and its tests need and the machine lacks, level by level of dependencies."""
     described = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     wanted = [*described["dependencies"], *described["optional-dependencies"]["test"], *NEEDED_BY_PYCUDA]
     known = present | set(LEFT_AT_HOME)
@@ -146,7 +147,7 @@ def _build_pycuda(folder: Path, interpreter: str) -> None:
 
 
 def _toolkit() -> Path | None:
-    """Return the folder of a CUDA toolkit, if there is one with headers."""
+    """Return the folder of a CUDA toolkit with headers, or None."""
     compiler = shutil.which("nvcc")
     named = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     candidates = [Path(folder) for folder in named if folder] + ([Path(compiler).resolve().parents[1]] * bool(compiler))
@@ -154,7 +155,7 @@ def _toolkit() -> Path | None:
 
 
 def _driver_stub(folder: Path) -> Path:
-    """Make a ``libcuda.so`` to link with, which the machine has but a machine without a GPU has not."""
+    """Build a stub ``libcuda.so`` to link with; the real one is only present on machines with a GPU."""
     stub = folder / "libcuda.so"
     compiler = os.environ.get("CC") or shutil.which("cc") or "gcc"
     subprocess.run([compiler, "-shared", "-o", stub, "-Wl,-soname,libcuda.so.1", "-x", "c", os.devnull], check=True)

@@ -27,11 +27,11 @@ import tomllib
 
 PROJECT = Path(__file__).parents[1]
 ALSO_NEEDED = ("pytest", "setuptools")
-"""What of the extra `test` is needed as well."""
+"""Packages of the extra `test` that are needed as well."""
 
 
 def main() -> None:
-    """Install, and say what came from where."""
+    """Install, and print the origin of each package."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wheels", type=Path, default=PROJECT / "wheels", help="the folder of wheels (wheels/)")
     parser.add_argument("--into", type=Path, default=PROJECT / ".offline", help="the folder to fill (.offline/)")
@@ -62,7 +62,7 @@ def requirements() -> dict[str, Requirement]:
 
 
 def is_lacking(name: str, needed: dict[str, Requirement]) -> bool:
-    """Whether the interpreter has no package of this name, or one that WarpDrive cannot use."""
+    """Return True if the interpreter has no package of this name, or an incompatible version."""
     try:
         found = version(name)
     except PackageNotFoundError:
@@ -71,7 +71,7 @@ def is_lacking(name: str, needed: dict[str, Requirement]) -> bool:
 
 
 def _is_met(requirement: Requirement, folder: Path) -> bool:
-    """Whether the folder, or else the interpreter, has what is required."""
+    """Return True if the folder, or else the interpreter, satisfies the requirement."""
     carried = [found.version for found in distributions(name=requirement.name, path=[str(folder)])]
     try:
         found = carried[0] if carried else version(requirement.name)
@@ -86,12 +86,12 @@ def name_of(wheel: Path) -> str:
 
 
 def plain(name: str) -> str:
-    """Return a package's name as it is compared."""
+    """Return the normalized name of a package."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def install(folder: Path, *what: str) -> None:
-    """Have pip put something into the folder, without an index and without what it needs."""
+    """Install packages into the folder with pip, without an index and without dependencies."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
     command += ["--no-index", "--no-deps", "--no-warn-conflicts", f"--target={folder}", "--upgrade", *what]
     path = os.pathsep.join(filter(None, [str(folder.resolve()), os.environ.get("PYTHONPATH")]))

@@ -143,19 +143,19 @@ class Acrobot(wd.Environment):
     One agent, whose action chooses a torque. All constants are those of ``Acrobot-v1``.
 
     Args:
-        torques: what each action applies to the second joint, N m; one number or more.
+        torques: N m, torque on the second joint for each action; one number or more.
         gravity: m/s^2, 0 or more.
         length_1: m, of the first link, greater than 0.
-        length_2: m, of the second link, greater than 0; for the picture only.
+        length_2: m, of the second link, greater than 0; used for rendering only.
         mass_1: kg, of the first link, greater than 0.
         mass_2: kg, of the second link, greater than 0.
         com_1: m from the first joint to the first link's centre of mass, greater than 0.
         com_2: m from the second joint to the second link's centre of mass, greater than 0.
         inertia: kg m^2, of either link about its centre of mass, greater than 0.
-        largest_velocity_1: rad/s, what the first link's velocity is clipped to, greater than 0.
-        largest_velocity_2: rad/s, what the second link's velocity is clipped to, greater than 0.
+        largest_velocity_1: rad/s, limit of the first link's velocity, greater than 0.
+        largest_velocity_2: rad/s, limit of the second link's velocity, greater than 0.
         time_step: s, greater than 0.
-        start_range: each number of a start state is uniform within it on either side of 0, 0 or more.
+        start_range: each element of a start state is uniform in [-start_range, start_range), 0 or more.
         episode_length: steps after which an episode is truncated, 1 or more.
 
     Raises:

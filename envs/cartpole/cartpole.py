@@ -99,9 +99,9 @@ class CartPole(wd.Environment):
         time_step: s, greater than 0.
         largest_position: m; the episode terminates beyond it on either side, greater than 0.
         largest_angle: rad from upright; likewise, greater than 0 and of pi or less.
-        start_range: each number of a start state is uniform within it on either side of 0, 0 or more.
+        start_range: each element of a start state is uniform in [-start_range, start_range), 0 or more.
         episode_length: steps after which an episode is truncated, 1 or more.
-        see_velocities: whether velocities are observed; else they are 0 there, and it takes a memory to know them.
+        see_velocities: If True, velocities are observed. Otherwise they are 0, and the policy needs recurrent state.
 
     Raises:
         DefinitionError: a parameter has the wrong type, sign or range.

@@ -58,16 +58,16 @@ class ContinuousMountainCar(Valley):
     step.
 
     Args:
-        power: what an action of 1 adds to the velocity, 0 or more.
-        largest_action: what actions are clipped to on either side of 0, greater than 0.
-        action_cost: what the square of an action costs, 0 or more.
+        power: change of velocity by an action of 1, 0 or more.
+        largest_action: actions are clipped to [-largest_action, largest_action], greater than 0.
+        action_cost: cost of the square of an action, 0 or more.
         goal_reward: reward of the step that reaches the goal, 0 or more.
-        gravity: what the slope takes from the velocity where it is steepest, 0 or more.
-        min_position: where the valley ends on the left.
-        max_position: where it ends on the right, greater than ``min_position``.
-        max_speed: what the velocity is clipped to, greater than 0.
-        goal_position: from where on an episode terminates, if the car is fast enough.
-        goal_velocity: how fast that is.
+        gravity: change of velocity by the slope where it is steepest, 0 or more.
+        min_position: left end of the valley.
+        max_position: right end of the valley, greater than ``min_position``.
+        max_speed: limit of the velocity, greater than 0.
+        goal_position: position from which on the episode terminates, if the car is fast enough.
+        goal_velocity: minimum velocity at the goal.
         start_low: lower end of the start positions, from ``min_position`` to ``max_position``.
         start_high: upper end of the start positions, from ``start_low`` to ``max_position``.
         episode_length: steps after which an episode is truncated, 1 or more.

@@ -67,8 +67,8 @@ class Pendulum(wd.Environment):
         gravity: m/s^2, 0 or more.
         mass: kg, of the rod, greater than 0.
         length: m, of the rod, greater than 0.
-        largest_torque: N m, what the action is clipped to on either side of 0, greater than 0.
-        largest_velocity: rad/s, what the velocity is clipped to, greater than 0.
+        largest_torque: N m, actions are clipped to [-largest_torque, largest_torque], greater than 0.
+        largest_velocity: rad/s, limit of the velocity, greater than 0.
         time_step: s, greater than 0.
         largest_start_angle: rad from upright; start angles are uniform up to it on either side, 0 to pi.
         largest_start_velocity: rad/s; likewise, 0 or more.

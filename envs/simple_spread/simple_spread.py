@@ -128,25 +128,25 @@ def observe(loc_x, loc_y, velocity_x, velocity_y, landmark_x, landmark_y, observ
 
 
 class SimpleSpread(particles.ParticleWorld):
-    """Agents are paid together for being near the landmarks, and each is charged for touching another.
+    """Agents share a reward for covering the landmarks, and each is penalized for collisions.
 
     All constants are those of ``mpe2``'s ``simple_spread_v3``.
 
     Args:
         num_agents: number of agents, 1 or more.
         num_landmarks: number of landmarks, 1 or more.
-        local_ratio: the part of an agent's own collisions in its reward, from 0 to 1; the rest is the part of the
-            landmarks, which all share.
-        continuous_actions: whether an action says how much an agent pushes in each direction, or is one direction.
-        collision_penalty: for each other agent that an agent touches, 0 or more.
+        local_ratio: weight of an agent's own collisions in its reward, from 0 to 1; the rest is the weight of the
+            shared reward for landmarks.
+        continuous_actions: If True, an action is the magnitude of the push in each direction, otherwise one direction.
+        collision_penalty: cost of each contact with another agent, 0 or more.
         agent_size: radius of an agent, greater than 0.
         acceleration: force of an action, 0 or more.
-        mass: of an agent, greater than 0.
-        damping: the part of its velocity that an agent loses in a step, from 0 to 1.
-        contact_force: force between agents for each unit that they overlap, 0 or more.
-        contact_margin: how soft a contact is, greater than 0.
-        time_step: how much time a step takes, greater than 0.
-        start_range: agents and landmarks start anywhere up to this far from 0 in both coordinates, greater than 0.
+        mass: mass of an agent, greater than 0.
+        damping: fraction of its velocity that an agent loses in a step, from 0 to 1.
+        contact_force: force between agents per unit of overlap, 0 or more.
+        contact_margin: softness of a contact, greater than 0.
+        time_step: duration of a step, greater than 0.
+        start_range: start coordinates are uniform in [-start_range, start_range), greater than 0.
         episode_length: steps after which an episode is truncated, 1 or more.
 
     Raises:
@@ -200,7 +200,7 @@ class SimpleSpread(particles.ParticleWorld):
         self.observation_space = spaces.Box(-np.inf, np.inf, (length,), np.float32)
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return everyone at rest in the middle, float32: ``reset`` draws the places on the device.
+        """Return all agents at rest at the origin, float32; ``reset`` draws the positions on the device.
 
         Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per landmark: ``landmark_x``, ``landmark_y``.
         """

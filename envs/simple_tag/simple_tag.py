@@ -201,7 +201,7 @@ def observe(
 
 
 class SimpleTag(particles.ParticleWorld):
-    """Adversaries are paid for touching good agents, who are faster, pay for it, and pay for leaving the square.
+    """Adversaries are rewarded for touching good agents, which are faster, and penalized for contacts and for leaving.
 
     All constants are those of ``mpe2``'s ``simple_tag_v3``.
 
@@ -209,10 +209,10 @@ class SimpleTag(particles.ParticleWorld):
         num_adversaries: number of adversaries, 1 or more: the agents from 0 on.
         num_good_agents: number of good agents, 1 or more: the agents after them.
         num_obstacles: number of obstacles, 1 or more.
-        continuous_actions: whether an action says how much an agent pushes in each direction, or is one direction.
-        tag_reward: of every adversary for each touch between an adversary and a good agent, 0 or more.
-        tag_penalty: of a good agent for each adversary that touches it, 0 or more.
-        leaving_penalty: factor on what a good agent pays outside of the square, 0 or more.
+        continuous_actions: If True, an action is the magnitude of the push in each direction, otherwise one direction.
+        tag_reward: reward of every adversary for each contact of an adversary and a good agent, 0 or more.
+        tag_penalty: cost of a good agent for each contact with an adversary, 0 or more.
+        leaving_penalty: factor on the cost of a good agent outside of the square, 0 or more.
         adversary_size: radius of an adversary, greater than 0.
         good_agent_size: radius of a good agent, greater than 0.
         obstacle_size: radius of an obstacle, greater than 0.
@@ -220,13 +220,13 @@ class SimpleTag(particles.ParticleWorld):
         good_agent_acceleration: force of a good agent's action, 0 or more.
         adversary_speed: largest speed of an adversary, greater than 0.
         good_agent_speed: largest speed of a good agent, greater than 0.
-        mass: of an agent, greater than 0.
-        damping: the part of its velocity that an agent loses in a step, from 0 to 1.
-        contact_force: force between discs for each unit that they overlap, 0 or more.
-        contact_margin: how soft a contact is, greater than 0.
-        time_step: how much time a step takes, greater than 0.
-        start_range: agents start anywhere up to this far from 0 in both coordinates, greater than 0.
-        obstacle_range: and obstacles lie up to this far, greater than 0.
+        mass: mass of an agent, greater than 0.
+        damping: fraction of its velocity that an agent loses in a step, from 0 to 1.
+        contact_force: force between discs per unit of overlap, 0 or more.
+        contact_margin: softness of a contact, greater than 0.
+        time_step: duration of a step, greater than 0.
+        start_range: start coordinates of agents are uniform in [-start_range, start_range), greater than 0.
+        obstacle_range: the same for the coordinates of obstacles, greater than 0.
         episode_length: steps after which an episode is truncated, 1 or more.
 
     Raises:
@@ -307,7 +307,7 @@ class SimpleTag(particles.ParticleWorld):
         )
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return everyone at rest in the middle, float32: ``reset`` draws the places on the device.
+        """Return all agents at rest at the origin, float32; ``reset`` draws the positions on the device.
 
         Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per obstacle: ``obstacle_x``, ``obstacle_y``.
         """

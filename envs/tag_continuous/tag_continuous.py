@@ -244,15 +244,15 @@ class TagContinuous(wd.Environment):
             an additional one that does nothing.
         num_turn_levels: the same for turns.
         edge_hit_penalty: reward for a move that ends outside the square, 0 or less.
-        use_full_observation: whether agents see all others, or the nearest ones that are still in the game.
-        num_other_agents_observed: how many of the nearest ones, K, 1 or more.
-        tagging_distance: how near a tagger tags a runner, as a fraction of L, greater than 0 and at most 1.
+        use_full_observation: If True, agents observe all others, otherwise the nearest ones that are still in the game.
+        num_other_agents_observed: the number K of nearest agents observed, 1 or more.
+        tagging_distance: distance within which a runner is tagged, as a fraction of L, greater than 0 and at most 1.
         tag_reward_for_tagger: reward of the nearest tagger for a tag, 0 or more.
         step_penalty_for_tagger: reward of a tagger in every step, 0 or less.
         tag_penalty_for_runner: reward of a runner for being tagged, 0 or less.
         step_reward_for_runner: reward of a runner in every step, 0 or more.
         end_of_game_reward_for_runner: reward of a runner that is in the game after step T, 0 or more.
-        runner_exits_game_after_tagged: whether a tagged runner leaves the game.
+        runner_exits_game_after_tagged: If True, a tagged runner leaves the game.
 
     Raises:
         DefinitionError: a parameter has the wrong type, sign or range.

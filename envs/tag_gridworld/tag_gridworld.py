@@ -119,9 +119,9 @@ class TagGridworld(wd.Environment):
         tag_reward_for_tagger: reward of every tagger when the runner is tagged, 0 or more.
         tag_penalty_for_runner: cost of being tagged, 0 or more.
         step_cost_for_tagger: cost of a step without a tag for every tagger, and the runner's reward, 0 or more.
-        use_full_observation: whether agents see everybody, or themselves and the nearest opponent.
-        random_starts: whether each start state has the taggers at random cells with coordinates 1 to L - 1 (the
-            runner at 0); this needs an L of 2 or more, and no starting locations.
+        use_full_observation: If True, agents observe all agents, otherwise themselves and the nearest opponent.
+        random_starts: If True, the taggers start at random cells with coordinates 1 to L - 1 (the runner at 0); this
+            requires an L of 2 or more, and no starting locations.
 
     Raises:
         DefinitionError: a parameter has the wrong type, sign or range.
