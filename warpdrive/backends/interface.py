@@ -42,10 +42,19 @@ class Backend(Protocol):
         """
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
-        """Return the number of replicas that the device runs concurrently; the arguments are those of ``bind``.
+        """Return the number of replicas that the device runs concurrently.
 
         On the CPU this is one per thread; on a GPU it is limited by the registers and the shared memory of the
         multiprocessors. Further replicas wait.
+
+        Args:
+            fusion: The fused kernel.
+            arguments: Argument of each parameter, by name, as for ``bind``.
+            blocks: Number of blocks, one per replica.
+            threads: Number of threads per block, one per agent.
+
+        Returns:
+            The number of replicas.
         """
 
 

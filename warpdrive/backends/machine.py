@@ -103,7 +103,7 @@ def usable_cores() -> int:
     """Return the number of cores available to this process."""
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS and Windows
+    except AttributeError:  # not available on macOS and Windows
         return os.cpu_count() or 1
 
 
@@ -112,7 +112,7 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-    except Exception:  # metadata that cannot be read
+    except Exception:  # unreadable metadata
         return "unknown"
 
 
@@ -122,7 +122,7 @@ def _pytorch() -> PyTorch:
         torch: Any = importlib.import_module("torch")
         flags = getattr(torch._C, "_cuda_getArchFlags", lambda: None)()
         return PyTorch(str(torch.__version__), torch.version.cuda, tuple((flags or "").split()))
-    except Exception as error:  # whatever a broken installation raises
+    except Exception as error:  # a broken installation may raise anything
         return PyTorch(installed, failure=f"{type(error).__name__}: {_first_line(error)}")
 
 

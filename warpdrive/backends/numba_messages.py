@@ -194,7 +194,7 @@ def _fits(place: ast.Subscript, kinds: Sequence[str]) -> bool:
     """Return True if the indices of an expression may have these types; only literals can contradict them."""
     indices = _indices_of(place)
     if len(indices) != len(kinds):
-        return isinstance(place.slice, ast.Name)  # which may be a tuple
+        return isinstance(place.slice, ast.Name)  # the name may refer to a tuple
     return all(_may_be(index, kind) for index, kind in zip(indices, kinds, strict=True))
 
 

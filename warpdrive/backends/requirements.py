@@ -124,7 +124,7 @@ def _pycuda_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
     nvrtc = machine.cuda_libraries.get("nvrtc")
     if nvrtc is None or "cuda-bindings" not in machine.packages:
         yield Lack("the compiler NVRTC, or cuda-bindings to call it, is not installed", install)
-    else:  # NVRTC makes machine code itself
+    else:  # NVRTC generates machine code without a linker
         yield from _compiler_lacks("NVRTC", nvrtc, nvrtc, install, machine, process_id)
 
 

@@ -94,8 +94,8 @@ class Agreement:
 
     Attributes:
         steps: Number of replica steps that were compared.
-        episodes: Number of episodes that ended; ``terminated`` of them other than by the time limit.
-        terminated: Number of episodes that terminated.
+        episodes: Number of episodes that ended.
+        terminated: Number of these that ended other than by the time limit.
         largest: Largest difference of a float within the tolerance, measured like the tolerance.
         doubtful: Decisions that differed within the tolerance.
         wrong: All other differences.

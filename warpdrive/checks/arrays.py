@@ -19,25 +19,55 @@ class Log(Protocol):
         """Record a read of an element by the running thread."""
 
     def write(self, block: Block, address: int, value: Any) -> None:
-        """Record a write of an element by the running thread."""
+        """Record a write of an element by the running thread.
+
+        Args:
+            block: Memory of the element.
+            address: Address of the element.
+            value: Its new value.
+        """
 
     def atomic(self, block: Block, address: int, value: Any) -> None:
-        """Record an atomic update of an element by the running thread; ``value`` is the new one."""
+        """Record an atomic update of an element by the running thread.
+
+        Args:
+            block: Memory of the element.
+            address: Address of the element.
+            value: Its new value.
+        """
 
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
-        """Record an index outside of an array; ``wraps`` is True if it counts from the end."""
+        """Record an index outside of an array.
+
+        Args:
+            block: Memory of the array.
+            index: The index.
+            shape: Shape of the indexed array or view.
+            wraps: True if the index counts from the end.
+        """
 
     def undefined(self, what: str, what_to_do: str) -> None:
         """Record a computation with an undefined result by the running thread."""
 
     def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
-        """Record a write of one number to a whole row, selected by fewer indices than axes."""
+        """Record a write of one number to a whole row, selected by fewer indices than axes.
+
+        Args:
+            block: Memory of the array.
+            value: The number.
+            shape: Shape of the row.
+        """
 
 
 class CheckedArray:
     """Array as seen by a kernel: indexed by one integer per axis, or by fewer, or slices, for a view.
 
     A read out of bounds returns 0; a write out of bounds is discarded.
+
+    Args:
+        array: The array, or a view of it.
+        block: Memory that it belongs to.
+        log: Log that accesses are reported to.
     """
 
     def __init__(self, array: Array, block: Block, log: Log) -> None:
@@ -230,7 +260,14 @@ class CheckedFlat:
 
 
 class CheckedRecord:
-    """Element of a structured array, whose fields are accessed by name."""
+    """Element of a structured array, whose fields are accessed by name.
+
+    Args:
+        record: The record.
+        address: Its address.
+        block: Memory that it belongs to.
+        log: Log that accesses are reported to.
+    """
 
     __slots__ = ("_address", "_block", "_log", "_record")
 

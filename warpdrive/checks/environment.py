@@ -25,7 +25,13 @@ from warpdrive.kernels.fusion import Fusion
 
 
 class CheckingBackend:
-    """Backend that interprets kernels and reports errors in them."""
+    """Backend that interprets kernels and reports errors in them.
+
+    Args:
+        report: Report that findings are added to.
+        nan: If True, report NaN and infinity written to arrays.
+        max_steps: Maximum number of steps of a thread in a launch.
+    """
 
     name = "interpreter"
     device = torch.device("cpu")

@@ -145,7 +145,7 @@ def _intrinsic_signature(
         names = dict(zip(("shape", "dtype"), arguments, strict=False)) | dict(words)
         shape, dtype = names["shape"], names["dtype"]
         rank = len(shape) if isinstance(shape, types.BaseTuple) else 1
-        element = dtype.instance_type if isinstance(dtype, types.TypeRef) else dtype.dtype  # of records, of numbers
+        element = dtype.instance_type if isinstance(dtype, types.TypeRef) else dtype.dtype  # record or number
         return signature(types.Array(element, rank, "C"), *given)
     if path.startswith("atomic."):
         return signature(arguments[0].dtype, *given)

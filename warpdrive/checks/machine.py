@@ -245,7 +245,16 @@ class ThreadLinker(Linker):
         return node
 
     def linked_call(self, node: ast.Call, path: str | None, source: FunctionSource | None) -> ast.expr:
-        """Turn barriers and calls that contain them into yields; pass call site and name to array constructors."""
+        """Turn barriers and calls that contain them into yields; pass call site and name to array constructors.
+
+        Args:
+            node: The call, with its parts linked.
+            path: Dotted name of the called intrinsic in ``numba.cuda``, or None.
+            source: Source of the called device function, or None.
+
+        Returns:
+            The expression that replaces the call.
+        """
         if path in BARRIERS:
             kind = "warp" if path == WARP_BARRIER else "block"
             given = node.args[0] if node.args and kind == "block" else ast.Constant(None)

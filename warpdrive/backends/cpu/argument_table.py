@@ -82,7 +82,7 @@ class ArgumentTable:
         rows: list[tuple[int, ...]] = []
         self._own = own
         self.arguments: Sequence[tuple[Any, Array | None]] = arguments
-        self._known: list[Any] = []  # types and dtypes, kept so that no other gets the address of one
+        self._known: list[Any] = []  # types and dtypes, kept alive so that their addresses are not reused
         self._tensors: list[int] = []
         self._numbers: list[tuple[int, Array]] = []
         self._constants: list[tuple[int, Any]] = []
@@ -133,7 +133,7 @@ class ArgumentTable:
                 return None
             for index, cell in self._numbers:
                 cell[0] = arguments[index]
-        except (TypeError, RuntimeError, OverflowError):  # not such a tensor or number
+        except (TypeError, RuntimeError, OverflowError):  # another kind of tensor or number
             return None
         for index, value in self._constants:
             if arguments[index] != value:

@@ -159,7 +159,7 @@ def _check(path: str, array: Any, index: Any, *values: Any) -> None:
     kinds = list(index) if isinstance(index, types.BaseTuple) else [index]
     if len(kinds) != array.ndim or array.ndim == 0:
         raise TypingError(f"cuda.{path} needs {array.ndim} indices for {array}, found {len(kinds)}")
-    for kind in kinds:  # that of a function which may also return None is an Optional
+    for kind in kinds:  # the result of a function that may also return None is an Optional
         if not isinstance(kind.type if isinstance(kind, types.Optional) else kind, types.Integer):
             raise TypingError(f"cuda.{path} takes an integer for each axis as the index, found {kind}")
     for value in values:

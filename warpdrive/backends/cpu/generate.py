@@ -74,7 +74,7 @@ class LaunchKind:
 MOST_COPIES = 4
 """Maximum number of inlined copies of a device function.
 
-A call passes each array as its address, shape and strides, in memory, and hides what is known of them. Above this
+A call passes each array as its address, shape and strides, in memory, and so hides constants from LLVM. Above this
 number, LLVM decides whether to inline.
 """
 
@@ -146,7 +146,7 @@ def generate_kernel(
     ]
     parameters = [*kernel.parameters, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
     names = [f"{RUN_BLOCK}_{number}" for number in range(len(bodies))]
-    is_alone = not kernel.table.shared  # optimised by itself, it must know what the entry knows
+    is_alone = not kernel.table.shared  # optimised separately, it lacks the entry's facts about indices
     if is_alone and launch.block != (1, 1, 1):
         beginning += [_not_negative(index_name(f"blockIdx.{axis}")) for axis in AXES[: launch.grid_rank]]
     for name, body in zip(names, bodies, strict=True):

@@ -24,7 +24,7 @@ GRACE = 5.0
 """Seconds that a launch has to return after a signal."""
 
 TELL_AFTER = 1.0
-"""Seconds after which a message reports what is waited for."""
+"""Seconds after which a message reports the launch that the process waits for."""
 
 ATTENTION = 60.0
 """Seconds after a signal during which the main thread may still enter a launch that does not return."""
@@ -51,7 +51,7 @@ def watch(code: CodeType) -> None:
         _pipe = os.pipe()
         os.set_blocking(_pipe[1], False)
         threading.Thread(target=_listen, args=(_pipe[0],), daemon=True, name="warpdrive-signals").start()
-    with contextlib.suppress(ValueError):  # in an interpreter within another
+    with contextlib.suppress(ValueError):  # in a subinterpreter
         former = signal.set_wakeup_fd(_pipe[1], warn_on_full_buffer=False)
         if former not in (-1, _pipe[1]):
             signal.set_wakeup_fd(former, warn_on_full_buffer=False)
@@ -157,7 +157,7 @@ def _described(launch: FrameType) -> str:
     frame: FrameType | None = launch
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("warpdrive"):
         frame = frame.f_back
-    if frame is None or Path(frame.f_code.co_filename).name == "warpdrive":  # the command
+    if frame is None or Path(frame.f_code.co_filename).name == "warpdrive":  # the command-line program
         return "a kernel"
     return f"a kernel launched at {frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -175,7 +175,7 @@ def _end(number: signal.Signals, launch: FrameType, why: str) -> None:
     )
     with contextlib.suppress(Exception):
         sys.stdout.flush()
-    libc = ctypes.CDLL(None)  # Python's own function can be called from the main thread alone
+    libc = ctypes.CDLL(None)  # Python's signal.signal only works in the main thread
     libc.signal.argtypes, libc.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
     libc.signal(int(number), None)
     os.kill(os.getpid(), number)

@@ -56,7 +56,17 @@ def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any
 
 
 class BoundKernel:
-    """Kernel compiled for its arguments, with the table from which its machine code reads them."""
+    """Kernel compiled for its arguments, with the table from which its machine code reads them.
+
+    Args:
+        kernel: The kernel.
+        arguments: Argument of each parameter, by name.
+        configuration: Blocks, threads and dynamic shared memory of the launch.
+        replicas: Number of replicas of a fused kernel, whose array lengths are compiled in; None for a single kernel.
+
+    Raises:
+        KernelError: If an argument is not supported, or the kernel cannot be compiled.
+    """
 
     def __init__(
         self, kernel: Kernel, arguments: Mapping[str, Any], configuration: Configuration, replicas: int | None = None

@@ -48,7 +48,7 @@ def cbrt(a: Any) -> Any:
 
 
 def selp(a: Any, b: Any, c: Any) -> Any:
-    """Return ``b if a else c``."""
+    """Return ``b`` if ``a`` is true, else ``c``."""
 
 
 def nanosleep(ns: Any) -> None:

@@ -1,7 +1,7 @@
 """Generation of the Python module that numba.cuda compiles for a GPU: the code of one GPU thread.
 
 All threads reach every barrier, whichever agents take part in the code between them: code that only some run is guarded
-(see :mod:`warpdrive.kernels.regions`). Barriers thus mean what the author wrote, however replicas are packed.
+(see :mod:`warpdrive.kernels.regions`). Barriers thus have the author's semantics, however replicas are packed.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def reduce_large(x):  # type: ignore[no-untyped-def]
     """Return the nearest multiple of pi/2 to a positive number, modulo 4, and the signed distance from it."""
     fraction, exponent = math.frexp(x)
     mantissa = np.uint64(np.float32(fraction) * _MANTISSA)
-    first = exponent - 24 + 30  # the digit of 2/pi that becomes 2, if the mantissa is a whole number
+    first = exponent - 24 + 30  # the digit of 2/pi with weight 2, for an integral mantissa
     word, shift = first >> 5, np.uint64(first & 31)
     rest = _WORD - shift
     high = ((_BITS[word] << shift) | (_BITS[word + 1] >> rest)) & _LOW_WORD

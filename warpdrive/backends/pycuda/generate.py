@@ -84,7 +84,20 @@ def device_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, p
 
 
 def host_source(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, packing: Packing) -> FusedSource:
-    """Generate a fused kernel for the host. Arguments and errors are those of :func:`device_source`."""
+    """Generate a fused kernel for the host.
+
+    Args:
+        fusion: The fused kernel.
+        arguments: Argument of each parameter, by name.
+        replicas: Number of replicas.
+        packing: Assignment of replicas to blocks.
+
+    Returns:
+        The source.
+
+    Raises:
+        KernelError: If a function has no counterpart in CUDA C.
+    """
     return _source(fusion, arguments, replicas, packing, f"wd_{fusion.name}", [*_host_functions(fusion)])
 
 

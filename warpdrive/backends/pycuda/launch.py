@@ -74,9 +74,23 @@ def bind_on_gpu(
 def replicas_at_once(
     fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int, device: torch.device
 ) -> int:
-    """Return the number of replicas that a GPU runs concurrently; arguments and errors as for :func:`bind_on_gpu`."""
+    """Return the number of replicas that a GPU runs concurrently.
+
+    Args:
+        fusion: The fused kernel.
+        arguments: Argument of each parameter, by name.
+        replicas: Number of replicas.
+        agents: Number of agents per replica.
+        device: The GPU.
+
+    Returns:
+        The number of replicas.
+
+    Raises:
+        KernelError: If the kernel cannot be compiled.
+    """
     code, packing = compile_fused(fusion, arguments, replicas, agents, torch.cuda.get_device_capability(device))
-    gpu = device_at(device.index)  # in the same context; PyCUDA does not ask the driver for this
+    gpu = device_at(device.index)  # in the same context; PyCUDA does not query the driver for occupancy
     return gpu.replicas_at_once(gpu.load(fusion.name, code.name, code.image), packing)
 
 
