@@ -141,7 +141,7 @@ class AdvantageEstimator:
 
     def set_coefficients(self, gamma: float, gae_lambda: float) -> None:
         """Set the discount and the GAE coefficient of later launches."""
-        # filled on the device: torch.tensor would copy from the host and wait for it
+        # fill on the device: torch.tensor would synchronise
         self._coefficients[0].fill_(gamma)
         self._coefficients[1].fill_(gae_lambda)
 

@@ -22,8 +22,8 @@ from warpdrive.training.sections import OnPolicyConfig, ReinforceConfig
 from warpdrive.training.sequences import Judge, Sequences, estimate_values, sequences_of
 from warpdrive.training.transitions import ended
 
-_ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
-_PART_OF_NEW = 0.1  # in a running mean, of the newest rollout
+_ROWS_AT_ONCE = 65536  # rows per forward pass of a value function: bounds the memory of activations
+_PART_OF_NEW = 0.1  # weight of the newest rollout in a running mean
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ class Batch(Rows):
         units = len(self) if self.sequences is None else len(self.sequences)
         order = torch.randperm(self.spread.total(units), generator=generator, device=self.weight.device)
         parts = [self.spread.own(part) for part in order.tensor_split(count)]
-        # one index for every tensor: an agent keeps its own observation, action and advantage
+        # one permutation for all tensors keeps each agent's observation, action and advantage together
         shuffled, end = self.rows(torch.cat(parts)), 0
         for part, counting in zip(parts, shuffled._counting_in([len(part) for part in parts]), strict=True):
             begin, end = end, end + len(part)
             minibatch = shuffled.rows(slice(begin, end)) if len(part) else self._none_that_count()
-            vars(minibatch)["counting"] = counting  # which it need not ask for
+            vars(minibatch)["counting"] = counting  # precomputed: no all-reduce per minibatch
             yield minibatch
 
     def _counting_in(self, sizes: Sequence[int]) -> Sequence[Tensor]:

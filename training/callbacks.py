@@ -47,7 +47,13 @@ class Callback:
         """
 
     def on_evaluation_progress(self, trainer: Trainer, done: int, episodes: int) -> None:
-        """Called occasionally during an evaluation that training waits for: ``done`` of its episodes have ended."""
+        """Called occasionally during an evaluation that training waits for.
+
+        Args:
+            trainer: the trainer.
+            done: number of episodes that have ended.
+            episodes: number of all episodes.
+        """
 
     def on_evaluate(self, trainer: Trainer, report: EvaluationReport) -> None:
         """Called after an evaluation (``trainer.evaluation.every``) of the weights of update ``report.update``.

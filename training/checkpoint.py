@@ -93,7 +93,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         _sync(folder.parent)
     except OSError as error:
         full = no_room(error)
-        shutil.rmtree(beside, ignore_errors=True)  # to tell what is free without it
+        shutil.rmtree(beside, ignore_errors=True)  # before measuring the free space
         raise CheckpointError(
             _told_of_full_disk(folder, checkpoint, full) if full else f"{folder}: cannot be written: {error.strerror}"
         ) from error
@@ -201,7 +201,13 @@ class Keep(NamedTuple):
 
 
 def remove_old(checkpoints: Path, keep: Keep, best: int | None) -> None:
-    """Remove all checkpoints except those of ``keep`` and the one of ``best`` environment steps."""
+    """Remove old checkpoints of a run.
+
+    Args:
+        checkpoints: folder of the run's checkpoints.
+        keep: checkpoints to keep.
+        best: environment steps of the best checkpoint, which is also kept, or None.
+    """
     found, multiples = _by_age(checkpoints), set()
     for index, folder in enumerate(found):
         steps = _env_steps(folder)

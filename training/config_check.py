@@ -213,7 +213,7 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     path = [str(part) for part in details["loc"]]
     kind, value = details["type"], details["input"]
     if path[0] == "policy" and len(path) > 2:
-        del path[2]  # pydantic puts the algorithm there, to say which member of the union it tried
+        del path[2]  # pydantic inserts the algorithm as the tag of the union
         if path[2:3] == ["model"] and path[3:4] and path[3] in (*sections.MODEL_CONFIGS, "custom"):
             del path[3]  # and here the type of the model
     if path[0] == "policy" and kind in ("union_tag_invalid", "union_tag_not_found"):
@@ -339,7 +339,7 @@ def _custom_model_problems(section: str, settings: object) -> list[Problem]:
 
 def _own_algorithm_problems(section: str, settings: sections.OnPolicyConfig) -> list[Problem]:
     """Return problems of a user-defined class that replaces an algorithm's."""
-    from warpdrive.training.algorithms import algorithm_class  # the models, which other configurations do not need
+    from warpdrive.training.algorithms import algorithm_class  # imports the models, not needed otherwise
 
     try:
         settings.derived_from(algorithm_class(settings))

@@ -61,7 +61,7 @@ class Stopwatch:
         began = clock.now()
         yield
         self._under_way.append((clock, (began, clock.now())))
-        self.seconds()  # so that few are under way, however seldom somebody asks
+        self.seconds()  # bounds the number of pending events
 
     def seconds(self) -> float:
         """Return the seconds of all blocks whose work has completed."""

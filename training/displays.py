@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-_SECONDS_BETWEEN_DRAWINGS = 0.25  # of a notebook, whose pictures go through its server
+_SECONDS_BETWEEN_DRAWINGS = 0.25  # for notebooks, whose output goes through a server
 _NOTEBOOK_COLUMNS = 100
 _AS_TEXT = "<pre style='white-space: pre; overflow-x: auto; line-height: normal'>{code}</pre>"
 

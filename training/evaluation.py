@@ -130,7 +130,7 @@ class _Record:
         self.present = torch.zeros(replicas, env.num_agents, dtype=torch.float64, device=device)
         self.present_length = torch.zeros(replicas, device=device)
         self.played = torch.zeros(replicas, dtype=torch.int64, device=device)
-        # one round more than asked for takes the episodes that do not count
+        # an extra round receives the episodes that do not count
         self.returns = torch.zeros(rounds + 1, *self.present.shape, dtype=torch.float64, device=device)
         self.lengths = torch.zeros(rounds + 1, replicas, device=device)
         self.terminated = torch.zeros(rounds + 1, replicas, device=device)

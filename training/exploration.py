@@ -57,7 +57,7 @@ class EpsilonGreedy(Actor):
             again = torch.zeros_like(values).scatter_(-1, last, 1.0)
             repeat = self.repeat * (env.ctx["timestep"] > 0).view(-1, 1, 1)
             if mask is not None:
-                repeat = repeat * mask.gather(-1, last)  # what is forbidden now is not repeated
+                repeat = repeat * mask.gather(-1, last)  # masked actions are not repeated
             anything = anything + repeat * (again - anything)
         env.logits(tag).copy_(_mixed(self.epsilon, anything, values))
 

@@ -156,7 +156,7 @@ def _drawn(space: Space[Any], batch: int, draws: np.random.Generator) -> Observa
         return {key: _drawn(space[key], batch, draws) for key in sorted(space)}
     shape = (batch, *(space.shape or ()))
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        centre = np.clip(0.0, space.low, space.high)  # spaces often end where numbers do, and models are for less
+        centre = np.clip(0.0, space.low, space.high)  # bounds are often the limits of the dtype
         low, high = np.maximum(space.low, centre - _REACH), np.minimum(space.high, centre + _REACH)
         return torch.from_numpy(draws.uniform(low, high, shape).astype(space.dtype))
     if isinstance(space, spaces.Box):

@@ -25,7 +25,7 @@ def write_whole(path: Path, text: str) -> None:
     beside = path.with_name(path.name + ".part")
     with writing(path):
         try:
-            beside.unlink(missing_ok=True)  # of a process that was killed; or a link, which would lead elsewhere
+            beside.unlink(missing_ok=True)  # left by a killed process; or a link to another file
             with beside.open("x", encoding="utf-8", newline="") as file:
                 file.write(text)
                 file.flush()

@@ -28,7 +28,7 @@ class Film:
         self.states = [
             [recording.state(index, step) for step in range(length + 1)] for index, length in enumerate(self.lengths)
         ]
-        self._drawn: dict[int, tuple[int, Frame]] = {}  # what each replica was drawn as last, and at which step
+        self._drawn: dict[int, tuple[int, Frame]] = {}  # last picture of each replica, and its step
         self.scale = 1.0
         natural_height, natural_width = self._picture(0, 0).shape[:2]
         self._drawn.clear()

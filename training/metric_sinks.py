@@ -75,7 +75,7 @@ class WandbRun:
             dir=str(run.path),
             config=config.model_dump(mode="json"),
         )
-        # evaluations beside training come late: the x axis is what they say, not when they came
+        # evaluations beside training arrive late: the x axis is their env_steps
         self._run.define_metric("env_steps")
         self._run.define_metric("*", step_metric="env_steps")
 

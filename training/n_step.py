@@ -125,12 +125,12 @@ class StepsUntilBack:
     def _advance(self, now: Mapping[str, Any], over: Tensor, stays: Tensor) -> dict[str, Observations]:
         """Add the current step to the waiting ones, and return those that it completes: rows over place x agent."""
         waiting: Any = self._waiting
-        here, enters = self._time % self.n, now["weight"] > 0  # whoever enters has nothing there that waits, see below
+        here, enters = self._time % self.n, now["weight"] > 0  # entering agents have no waiting steps here, see below
         for name in _BEFORE:
             for kept, new in zip(tensors(waiting[name]), tensors(now[name]), strict=True):
                 kept[here] = torch.where(_as(enters, new), new if name != "rewards" else 0.0 * new, kept[here])
         waiting["steps"][here].masked_fill_(enters, 0.0)
-        # what waits of an agent that is there is younger than n steps: older ones were complete when it came back
+        # waiting steps of a present agent are younger than n: older ones were completed when it returned
         waits = waiting["weight"] > 0
         waiting["rewards"] += torch.where(waits, self.gamma() ** waiting["steps"] * now["rewards"], 0.0)
         waiting["steps"] += waits

@@ -130,7 +130,7 @@ class Policy:
         if not self.config.to_train:
             return {}
         losses = self.algorithm.update(self.experience.of(rollout), self.generator)
-        self.model.observe(*_seen(rollout, self.tag))  # so far all was as it was when the policy acted
+        self.model.observe(*_seen(rollout, self.tag))  # last, so that the update used the statistics of the rollout
         return losses
 
     def replay(self, rollout: Rollout) -> Replayed:
@@ -190,7 +190,7 @@ class Policy:
         for name, part in self.algorithm.parts().items():
             part.load_state_dict(state["algorithm"][name])
         self.experience.load_state_dict(state["experience"])
-        if state["device"] == self.generator.device.type:  # each kind of device has a generator of its own
+        if state["device"] == self.generator.device.type:  # generators of different device types are incompatible
             self.generator.set_state(state["generator"])
 
 

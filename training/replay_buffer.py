@@ -88,10 +88,10 @@ class ReplayBuffer:
     def _add_some(self, columns: Mapping[str, Observations], counts: Tensor) -> None:
         """Write the rows that count to the next places; of more than ``capacity`` the last ones."""
         number, total = torch.arange(len(counts), device=self.device), counts.sum()
-        # which rows these are, in order; the others go to one place after them
+        # indices of these rows, in order; the others share one index after them
         order = number.new_zeros(len(counts) + 1)
         order[torch.where(counts, counts.cumsum(0) - 1, len(counts))] = number
-        # As many rows are written as there are: in place of those that do not count, one of the others again.
+        # All rows are written: those that do not count are replaced by repetitions of one that does.
         again = torch.maximum(torch.minimum(number, total - 1), total - self.capacity).clamp(min=0)
         source, places = order[again], (self._place + again) % self.capacity
         for name, column in columns.items():
@@ -138,7 +138,7 @@ class ReplayBuffer:
             self.add(Transitions(**columns))
         self._place, self.env_steps = state["place"], state["env_steps"]
         for name, part in self._joining().items():
-            if name in state:  # which older checkpoints do not have
+            if name in state:  # missing in older checkpoints
                 part.load_state_dict(state[name], self.device)
 
     def _joining(self) -> dict[str, NStep | StepsUntilBack]:
@@ -159,7 +159,7 @@ class ReplayBuffer:
     def _allocate(self, columns: dict[str, Observations]) -> None:
         try:
             self._memory = {name: mapped(self._empty, column) for name, column in columns.items()}
-        except RuntimeError as error:  # what PyTorch raises when an allocation fails, on any device
+        except RuntimeError as error:  # failed allocation, on any device
             needed = sum(int(part[0].nbytes) for part in tensors(columns)) * self.capacity / 2**30
             raise ConfigError(
                 f"policy.{self.tag}.buffer_size: found {self.capacity}, "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # which needs kernels, and what reads a run folder need not
+if TYPE_CHECKING:  # imports kernels, which readers of run folders do not need
     from warpdrive.training.evaluation import EvaluationResult
 
 

@@ -77,7 +77,7 @@ class RolloutLoop:
         for _ in range(self.rollout.num_steps):
             self._step()
         self.rollout.clear_absent()
-        self.rollout.steps_recorded = self.rollout.num_steps  # which a replayed step does not count
+        self.rollout.steps_recorded = self.rollout.num_steps  # replayed steps do not update it
 
     def pass_over(self, actors: Mapping[str, Actor]) -> None:
         """Mark the rollout as full without stepping the replicas."""

@@ -14,7 +14,7 @@ from warpdrive.rollout import Rollout
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
 
-_ROWS_AT_ONCE = 65536  # of a value estimate: bounds the memory of the hidden layers
+_ROWS_AT_ONCE = 65536  # rows per forward pass of a value function: bounds the memory of activations
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def sequences_of(rollout: Rollout, tag: str) -> Sequences | None:
     ended = (rollout.terminated | rollout.truncated).unsqueeze(-1).expand(-1, *start.shape[:2])
     if rollout.active is not None:
         ended = ended | ~rollout.of("active", tag)
-    begins = torch.cat([torch.zeros_like(ended[:1]), ended]).flatten(1)  # what begins with the first step has begun
+    begins = torch.cat([torch.zeros_like(ended[:1]), ended]).flatten(1)  # the recorded start state is already reset
     return Sequences(start.flatten(0, 1), begins)
 
 
@@ -75,7 +75,7 @@ def outputs(model: ActorCritic, observations: Observations, sequences: Sequences
         return logits, values
     shape = sequences.begins.shape
     by_step = mapped(lambda seen: seen.unflatten(0, shape), observations)
-    own = sequences.start[:, : model.state_size]  # a critic's state comes after it
+    own = sequences.start[:, : model.state_size]  # followed by the critic's state
     logits, values, _ = model.through(by_step, own, sequences.begins)
     return logits.flatten(0, 1), values.flatten()
 
@@ -134,7 +134,16 @@ def replay_of(rollout: Rollout, tag: str, model: ActorCritic, distribution: Dist
 
 
 def logits_of(model: ActorCritic, observations: Observations, sequences: Sequences | None) -> Tensor:
-    """Return the logits of :func:`outputs`, without computing the values where they are separate."""
+    """Return the logits of :func:`outputs`, without computing the values where they are separate.
+
+    Args:
+        model: see :func:`outputs`.
+        observations: see :func:`outputs`.
+        sequences: see :func:`outputs`.
+
+    Returns:
+        Logits ``[rows, n]`` float32.
+    """
     if sequences is None or not model.state_size:
         return model.logits(observations)
     return outputs(model, observations, sequences)[0]
@@ -167,7 +176,7 @@ def estimate_values(
     )
     slots = len(final_values)
     slot = final_slot.long().unsqueeze(-1).expand(values[:-1].shape).flatten(1)
-    slot = torch.where(slot < 0, slots, slot)  # one more, for steps that did not truncate an episode
+    slot = torch.where(slot < 0, slots, slot)  # an extra slot for steps without truncation
     width = max(1, _ROWS_AT_ONCE // len(values))
     for first in range(0, len(sequences), width):
         some = slice(first, min(first + width, len(sequences)))

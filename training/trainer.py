@@ -194,7 +194,7 @@ class Trainer:
             CheckpointError: another process has continued the run.
         """
         going_on, self._resumed = self._resumed, None
-        if going_on is None:  # the best evaluation of another run, and one that it waits for, are not this one's
+        if going_on is None:  # a new run inherits no best or pending evaluation
             self.best, self.evaluation_under_way = None, False
         return self.team.led(lambda: run_training(self, on_update, callbacks, going_on, progress), self._follow)
 
@@ -256,7 +256,7 @@ class Trainer:
             policy.begin(self.env_steps)
 
     def _begin_opponents(self) -> None:
-        for opponent in self.opponents.values():  # also where nobody rolls out: it is what checkpoints have
+        for opponent in self.opponents.values():  # also without rollouts, since opponents are part of checkpoints
             opponent.begin(self.updates)
 
     def _roll_out(self) -> None:
@@ -602,7 +602,7 @@ class Trainer:
             generator = torch.Generator().manual_seed(self.config.trainer.seed)
             times = torch.randint(self.env.env.episode_length, (self.share.total,), generator=generator)
             self.env.ctx["timestep"][: self.share.count].copy_(times[self.share.rows])
-            self.env.ctx["episode.running_return"].fill_(BEGAN_MIDWAY)  # no whole episodes: they are not counted
+            self.env.ctx["episode.running_return"].fill_(BEGAN_MIDWAY)  # incomplete episodes do not count
         self.episodes = {name: torch.zeros_like(total) for name, total in self.env.episode_statistics().items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -634,7 +634,7 @@ def make_env(config: RunConfig) -> EnvWrapper:
     return EnvWrapper(
         env_name=config.env.name,
         env_config=config.env.parameters,
-        num_envs=max(share.count, 1),  # one that nobody steps, of a process that only learns
+        num_envs=max(share.count, 1),  # a process that only learns has one, which is never stepped
         env_backend=backend if device is None else rollout_backend(backend, device, local_rank()),
         seed=config.trainer.seed,
         reset_pool_size=config.trainer.reset_pool_size,

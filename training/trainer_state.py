@@ -129,7 +129,7 @@ def _check_same_environment(folder: RunFolder, path: Path, checkpoint: Checkpoin
     """Raise ``CheckpointError`` if a checkpoint has another environment than the run that contains it."""
     try:
         of_run = read_yaml(folder.config).get("env")
-    except ConfigError:  # the checkpoint has a configuration, too, which is written there next
+    except ConfigError:  # fall back to the checkpoint's configuration, written there next
         return
     names = [env.get("name") if isinstance(env, dict) else None for env in (checkpoint.config.get("env"), of_run)]
     if names[0] != names[1]:

@@ -68,10 +68,10 @@ def run_training(
             torch_threads(trainer.config.trainer.torch_threads),
             stop_on_interrupt() as stop,
             shown,
-            no_progress(),  # of what callbacks do: this is the run's
+            no_progress(),  # silences callbacks: the run shows its own progress
         ):
             if going_on:  # and nothing stands in the way
-                folder.summary.unlink(missing_ok=True)  # a run that is under way has none
+                folder.summary.unlink(missing_ok=True)  # a run in progress has no summary
                 save_config(trainer.config, folder.config)
             return _TrainingRun(trainer, folder, metrics, stop, callbacks).run()
 
@@ -118,7 +118,7 @@ class _TrainingRun:
     def run(self) -> TrainingSummary:
         status = "finished"
         try:
-            if self.trainer.evaluation_under_way:  # when the checkpoint was written that the run goes on from
+            if self.trainer.evaluation_under_way:  # in progress when the checkpoint was written
                 self.evaluation.begin()
             with self.trainer.team.before_giving_up(lambda why: self._write_summary("failed", why)):
                 status = self._train()
@@ -126,7 +126,7 @@ class _TrainingRun:
             status = "interrupted"
             self.stop.by = getattr(error, "number", self.stop.by)
         except Exception as error:
-            with suppress(OSError):  # of a full disk, which is why
+            with suppress(OSError):  # if the disk is full, which may be the cause
                 self._summarise("failed", str(error))
             raise
         finally:
@@ -181,7 +181,7 @@ class _TrainingRun:
 
     def _evaluate(self, losses: dict[str, Tensor]) -> None:
         """Evaluate the updated weights, and log the interval that ends with them."""
-        self.log.check(losses)  # what is not finite is not worth it
+        self.log.check(losses)  # non-finite weights are not evaluated
         self._end_evaluation()
         if self.trainer.config.trainer.evaluation.beside:
             self.log.end_interval(losses)
@@ -213,8 +213,8 @@ class _TrainingRun:
 
     def _save(self, losses: dict[str, Tensor]) -> None:
         """Write a checkpoint. An open interval stays open; its log is part of the checkpoint."""
-        self.log.check(losses)  # what is not finite is not saved
-        self._end_evaluation()  # what it finds is not lost when the run goes on from here
+        self.log.check(losses)  # non-finite weights are not saved
+        self._end_evaluation()  # its result is part of the checkpoint
         self._write_checkpoint()
 
     def _write_checkpoint(self) -> None:

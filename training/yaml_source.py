@@ -65,7 +65,7 @@ class _Loader(yaml.SafeLoader):
     def _count(self, node: yaml.Node, counted: dict[int, int]) -> int:
         """Return the number of values of a node, with aliases expanded; raise if there are too many."""
         if id(node) not in counted:
-            counted[id(node)] = _MOST_VALUES + 1  # until it is known: only an alias to what it stands in gets here
+            counted[id(node)] = _MOST_VALUES + 1  # while being counted: only an alias to an enclosing node reads this
             parts = [] if isinstance(node, yaml.ScalarNode) else node.value
             if isinstance(node, yaml.MappingNode):
                 parts = [part for pair in parts for part in pair]

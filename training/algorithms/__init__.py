@@ -96,7 +96,7 @@ def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any],
         algorithm.descend = partial(descend, team=task.spread.team)
         parts = [part for part in algorithm.parts().values() if isinstance(part, nn.Module)]
         _share_moments(nn.ModuleList(parts), task.spread.team)
-        # of the model: what it observes are rollouts, of which each process may have all
+        # the model observes rollouts, which every process may have completely
         _share_moments(algorithm.model, ALONE if config.learns_from_the_past else task.spread.team)
     return algorithm, source
 

@@ -35,5 +35,5 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         terms = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
         if self.config.steps_per_update is not None:
             log_ratio = log_prob.detach() - batch.log_probabilities
-            terms["approx_kl"] = batch.part_of_mean(log_ratio.exp() - 1.0 - log_ratio)  # from those that acted
+            terms["approx_kl"] = batch.part_of_mean(log_ratio.exp() - 1.0 - log_ratio)  # to the behaviour policies
         return loss, {name: term.detach() for name, term in terms.items()}

@@ -82,6 +82,12 @@ def target_of(module: Module) -> Module:
 
 @torch.no_grad()
 def follow(target: nn.Module, source: nn.Module, tau: float) -> None:
-    """Interpolate the parameters of ``target`` towards those of ``source``; ``tau`` = 1 copies them."""
+    """Interpolate the parameters of ``target`` towards those of ``source``, in place.
+
+    Args:
+        target: module to update.
+        source: module with the same parameters.
+        tau: interpolation factor; 1 copies the parameters.
+    """
     for parameter, wanted in zip(target.parameters(), source.parameters(), strict=True):
         parameter.lerp_(wanted, tau)

@@ -62,7 +62,7 @@ class Custom(Algorithm[Rollout]):
         """
         metrics = self._as_metrics(self._learn(experience))
         parameters = [parameter.detach().flatten() for parameter in self.model.parameters()]
-        return {"parameter_norm": torch.cat(parameters).norm(), **metrics}  # tells of numbers that are not finite
+        return {"parameter_norm": torch.cat(parameters).norm(), **metrics}  # reveals non-finite parameters
 
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``: the user's object, if it has state."""

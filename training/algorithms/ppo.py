@@ -25,7 +25,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         over all minibatches.
         """
         explained = explained_variance(batch)
-        # estimates in the units in which they were made: the statistics are about to move
+        # computed before the return statistics are updated
         batch = replace(batch, values=self.in_model_units(batch.values))
         self.observe_returns(batch)
         if self.config.normalize_advantage:
@@ -45,7 +45,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""
         log_prob, entropy, values = self.replayed(batch)
-        log_ratio = log_prob - batch.log_probabilities  # to the policy that acted, not to the present one
+        log_ratio = log_prob - batch.log_probabilities  # relative to the behaviour policy
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.config.clip, 1.0 + self.config.clip)
         policy_loss = -batch.part_of_mean(torch.minimum(ratio * advantages, clipped * advantages))

@@ -93,7 +93,7 @@ class SAC(OffPolicy[SACConfig]):
         with frozen(self.critics):
             loss, terms = self.policy_loss(batch, noise)
             of_policy = self.descend(loss, terms, self.policy_optimizer, self.model, limit)
-        loss = self.temperature_loss(of_policy["entropy"]).expand(len(batch))  # of each row the same number
+        loss = self.temperature_loss(of_policy["entropy"]).expand(len(batch))  # one scalar for all rows
         self.descend(batch.part_of_mean(loss), {}, self.temperature_optimizer, self.temperature)
         follow(self.target_critics, self.critics, self.config.tau)
         temperature = self.temperature.value.detach()

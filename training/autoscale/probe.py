@@ -126,7 +126,7 @@ def measure(config: RunConfig, request: Mapping[str, Any], stage: Callable[[str]
         if elapsed >= (0.5 if is_slow else 1.0) * seconds and (
             updates >= _LEAST_UPDATES or is_slow or elapsed >= 3 * seconds
         ):
-            raise KeyboardInterrupt  # which ends a run in good order, with a checkpoint
+            raise KeyboardInterrupt  # ends a run properly, with a checkpoint
 
     trainer.train(on_update, progress=False)
     each = [after - before for before, after in pairwise(moments)]

@@ -153,7 +153,7 @@ class Search:
             for size, outcome in tried.items():
                 shares[size].append(outcome.speed / total)
         scores = {size: median(found) for size, found in shares.items() if self._agree_on(size).fits}
-        if not scores:  # what fitted once does not always: then none of these is safe
+        if not scores:  # none of these sizes fits reliably
             return self._settle() if self._fitting() else self.outcomes[finalists[0]]
         close = [size for size, score in scores.items() if score >= max(scores.values()) * (1 - _CLOSE)]
         return self.outcomes[min(close, key=lambda size: size.batch)]

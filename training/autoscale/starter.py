@@ -100,13 +100,13 @@ class Forked:
         assert self._parent.stdout
         if self.returncode is None:
             answer = self._parent.stdout.readline()
-            self.returncode = int(answer) if answer else -9  # whoever ended the parent has ended the child
+            self.returncode = int(answer) if answer else -9  # the fork server was killed along with the child
         return self.returncode
 
 
 def serve() -> None:
     """Fork a probe for each folder read from the standard input."""
-    os.setpgrp()  # Ctrl-C comes to whoever asks for probes, and ends them
+    os.setpgrp()  # Ctrl-C reaches the parent only, which ends the probes
     with suppress(ImportError):
         import torch._dynamo  # noqa: F401  which optimizers import when they are made
     from warpdrive.training.autoscale import probe

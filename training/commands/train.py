@@ -33,7 +33,7 @@ from warpdrive.training.trainer import Trainer, make_env
 from warpdrive.training.training_run import summarise_failed
 
 _MOST_EPISODES_SHOWN = 3
-_MOST_FRAMES = 300  # of what nobody asked for
+_MOST_FRAMES = 300  # default animation
 
 
 def run(options: argparse.Namespace) -> int:

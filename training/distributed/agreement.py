@@ -36,7 +36,7 @@ def check_start(team: Team, config: RunConfig, env: Environment) -> None:
     if team.size == 1:
         return
     run = config.model_dump(mode="json")
-    run["env"] = run["env"] and {**run["env"], "name": Path(run["env"]["name"]).name}  # machines have other folders
+    run["env"] = run["env"] and {**run["env"], "name": Path(run["env"]["name"]).name}  # folders differ between machines
     own = {
         **_flat(run),
         "the code of warpdrive": _code_of_warpdrive(),

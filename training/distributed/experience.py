@@ -20,7 +20,7 @@ _BY_STEP_AND_REPLICA = (
 )
 """Rollout tensors with the axes ``[steps or slots, num_envs, ...]``."""
 
-_PRESENT_MASK, _MEMORY = "present mask", "memory of "  # what has the axes [num_envs, ...]
+_PRESENT_MASK, _MEMORY = "present mask", "memory of "  # with the axes [num_envs, ...]
 
 
 class WholeRollout:
@@ -59,7 +59,7 @@ class WholeRollout:
         if self.rollout.action_mask is not None:
             own[_PRESENT_MASK] = self.rollout.context["action_mask"]
         own |= {_MEMORY + tag: memory for tag, memory in self.rollout.memory.items()}
-        return {name: rows[: self.share.count] for name, rows in own.items()}  # none, where nobody plays
+        return {name: rows[: self.share.count] for name, rows in own.items()}  # empty for a process that only learns
 
     def _written(self, rows: dict[str, Tensor] | None) -> Rollout | None:
         if rows is None:

@@ -168,7 +168,7 @@ class Processes(Team):
 
     def from_leader(self, function: Callable[[], T]) -> T:
         """See ``Team``."""
-        if self._leading:  # the others wait for what they shall take part in
+        if self._leading:  # the other ranks wait for an announced block
             return function()
         outcome: tuple[Any, WarpDriveError | None] = (None, None)
         if self.leads:
@@ -188,10 +188,10 @@ class Processes(Team):
         try:
             if announces:
                 self._order(name)
-                self._leading = False  # what is within this block goes without saying
+                self._leading = False  # nested blocks are not announced
             yield
         except BaseException as error:
-            self._torn = True  # nobody knows where the others are
+            self._torn = True  # the ranks are out of step
             if isinstance(error, KeyboardInterrupt):
                 self.watch.stop(INTERRUPTED)
             else:
@@ -203,7 +203,7 @@ class Processes(Team):
     def led(self, run: Callable[[], T], follow: Callable[[str], object]) -> T:
         """See ``Team``."""
         if not self.leads:
-            with on_signal(lambda _: self.watch.ask_to_stop()):  # Ctrl-C is for process 0 to decide about
+            with on_signal(lambda _: self.watch.ask_to_stop()):  # rank 0 decides about Ctrl-C
                 while (name := self._order("")) != _END:
                     follow(name)
                 result, failure = self.broadcast_object(None)
@@ -277,7 +277,7 @@ class Processes(Team):
         with self._meeting(_HOST):
             dist.all_gather(hashes, own)
         keys = [int(key) for key in hashes]
-        if not self._known.keys() >= set(keys):  # which is so everywhere or nowhere: all have seen the same
+        if not self._known.keys() >= set(keys):  # equal on all ranks, which have seen the same layouts
             self._known |= zip(keys, self.gather_objects(layout), strict=True)
         layouts = [self._known[key] for key in keys]
         for rank, layout in enumerate(layouts):

@@ -96,7 +96,7 @@ def meet(variables: Mapping[str, str], timeout: float) -> Processes:
             store=place.group(session),
             rank=rank,
             world_size=size,
-            timeout=timedelta(seconds=timeout + _LONGEST_ARRIVAL),  # the watch comes before
+            timeout=timedelta(seconds=timeout + _LONGEST_ARRIVAL),  # the watch detects failures earlier
         )
     watch.timeout = timeout
     team = Processes(rank, size, watch, place.store)
@@ -306,14 +306,14 @@ def _stay_within_this_machine() -> None:
 
 def _choose_interface(own: str, addresses: Sequence[str]) -> None:
     """Let gloo and nccl use the interface of this machine's address, since its host name may not be routable."""
-    if own.startswith("127."):  # the name of this machine may mean so here, and another address elsewhere
+    if own.startswith("127."):  # the host name may resolve to loopback here only
         others = [other for other in addresses if not other.startswith("127.")]
         own = _own_address(others[0], _ANY_PORT) if others else own
     name = _interface_of(own)
     if name:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
         if not own.startswith("127."):
-            os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={name}")  # and none that begins like it
+            os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={name}")  # exact match instead of a prefix
 
 
 def _interface_of(own: str) -> str:

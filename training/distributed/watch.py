@@ -18,10 +18,10 @@ from warpdrive.errors import TeamError
 from warpdrive.terminal import plain
 from warpdrive.training.distributed.folder_store import Store
 
-_SILENCE = 60.0  # seconds; processes are heard of every one or two, unless something is wrong
-_GONE = 3.0  # seconds without a sign of life, where it is known already that somebody is missing
-_TO_SAY = 2.0  # seconds that a word of farewell may take
-_TO_BE_SEEN = 2.0  # seconds in which a launcher notices who was at fault, before this process ends, too
+_SILENCE = 60.0  # seconds; heartbeats come every one or two
+_GONE = 3.0  # seconds without a heartbeat, once a process is known to be missing
+_TO_SAY = 2.0  # timeout of the last message in seconds
+_TO_BE_SEEN = 2.0  # seconds for the launcher to notice the first failure, before this process ends, too
 _ALIVE, _ASKS, _LEFT, _FAILED = "alive", "asks", "left", "failed"
 _HERE = (_ALIVE, _ASKS)
 INTERRUPTED = "interrupted"
@@ -90,7 +90,7 @@ class Watch:
         self._last: dict[int, list[str]] = {}
         self._heard: dict[int, float] = {}
         self._answered = 0.0
-        self._clock = 1.0  # seconds in which others could be heard: a machine that was suspended heard nobody
+        self._clock = 1.0  # seconds awake: while a machine is suspended it receives no heartbeats
         self._broken = False
         self._state = _ALIVE
         self.tell: Callable[[str], object] = lambda why: None
@@ -171,7 +171,7 @@ class Watch:
         try:
             yield
             self._awaited = (since, arrival()) if arrival else None
-        except RuntimeError as error:  # what PyTorch raises where a connection breaks
+        except RuntimeError as error:  # broken connection
             self._awaited = None
             raise self._explained(error) from error
         finally:
@@ -214,7 +214,7 @@ class Watch:
         if waiting and unanswered > (_GONE if self._broken else self.silence):
             return f"{self._lost()} for {unanswered:.0f} seconds", []
         if self._broken or unanswered > 2 * self._pause + _TO_SAY:
-            return None  # what the others do cannot be known
+            return None  # the state of the others is unknown
         others = [(rank, words) for rank, words in list(self._last.items()) if rank != self.rank]
         silent = [rank for rank, words in others if words[2] in _HERE and now - self._heard[rank] > self.silence]
         if silent:
@@ -295,7 +295,7 @@ class Watch:
         self._set(f"sign/{self.rank}", f"{self._beats} {self.met} {state}")
 
     def _set(self, key: str, value: str) -> None:
-        if self._lock.acquire(timeout=_TO_SAY):  # whoever has it may wait for a machine that is gone
+        if self._lock.acquire(timeout=_TO_SAY):  # its holder may be waiting for a machine that is gone
             try:
                 self._store.set(f"{self._prefix}/{key}", value)
             finally:

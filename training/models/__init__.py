@@ -43,7 +43,7 @@ from warpdrive.training.sections import (
     TD3Config,
 )
 
-_CRITIC_SEED = 500_000_003  # added to the seed of the policy: its critic does not begin with the same numbers
+_CRITIC_SEED = 500_000_003  # added to the policy's seed, for a different initialization of the critic
 
 
 def _log_std(config: GaussianConfig, distribution: Distribution) -> LogStd:

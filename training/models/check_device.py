@@ -43,7 +43,7 @@ class CheckDevice(ActorCritic):
         action_space: Space[Any] | None = None,
     ) -> None:
         super().__init__()
-        # what torch looks for in a module is the model's, rather than a module in it, which would change names
+        # share the model's dictionaries: a submodule would change parameter names
         self._parameters, self._buffers, self._modules = model._parameters, model._buffers, model._modules
         object.__setattr__(self, "_model", model)
         self.state_size, self.action_units = model.state_size, model.action_units
@@ -121,7 +121,7 @@ class CheckDevice(ActorCritic):
             f"{path}.{name}".lstrip("."): value
             for path, module in self._model.named_modules()
             for name, value in vars(module).items()
-            if isinstance(value, Tensor) and value.dim() > 0  # single numbers may be anywhere
+            if isinstance(value, Tensor) and value.dim() > 0  # scalars may be on any device
         }
         first, device = next((name, tensor.device) for name, tensor in own.items())
         for name, tensor in (own | plain).items():

@@ -18,7 +18,7 @@ from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.perceptron import Initialization, perceptron
 from warpdrive.training.models.two_headed import LEAST_LOG_STD, MOST_LOG_STD
 
-_NO_NOISE = -20.0  # a logarithm of a standard deviation that moves nothing
+_NO_NOISE = -20.0  # log of a negligible standard deviation
 
 
 class DeterministicActor(Actor):

@@ -40,7 +40,13 @@ class Convolutions:
         return (self.filters[-1] if self.filters else channels) * height * width
 
     def layers(self, space: Space[Any], activation: str, initialization: Initialization) -> list[nn.Module]:
-        """Return the layers for images of ``space``."""
+        """Return the layers for images.
+
+        Args:
+            space: observation space ``[channels, height, width]``.
+            activation: ``"tanh"`` or ``"relu"``.
+            initialization: initialization of the weights, see ``perceptron.initialise``.
+        """
         layers: list[nn.Module] = []
         for inputs, outputs in pairwise([image_shape(space)[0], *self.filters]):
             convolution = nn.Conv2d(inputs, outputs, self.kernel_size, self.stride, padding=self.kernel_size // 2)
@@ -83,7 +89,17 @@ def features_of(
 ) -> tuple[nn.Module, int]:
     """Return the layers between flat observations of ``space`` and a perceptron, and their number of outputs.
 
-    They take ``[..., size]``. Without ``convolutions`` this is the identity; raises as :func:`image_shape`.
+    Without ``convolutions`` this is the identity.
+
+    Args:
+        space: observation space of one agent.
+        size: number of elements of a flat observation: the layers take ``[..., size]``.
+        convolutions: convolutions, or None.
+        activation: ``"tanh"`` or ``"relu"``.
+        initialization: initialization of the weights, see ``perceptron.initialise``.
+
+    Raises:
+        DefinitionError: there are convolutions, and observations are not images.
     """
     if convolutions is None:
         return nn.Identity(), size

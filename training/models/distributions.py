@@ -86,7 +86,7 @@ class Categorical(Distribution):
 
         An allowed logit that is NaN makes both NaN.
         """
-        # choice after choice: rows are done side by side
+        # choices first, so that rows are vectorised
         parts = self._parts(logits.movedim(-1, 0).contiguous(), None if mask is None else mask.movedim(-1, 0), dim=0)
         actions = actions.long().view(*logits.shape[:-1], len(self.sizes))
         log_probs, entropies = [], []

@@ -38,8 +38,13 @@ def hidden_layers(sizes: Sequence[int], activation: str, initialization: Initial
     """Build linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` units, each followed by an activation.
 
     The gain of the initialization is sqrt(2).
+
+    Args:
+        sizes: number of inputs, and of units of each layer.
+        activation: ``"tanh"`` or ``"relu"``.
+        initialization: see :func:`initialise`.
     """
-    torch.empty(max((inputs * outputs for inputs, outputs in pairwise(sizes)), default=0))  # is there room for it?
+    torch.empty(max((inputs * outputs for inputs, outputs in pairwise(sizes)), default=0))  # fail early
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
         layers += [_linear(inputs, outputs, 2**0.5, initialization), ACTIVATIONS[activation]()]
@@ -65,7 +70,7 @@ def perceptron(
 
 def _linear(inputs: int, outputs: int, gain: float, initialization: Initialization) -> nn.Linear:
     linear = nn.Linear(inputs, outputs)
-    if initialization != "uniform":  # that is how it begins, the bias, too
+    if initialization != "uniform":  # uniform is torch.nn.Linear's default
         initialise(linear.weight, gain, initialization)
         nn.init.zeros_(linear.bias)
     return linear

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from warpdrive.training.distributed.team import ALONE, Team
 
-_ROWS_AT_ONCE = 65536  # bounds the memory of what is computed in float64
+_ROWS_AT_ONCE = 65536  # bounds the memory of float64 intermediates
 _LEAST_VARIANCE = 1e-8
 
 

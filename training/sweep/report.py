@@ -26,7 +26,13 @@ def ranked(trials: Sequence[Trial], minimise: bool) -> list[Trial]:
 
 
 def trial_table(trials: Sequence[Trial], space: Space, tags: Sequence[str]) -> Table:
-    """Return a table of trials: values, and the return of each policy tag, evaluated or last logged."""
+    """Return a table of trials: values, and the return of each policy tag, evaluated or last logged.
+
+    Args:
+        trials: trials of the sweep.
+        space: search space.
+        tags: policy tags.
+    """
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("trial", justify="right")
     for key in space:

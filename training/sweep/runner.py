@@ -147,7 +147,7 @@ class Runner:
                 stdout=printed,
                 stderr=subprocess.STDOUT,
                 env=os.environ | place.variables,
-                start_new_session=True,  # Ctrl-C comes to this process, which hands it on
+                start_new_session=True,  # Ctrl-C reaches this process only, which forwards it
             )
         if place.cores:
             with suppress(OSError, AttributeError):
@@ -169,7 +169,7 @@ class Runner:
 
     def _prune(self, trial: Trial, process: subprocess.Popen[bytes]) -> None:
         score, steps = trial.progress["returns"].get(self.plan.tag), trial.progress["env_steps"]
-        if steps >= trial.progress["total_steps"]:  # what is left is the evaluation
+        if steps >= trial.progress["total_steps"]:  # only the evaluation remains
             return
         if score is not None and self.engine.should_stop(trial.number, steps, score):
             trial.reason = "worse than the median of the trials before"

@@ -94,7 +94,16 @@ def grid(space: Space) -> list[Values]:
 
 
 def drawn(space: Space, seed: int, number: int) -> Values:
-    """Sample the values of trial ``number`` of a random search with ``seed``, independently of other trials."""
+    """Sample the values of one trial of a random search, independently of other trials.
+
+    Args:
+        space: search space.
+        seed: seed of the sweep.
+        number: number of the trial.
+
+    Returns:
+        Values by dotted key.
+    """
     generator = random.Random(f"{seed}/{number}")
     return {key: part.draw(generator) for key, part in space.items()}
 
