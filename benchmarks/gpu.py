@@ -1,12 +1,13 @@
-"""Measure the GPU backends: steps per second of every workload, beside the limit of the memory, and beside JAX.
+"""Measure the GPU backends: steps per second of every workload, compared with the memory limit and with JAX.
 
     make gpu-benchmark                                # on a machine with a GPU, within ten minutes
     python benchmarks/gpu.py --backend cpu --quick    # anywhere: the same in small, on the CPU backend
 
-One table, and one JSON in benchmarks/results/. In the table, shares are of the limit: the bytes that a step has to move
-(benchmarks/traffic.py) at the bandwidth of a copy, measured in the same run. What fits into the GPU's cache may exceed
-it. "memory" is what the replicas took of the GPU's, and what `ctx.memory_report()` says of them. "first step" are the
-seconds from an environment to its first step done: at first with compiling, since the cache is empty then.
+Writes one table, and one JSON file in benchmarks/results/. In the table, shares are relative to the limit: the bytes
+that a step has to move (benchmarks/traffic.py) at the bandwidth of a copy, measured in the same run. Workloads that fit
+into the GPU's cache may exceed it. "memory" is the GPU memory used by the replicas, and the size according to
+`ctx.memory_report()`. "first step" is the time in seconds from the environment to the end of its first step, at first
+with an empty cache, including compilation.
 """
 
 from __future__ import annotations

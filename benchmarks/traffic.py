@@ -99,7 +99,7 @@ class _Recorder:
 def _accesses(fusion: Fusion) -> Iterator[tuple[str, bool]]:
     """Iterate over all accesses to the fused kernel's arguments, in order: the name, and True if it is a write."""
     for call in fusion.steps:
-        if isinstance(call, Call):  # what is done under a condition is the end of an episode
+        if isinstance(call, Call):  # conditional steps belong to the end of an episode
             yield from _accesses_of(
                 call.function.source, dict(zip(call.function.parameters, call.arguments, strict=True))
             )

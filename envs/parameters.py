@@ -16,7 +16,20 @@ LARGEST_INT = 2**31 - 1
 
 
 def whole(name: str, value: Any, at_least: int, at_most: int = LARGEST_INT) -> int:
-    """Return ``value`` as an int in ``[at_least, at_most]``; raise ``DefinitionError`` for anything else."""
+    """Validate an integer.
+
+    Args:
+        name: The name of the parameter, for error messages.
+        value: The value.
+        at_least: The minimum.
+        at_most: The maximum.
+
+    Returns:
+        The value as an int.
+
+    Raises:
+        DefinitionError: If the value is no integer, or out of range.
+    """
     if not _is_whole(value) or not at_least <= value <= at_most:
         bound = f"of {at_least} or more" if at_most == LARGEST_INT else f"from {at_least} to {at_most}"
         _refuse(name, value, f"a whole number {bound}")
@@ -31,7 +44,21 @@ def real(
     at_most: float = math.inf,
     above: float = -math.inf,
 ) -> float:
-    """Return ``value`` as a finite float within the bounds given (``above`` is exclusive), or raise."""
+    """Validate a number.
+
+    Args:
+        name: The name of the parameter, for error messages.
+        value: The value.
+        at_least: The minimum.
+        at_most: The maximum.
+        above: An exclusive lower bound.
+
+    Returns:
+        The value as a finite float.
+
+    Raises:
+        DefinitionError: If the value is no finite number, or out of range.
+    """
     in_range = _is_finite_real(value) and at_least <= value <= at_most and value > above
     if not in_range:
         bounds = [
@@ -73,7 +100,22 @@ def optional_seed(name: str, value: Any) -> int | None:
 def per_agent(
     name: str, value: Any, num_agents: int, dtype: npt.DTypeLike, low: float = -math.inf, high: float = math.inf
 ) -> npt.NDArray[Any] | None:
-    """Return ``value`` as an array ``[num_agents]`` of ``dtype`` with entries in ``[low, high]``, or None for None."""
+    """Validate a sequence with one number per agent.
+
+    Args:
+        name: The name of the parameter, for error messages.
+        value: The sequence, or None.
+        num_agents: The number of agents.
+        dtype: The dtype of the result.
+        low: The minimum of the entries.
+        high: The maximum of the entries.
+
+    Returns:
+        An array ``[num_agents]``, or None for None.
+
+    Raises:
+        DefinitionError: If the length, type or range is invalid.
+    """
     if value is None:
         return None
     kind, is_entry = ("whole", _is_whole) if np.issubdtype(dtype, np.integer) else ("finite", _is_finite_real)

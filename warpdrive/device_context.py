@@ -243,7 +243,7 @@ class DeviceContext:
             raise DefinitionError(message)
         try:
             return torch.zeros(*shape, dtype=dtype, device=self.device)
-        except RuntimeError as error:  # what PyTorch raises when an allocation fails, on any device
+        except RuntimeError as error:  # raised by PyTorch when an allocation fails, on any device
             raise DefinitionError(message) from error
 
     def _padded(self, declaration: _Declaration) -> int:

@@ -151,7 +151,16 @@ class Rollout:
 
 
 def of_agents(tensor: torch.Tensor, agents: torch.Tensor | slice, dim: int) -> torch.Tensor:
-    """Index the agents' axis ``dim`` of a tensor; the result is a view if ``agents`` is a slice."""
+    """Index the agents' axis of a tensor.
+
+    Args:
+        tensor: The tensor.
+        agents: The index: a tensor of ids, or a slice.
+        dim: The axis of the agents.
+
+    Returns:
+        A view if ``agents`` is a slice, otherwise a copy.
+    """
     if isinstance(agents, slice):
         return tensor.narrow(dim, agents.start, agents.stop - agents.start)
     return tensor.index_select(dim, agents)

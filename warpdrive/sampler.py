@@ -130,7 +130,7 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
             if knows_nothing and is_bounded:
                 part = wd_random.uniform(rng, env, agent)
                 reached = cuda.fma(part, width, low[component])
-                # what is squashed to it: finite, though `part` may be 0
+                # the sample that is squashed to it: finite, though `part` may be 0
                 drawn = _HALF * math.log((part + _LEAST) / (_ONE - part)) if squash[0] else reached
                 total -= math.log(width)
             else:

@@ -43,10 +43,15 @@ def check_kernels(env: Environment, steps: int = 10, replicas: int = 2, seed: in
         def test_my_kernels():
             warpdrive.testing.check_kernels(MyGame(num_agents=4))
 
-    The parameters are those of :func:`warpdrive.checks.environment.check_environment_kernels`.
+    Args:
+        env: The environment. The check is faster with few agents.
+        steps: The number of steps with random actions.
+        replicas: The number of replicas; two or more detect races between them.
+        seed: The seed of start states and actions.
+        nan: If True, report NaN and infinity written to arrays.
 
     Raises:
-        AssertionError: something was found; the message lists it.
+        AssertionError: If a check fails; the message lists all findings.
     """
     __tracebackhide__ = True
     _raise_unless_clean(
