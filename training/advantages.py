@@ -155,7 +155,16 @@ class AdvantageEstimator:
         gae_lambda: float,
         returns_after_leaving: bool = True,
     ) -> AdvantageEstimator:
-        """Return an advantage estimator of some agents in a rollout; see the class for the arguments."""
+        """Return an advantage estimator of some agents in a rollout.
+
+        Args:
+            rollout: rollout whose tensors are read at each launch.
+            backend: see the class.
+            agent_ids: see the class.
+            gamma: see the class.
+            gae_lambda: see the class.
+            returns_after_leaving: see the class.
+        """
         return cls(
             backend,
             agent_ids=agent_ids,

@@ -65,6 +65,14 @@ def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = F
     """Write a policy to a file and check that the file computes the same.
 
     See ``TrainedPolicy.export``, which calls this.
+
+    Args:
+        policy: the policy.
+        path: the file.
+        action_mask: If True, the file takes a mask of allowed choices.
+
+    Returns:
+        ``path``.
     """
     check_path(path=path)
     path = Path(path)

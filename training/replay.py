@@ -141,7 +141,16 @@ def record_episodes(
     random: Collection[str] = (),
     deterministic: bool = False,
 ) -> list[Recording]:
-    """Return a recording of each episode; the arguments are those of :func:`replay`."""
+    """Return a recording of each episode.
+
+    Args:
+        source: actor or recording, see :func:`replay`.
+        replicas: see :func:`replay`.
+        episodes: see :func:`replay`.
+        seed: see :func:`replay`.
+        random: see :func:`replay`.
+        deterministic: see :func:`replay`.
+    """
     if isinstance(source, Trainer):
         first = source.config.trainer.seed if seed is None else seed
         return [

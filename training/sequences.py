@@ -91,7 +91,13 @@ class Judge(Protocol):
         """Return the value estimates ``[rows]`` float32 of observations ``[rows, *observation_shape]`` of any dtype."""
 
     def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs, values and states of sequences by a recurrent model, see ``ActorCritic.through``."""
+        """Return outputs, values and states of sequences by a recurrent model, see ``ActorCritic.through``.
+
+        Args:
+            observations: ``[T, n, *observation_shape]``, in time order.
+            state: ``[n, state_size]``, recurrent state before the first step.
+            begins: ``[T, n]`` bool, True where the state is reset to zero.
+        """
 
 
 class Replayed(NamedTuple):

@@ -374,7 +374,7 @@ class Trainer:
             random: see :meth:`evaluate`.
             deterministic: see :meth:`evaluate`.
             seed: see :meth:`evaluate`.
-            graphs: repetition of steps; None: as for rollouts.
+            graphs: repetition of steps; None: that of rollouts, or "auto" if evaluations are on another device.
             models: actors by policy tag; None: policies and opponents of this run, the pool's versions for self-play.
 
         Returns:

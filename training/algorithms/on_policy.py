@@ -110,7 +110,13 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         return self.in_units_of_returns(self.model.values(observations))
 
     def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs, estimated returns and states of sequences, see ``ActorCritic.through``."""
+        """Return outputs, estimated returns and states of sequences, see ``ActorCritic.through``.
+
+        Args:
+            observations: ``[T, n, *observation_shape]``, in time order.
+            state: ``[n, state_size]``, recurrent state before the first step.
+            begins: ``[T, n]`` bool, True where the state is reset to zero.
+        """
         logits, values, states = self.model.through(observations, state, begins)
         return logits, self.in_units_of_returns(values), states
 

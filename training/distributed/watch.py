@@ -35,7 +35,7 @@ class Identity:
     Attributes:
         host: host name.
         pid: process id.
-        kernel: id of the process id namespace, within which process ids are meaningful.
+        kernel: boot id and process id namespace, within which process ids are meaningful; "" if unknown.
     """
 
     host: str
