@@ -55,14 +55,21 @@ def name_versions(body: list[ast.stmt], parameters: Collection[str], naming: Nam
     return _Versions(names, naming).run(copy, names & set(parameters)) if names else copy
 
 
+_numbers = count()
+
+
 @dataclass(frozen=True)
 class _Place:
-    """The end of an incoming path of a merge: before or after a statement of a block, or at the end of the block."""
+    """The end of an incoming path of a merge: before or after a statement of a block, or at the end of the block.
+
+    Numbers of places and of versions increase in the order of the text.
+    """
 
     block: list[ast.stmt]
     near: ast.stmt
     is_end: bool = False
     is_after: bool = False
+    number: int = field(default_factory=_numbers.__next__)
 
     def insert(self, statement: ast.stmt) -> None:
         end = len(self.block)
@@ -82,6 +89,13 @@ class _Version:
     is_copy: bool = False
     stands_for: _Version | None = None
     name: str = ""
+    number: int = field(default_factory=_numbers.__next__)
+
+    @property
+    def first(self) -> int:
+        """The number of the first place in the text where the version is assigned."""
+        copies = [place.number for way, place in self.ways if way is not None]
+        return min(copies, default=self.number) if self.ways and not self.is_copy else self.number
 
     def itself(self) -> _Version:
         """Return the version that this one resolves to: a merge of one version with itself is that version."""
@@ -144,13 +158,16 @@ class _Versions:
             ways = {way.itself() for way, _ in version.ways if way is not None}
             waiting += ways - needed
             needed |= ways
+        merges = [version for version in self.versions if version in needed and version.ways]
+        _join_unassigned(merges)
         self.choose_names([version for version in self.versions if version in needed or not version.ways])
         for node, version in (*self.reads, *self.writes):
             node.id = version.itself().name
-        for merge in (version for version in self.versions if version in needed):
+        for merge in merges:
+            name = merge.itself().name
             for way, place in merge.ways:
-                if way is not None and way.itself().name != merge.name and not _is_empty(way.itself()):
-                    place.insert(assign(merge.name, load(way.itself().name)))
+                if way is not None and way.itself().name != name and not _is_empty(way.itself()):
+                    place.insert(assign(name, load(way.itself().name)))
         different = [tests for tests in self.tests if ast.dump(tests.node.test) != ast.dump(tests.later)]
         for number, tests in enumerate(different):
             tests.write(f"{GENERATED}test_{number}")
@@ -310,6 +327,24 @@ def _is_trivial(merge: _Version) -> bool:
     if others:
         (merge.stands_for,) = others
     return bool(others)
+
+
+def _join_unassigned(merges: Sequence[_Version]) -> None:
+    """Let merges be one with versions that would be copied to them before their first assignment in the text.
+
+    Such a copy comes from an earlier iteration of a loop around it; numba refuses it in the first.
+    """
+    first = {version: version.first for merge in merges for version in (merge, *_sources(merge))}
+    for merge in merges:
+        for way, place in merge.ways:
+            source, target = (way or merge).itself(), merge.itself()
+            if source is not target and not _is_empty(source) and first[source] > place.number:
+                target.stands_for = source
+                first[source] = min(first[source], first[target])
+
+
+def _sources(merge: _Version) -> list[_Version]:
+    return [way.itself() for way, _ in merge.ways if way is not None]
 
 
 def _is_empty(version: _Version) -> bool:

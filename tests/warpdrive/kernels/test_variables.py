@@ -129,6 +129,19 @@ def depends_on_what_changes(a, out, count):
     out[i] = total + row
 
 
+def loop_variables_of_the_iteration_before(a, out):
+    i = cuda.threadIdx.x
+    for n in range(3):
+        cuda.syncthreads()
+        for k in range(min(n, a[i] & 3)):  # without a turn, k stays what it was
+            out[i] += k
+        if n > 0:
+            out[i] += 10 * k
+        for k in range(2, 6 - n):
+            cuda.syncthreads()
+            out[i] += 100 * k
+
+
 def swapped(a, out):
     i = cuda.threadIdx.x
     x, y = 1, 1
@@ -305,7 +318,13 @@ def test_each_assignment_has_its_own_type(kernel, grid):
 
 @pytest.mark.parametrize(
     "kernel",
-    [assigned_in_some_branches, from_int_to_float, loop_variables_after_loops, swapped],
+    [
+        assigned_in_some_branches,
+        from_int_to_float,
+        loop_variables_after_loops,
+        loop_variables_of_the_iteration_before,
+        swapped,
+    ],
     ids=lambda kernel: kernel.__name__,
 )
 def test_kernel_does_what_its_python_does(check, kernel):
