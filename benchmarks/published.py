@@ -3,8 +3,8 @@
 python benchmarks/published.py                               every row, three seeds each
 python benchmarks/published.py --only zoo-dqn-CartPole-v1    these rows; the others stay as they are
 python benchmarks/published.py --seeds 0 --no-write          print only, of one seed
-python benchmarks/published.py --sb3                         what Stable-Baselines3 itself reaches here (pip install
-                                                             stable-baselines3): dqn on CartPole-v1
+python benchmarks/published.py --sb3                         the rows of DQN by Stable-Baselines3 itself (pip install
+                                                             stable-baselines3), printed only
 
 Sources of settings and results: the tables and hyperparameters of rl-baselines3-zoo (DLR-RM/rl-baselines3-zoo,
 benchmark.md and hyperparams/*.yml at 22e3ff2), one run each, the deterministic policy after training; and CleanRL
@@ -118,6 +118,8 @@ def _cleanrl(environment: str, ours: str, score: float, spread: float) -> Publis
 ONE_STEP = {"num_envs": 1, "train_batch_size": 1}
 DETERMINISTIC = {"gamma": 0.98, "buffer_size": 200_000, "learning_starts": 10_000, "batch_size": 256}
 NOISE = {"noise": {"type": "gaussian", "std": 0.1}}
+SB3_SETTINGS = ["lr", "gamma", "batch_size", "buffer_size", "learning_starts", "gradient_steps"]
+SB3_NAMES = {"lr": "learning_rate"}
 ROWS = [
     Published(
         "zoo-dqn-CartPole-v1", "cartpole", 50_000, 500.0, 0.0, {"num_envs": 1, "train_batch_size": 256},
@@ -169,19 +171,28 @@ def train(published: Published, seed: int) -> float:
         return play(published.outside, EPISODES, lambda seen: policy.act(seen, deterministic=published.deterministic))
 
 
-def train_with_sb3(seed: int) -> float:
-    """Return the mean return of Stable-Baselines3's own DQN, with the zoo's settings for CartPole-v1."""
+def train_with_sb3(published: Published, seed: int) -> float:
+    """Return the mean return of Stable-Baselines3's own DQN with the settings of a row."""
     import torch
     from stable_baselines3 import DQN  # type: ignore[import-not-found]
 
     torch.set_num_threads(1)
+    policy, train_freq = published.policy, published.trainer["train_batch_size"]
+    (_, first), (explored, last) = policy["epsilon"]
     model = DQN(
-        "MlpPolicy", "CartPole-v1", learning_rate=2.3e-3, batch_size=64, buffer_size=100_000, learning_starts=1000,
-        gamma=0.99, target_update_interval=10, train_freq=256, gradient_steps=128, exploration_fraction=0.16,
-        exploration_final_eps=0.04, policy_kwargs={"net_arch": [256, 256]}, seed=seed,
-    )  # fmt: skip
-    model.learn(50_000)
-    return play("CartPole-v1", EPISODES, lambda seen: model.predict(seen, deterministic=True)[0])
+        "MlpPolicy",
+        published.outside,
+        **{SB3_NAMES.get(name, name): policy[name] for name in SB3_SETTINGS},
+        train_freq=train_freq,
+        target_update_interval=policy["target_update_every"] * train_freq // policy["gradient_steps"],
+        exploration_initial_eps=first,
+        exploration_final_eps=last,
+        exploration_fraction=explored / published.steps,
+        policy_kwargs={"net_arch": policy["model"]["hidden"]},
+        seed=seed,
+    )
+    model.learn(published.steps)
+    return play(published.outside, EPISODES, lambda seen: model.predict(seen, deterministic=True)[0])
 
 
 def measured(published: Published, seed: int) -> float:
@@ -230,13 +241,16 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="ROW", help=", ".join(names))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="of the runs (0 1 2)")
     parser.add_argument("--no-write", action="store_true", help="print only")
-    parser.add_argument("--sb3", action="store_true", help="train with Stable-Baselines3 instead, and print")
+    parser.add_argument("--sb3", action="store_true", help="train the rows of DQN with Stable-Baselines3, and print")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # one run, in this process
     options = parser.parse_args()
     chosen = [published for published in ROWS if published.row in options.only]
     if options.sb3:
-        for seed in options.seeds:
-            print(f"Stable-Baselines3, dqn, CartPole-v1, seed {seed}: {train_with_sb3(seed):.1f}", flush=True)
+        for published in chosen:
+            if published.policy["algorithm"] == "dqn":
+                for seed in options.seeds:
+                    score = train_with_sb3(published, seed)
+                    print(f"Stable-Baselines3, {published.row}, seed {seed}: {score:.1f}", flush=True)
         return
     if options.here:
         print(json.dumps(train(chosen[0], options.seeds[0])))
