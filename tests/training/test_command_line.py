@@ -379,6 +379,10 @@ def test_other_signals_save_and_are_told_by_their_names(number, code, tmp_path):
     import fcntl  # not on Windows
     import termios
 
+    def take_terminal() -> None:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup leaves ignored
+
     arguments = [*TINY, "trainer.total_steps=1_000_000_000"]
     command = [sys.executable, "-m", "warpdrive", "train", "tag_gridworld", *arguments]
     terminal, end = os.openpty()
@@ -388,7 +392,7 @@ def test_other_signals_save_and_are_told_by_their_names(number, code, tmp_path):
             command,
             cwd=tmp_path,
             start_new_session=True,
-            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if number == signal.SIGHUP else None,
+            preexec_fn=take_terminal if number == signal.SIGHUP else None,
             **{"stderr": subprocess.STDOUT, **streams},
         )
         os.close(end)

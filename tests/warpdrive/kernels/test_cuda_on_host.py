@@ -79,7 +79,7 @@ def counts_to_integers_of_all_kinds(u, s, b, out):
         out[i, 4] += k
 
 
-def tests_before_it_becomes_a_float(a, out):
+def reads_before_it_becomes_a_float(a, out):
     """The first test compares an integer, the later ones a float, in a loop with a barrier and in one that returns."""
     i = cuda.threadIdx.x
     x, k = a[i], 0
@@ -104,7 +104,7 @@ def test_loops_have_numbas_types(gpu_code):
     numbers = 9007199254740993 + np.arange(-2, 3)
     for kernel, given in (
         (counts_to_integers_of_all_kinds, [unsigned, signed, small]),
-        (tests_before_it_becomes_a_float, [numbers]),
+        (reads_before_it_becomes_a_float, [numbers]),
     ):
         expected, found = np.zeros((2, 5, 5))
         HostKernel(kernel, [*given, expected]).launch(1, 5, [*given, expected])
