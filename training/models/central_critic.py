@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
     from warpdrive.training.critic_inputs import CriticInput
 
-_MOST = 10.0  # standard deviations that a normalised number is from the mean
-
 
 class CentralCritic(nn.Module):
     """Perceptron of the outputs of a ``CriticInput``.
@@ -73,7 +71,7 @@ class CentralCritic(nn.Module):
             self.moments.observe(rows, weight)
 
     def _normalised(self, rows: Tensor) -> Tensor:
-        return rows if self.moments is None else self.moments(rows).clamp(-_MOST, _MOST)
+        return rows if self.moments is None else self.moments.clipped(rows)
 
 
 class RecurrentCritic(CentralCritic):

@@ -13,8 +13,6 @@ from warpdrive.errors import DefinitionError
 from warpdrive.observations import Observations
 from warpdrive.training.models.running_moments import RunningMoments
 
-_MOST = 10.0  # standard deviations that a normalised number is from the mean
-
 
 class Flatten(nn.Module):
     """Module that flattens observations to vectors.
@@ -44,7 +42,7 @@ class Flatten(nn.Module):
     def forward(self, observations: Observations) -> Tensor:
         """Flatten ``[..., *shape]`` of any dtype, by key for a Dict space, to ``[..., size]`` float32."""
         flat = self._side_by_side(observations)
-        return flat if self.moments is None else self.moments(flat).clamp(-_MOST, _MOST)
+        return flat if self.moments is None else self.moments.clipped(flat)
 
     def observe(self, observations: Observations, weight: Tensor) -> None:
         """Update the running mean and variance with the rows ``[rows, *shape]`` whose ``weight [rows]`` is 1."""

@@ -9,6 +9,7 @@ from warpdrive.training.distributed.team import ALONE, Team
 
 _ROWS_AT_ONCE = 65536  # bounds the memory of float64 intermediates
 _LEAST_VARIANCE = 1e-8
+_MOST = 10.0  # standard deviations from the mean of a clipped number
 
 
 class RunningMoments(nn.Module):
@@ -39,6 +40,11 @@ class RunningMoments(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """Return ``[..., *shape]`` values as numbers of standard deviations from the mean."""
         return (values - self.mean.float()) / self._deviation()
+
+    def clipped(self, values: Tensor) -> Tensor:
+        """Return ``forward(values)`` clipped to at most ten standard deviations, as the input of a network."""
+        standardised: Tensor = self(values)
+        return standardised.clamp(-_MOST, _MOST)
 
     def restored(self, standardised: Tensor) -> Tensor:
         """Undo ``forward``."""
