@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import dis
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -155,7 +155,7 @@ class _Versions:
                 inside, entry = self.untouched[version]
                 inside.ways.append(entry)
                 waiting.append(inside)
-            ways = {way.itself() for way, _ in version.ways if way is not None}
+            ways = {source for source, _ in _sources(version)}
             waiting += ways - needed
             needed |= ways
         merges = [version for version in self.versions if version in needed and version.ways]
@@ -321,7 +321,7 @@ class _Versions:
 
 def _is_trivial(merge: _Version) -> bool:
     """Resolve a merge of a single version to that version; return True if that changed anything."""
-    others = {version.itself() for version, _ in merge.ways if version is not None} - {merge}
+    others = {source for source, _ in _sources(merge)} - {merge}
     if merge.stands_for is not None or len(others) > 1:
         return False
     if others:
@@ -334,26 +334,23 @@ def _join_unassigned(merges: Sequence[_Version]) -> None:
 
     Such a copy comes from an earlier iteration of a loop around it; numba refuses it in the first.
     """
-    first = {version: version.first for merge in merges for version in (merge, *_sources(merge))}
+    first = {version: version.first for merge in merges for version in (merge, *dict(_sources(merge)))}
     for merge in merges:
-        for way, place in merge.ways:
-            source, target = (way or merge).itself(), merge.itself()
+        for source, place in _sources(merge):
+            target = merge.itself()
             if source is not target and not _is_empty(source) and first[source] > place.number:
                 target.stands_for = source
                 first[source] = min(first[source], first[target])
 
 
-def _sources(merge: _Version) -> list[_Version]:
-    return [way.itself() for way, _ in merge.ways if way is not None]
+def _sources(merge: _Version) -> Iterator[tuple[_Version, _Place]]:
+    """Yield the versions that are copied to a merge, as they resolve now, and where."""
+    return ((way.itself(), place) for way, place in merge.ways if way is not None)
 
 
 def _is_empty(version: _Version) -> bool:
     """Return True for a merge without versions: the variable is unassigned on every path."""
-    return (
-        bool(version.ways)
-        and not version.is_copy
-        and not {way.itself() for way, _ in version.ways if way is not None} - {version}
-    )
+    return bool(version.ways) and not version.is_copy and not {source for source, _ in _sources(version)} - {version}
 
 
 class _Augmentations(ast.NodeTransformer):
