@@ -89,6 +89,7 @@ def meet(variables: Mapping[str, str], timeout: float) -> Processes:
         _choose_interface(place.own_address, addresses)
     watch = Watch(place.connect, place.name, f"{_PREFIX}/{session}/watch", rank, size, patience)
     watch.start()
+    atexit.register(watch.end)  # also where the rendezvous fails from here on
     both = torch.cuda.is_available()
     with watch.meeting():
         dist.init_process_group(
@@ -100,8 +101,8 @@ def meet(variables: Mapping[str, str], timeout: float) -> Processes:
         )
     watch.timeout = timeout
     team = Processes(rank, size, watch, place.store)
-    _check_peers(team, place.secret, session)
     atexit.register(team.leave)
+    _check_peers(team, place.secret, session)
     _tell_failures(team)
     return team
 
