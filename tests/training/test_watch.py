@@ -15,21 +15,25 @@ from warpdrive.training.distributed.watch import Watch
 
 @pytest.fixture
 def watches(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Of two processes, both this one, which is neither killed nor ended; waits of 0.6 seconds are too long."""
+    """Give the watches of two processes, both of them this one, which they may neither kill nor end.
+
+    Waits of 1.5 seconds are too long. The threads end before ``os._exit`` is the real one again.
+    """
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     ended = threading.Event()
 
     def end(code: int) -> None:
         ended.set()
-        threading.Event().wait()  # it is not to go on
+        raise SystemExit  # of the thread
 
     monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr("warpdrive.training.distributed.watch._TO_BE_SEEN", 0.0)
     monkeypatch.setattr(os, "kill", lambda pid, number: None)
 
     def connect(seconds: float) -> TCPStore:
         return TCPStore("localhost", store.port, timeout=timedelta(seconds=seconds), wait_for_workers=False)
 
-    both = [Watch(connect, "here", "watch", rank, 2, timeout=0.6) for rank in range(2)]
+    both = [Watch(connect, "here", "watch", rank, 2, timeout=1.5) for rank in range(2)]
     starts = [threading.Thread(target=watch.start) for watch in both]
     for start in starts:
         start.start()
@@ -37,9 +41,11 @@ def watches(monkeypatch: pytest.MonkeyPatch) -> Any:
         start.join()
     yield both, ended
     for watch in both:
-        watch.stop()
+        watch.end()
+    assert not any(thread.is_alive() for watch in both for thread in watch._threads)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the SystemExit
 def test_a_message_that_never_comes_to_a_gpu_is_noticed(watches: Any, capfd: pytest.CaptureFixture[str]) -> None:
     """The host has gone on, as it does with nccl, and rank 1 has never sent anything."""
     (watch, _), ended = watches
@@ -56,4 +62,4 @@ def test_one_that_came_is_waited_for_no_longer(watches: Any) -> None:
         pass
     with watch.meeting():
         pass
-    assert not ended.wait(2)
+    assert not ended.wait(3)
