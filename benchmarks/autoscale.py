@@ -83,7 +83,7 @@ def compare(name: str, options: argparse.Namespace, until: float) -> Comparison:
     from warpdrive.training.autoscale.memory import parse_bytes
     from warpdrive.training.autoscale.prober import Prober
     from warpdrive.training.autoscale.size import Size
-    from warpdrive.training.config import load_config
+    from warpdrive.training.config.load import load_config
 
     fixed = list(CONFIGURATIONS[name])
     began = time.monotonic()

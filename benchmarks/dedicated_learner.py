@@ -37,8 +37,8 @@ _WARM_UP = 3
 
 def worker(name: str, overrides: list[str], updates: int, output: str) -> None:
     """Train in this process as one rank of a group; rank 0 writes its throughput."""
-    from warpdrive.training.config import load_config
-    from warpdrive.training.report import UpdateReport
+    from warpdrive.training.config.load import load_config
+    from warpdrive.training.reports import UpdateReport
     from warpdrive.training.trainer import Trainer, make_env
 
     quiet = ["saving.checkpoint_every=1000000", "saving.tensorboard=false", f"saving.folder={Path(output).parent}"]

@@ -15,9 +15,9 @@ from traffic import recorded_step_traffic, step_traffic
 
 import warpdrive as wd
 from warpdrive.step_graph import StepGraphs
-from warpdrive.training.config import RunConfig, load_config
-from warpdrive.training.rollout_loop import RolloutLoop
-from warpdrive.training.torch_threads import torch_threads
+from warpdrive.training.config.load import RunConfig, load_config
+from warpdrive.training.rollout.loop import RolloutLoop
+from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer import Trainer
 
 DRAWN = 8

@@ -161,7 +161,7 @@ ROWS = [
 def train(published: Published, seed: int) -> float:
     """Train in this process and return the mean return in Gymnasium's environment."""
     import warpdrive as wd
-    from warpdrive.training.config import load_config
+    from warpdrive.training.config.load import load_config
     from warpdrive.training.trainer import make_env
 
     with tempfile.TemporaryDirectory() as folder:

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from scaling_model import Point
 
-from warpdrive.training.config import load_config
-from warpdrive.training.distributed.meeting import join
-from warpdrive.training.distributed.processes import Processes
+from warpdrive.training.config.load import load_config
+from warpdrive.training.distributed.bootstrap import join
+from warpdrive.training.distributed.process_group import Processes
 from warpdrive.training.trainer import Trainer, make_env
 
 _WARM_UP = 2

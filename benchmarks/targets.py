@@ -90,7 +90,7 @@ class Outcome:
 def train(target: Target, seed: int, folder: str) -> Outcome:
     """Train in this process and evaluate the policy."""
     import warpdrive as wd
-    from warpdrive.training.config import load_config
+    from warpdrive.training.config.load import load_config
 
     settings = [f"trainer.seed={seed}", f"saving.folder={folder}", "saving.tensorboard=off"]
     config = load_config(target.config, settings)
@@ -110,7 +110,7 @@ def act_at_random(target: Target) -> Outcome:
     import numpy as np
 
     import warpdrive as wd
-    from warpdrive.training.config import load_config
+    from warpdrive.training.config.load import load_config
 
     if target.outside is not None:
         return Outcome(play(target.outside, target.episodes, None), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from training_settings import Layers, Settings
 
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
 

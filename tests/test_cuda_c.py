@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import warpdrive as wd
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import make_env
 
 ROOT = Path(__file__).resolve().parents[1]

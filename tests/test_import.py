@@ -34,8 +34,8 @@ def test_importing_loads_nothing_heavy():
 
 
 def test_the_help_of_the_command_loads_nothing_heavy():
-    loaded = modules_loaded_by("from warpdrive.training.command_line import main; main(['--help'])")
-    assert "warpdrive.training.command_line" in loaded
+    loaded = modules_loaded_by("from warpdrive.training.cli.parser import main; main(['--help'])")
+    assert "warpdrive.training.cli.parser" in loaded
     assert not loaded & HEAVY
 
 
@@ -63,7 +63,7 @@ def layers() -> list[list[str]]:
     assert sentence, "docs/architecture.md no longer says which way imports run"
     named = [re.findall(r"`([\w.]+)`", layer) for layer in sentence.group(1).split("<-")]
     assert named[-1] == [], "the last layer is the command line"
-    named[-1] = ["__main__", "training.command_line", "training.commands"]
+    named[-1] = ["__main__", "training.cli"]
     return named
 
 
@@ -161,7 +161,7 @@ sys.locked = sys.is_locked = None
 def test_modules_are_imported_where_there_is_no_unix():
     """As on Windows: no numbers of users, no limits of processes, no SIGHUP."""
     names = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
-    program = WITHOUT_UNIX + "".join(f"import warpdrive.training.commands.{name}\n" for name in names)
+    program = WITHOUT_UNIX + "".join(f"import warpdrive.training.cli.{name}\n" for name in names)
     program += "import warpdrive.training.distributed.launch, warpdrive.private, warpdrive.backends.cpu.interrupts\n"
     program += "print(warpdrive.private.user_folder('kernels').name)\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

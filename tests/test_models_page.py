@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "models.md").read_text()

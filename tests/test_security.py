@@ -26,9 +26,9 @@ from warpdrive import errors, used_code
 from warpdrive.backends import cache
 from warpdrive.errors import TeamError, TrustError
 from warpdrive.private import is_private, user_folder
-from warpdrive.training.checkpoint import _sealed
-from warpdrive.training.command_line import main
-from warpdrive.training.config import load_config
+from warpdrive.training.checkpoint.checkpoint import _sealed
+from warpdrive.training.cli.parser import main
+from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
 from warpdrive.training.distributed.objects import decoded, encoded
 from warpdrive.training.distributed.rendezvous import _check_peers, _listen
@@ -306,7 +306,7 @@ def test_processes_with_another_secret_do_not_train_together() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    program = "from warpdrive.training.distributed.meeting import join; join(60)"
+    program = "from warpdrive.training.distributed.bootstrap import join; join(60)"
     both = [
         subprocess.Popen(
             [sys.executable, "-c", program],

@@ -11,7 +11,7 @@ from torch import Tensor
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.models.base import Actor
-from warpdrive.training.rollout_loop import RolloutLoop, in_replicas_of
+from warpdrive.training.rollout.loop import RolloutLoop, in_replicas_of
 
 MAX_REPLICAS = 1000
 FEWEST_EPISODES, MOST_EPISODES = 50, 1000

@@ -10,14 +10,14 @@ from rich.table import Table
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import CheckpointError, WarpDriveError
-from warpdrive.training.checkpoint import Which, find_checkpoint, read_models
+from warpdrive.training.checkpoint.checkpoint import Which, find_checkpoint, read_models
+from warpdrive.training.config.schema import LearningConfig, RunConfig, SelfPlayConfig
+from warpdrive.training.inference.trained_policy import TrainedPolicy, load_policy
 from warpdrive.training.models.base import Actor
-from warpdrive.training.rating import league_ratings
-from warpdrive.training.sections import LearningConfig, RunConfig, SelfPlayConfig
-from warpdrive.training.torch_threads import torch_threads
-from warpdrive.training.trained_policy import TrainedPolicy, load_policy
+from warpdrive.training.opponents.elo import league_ratings
+from warpdrive.training.progress.work import WorkProgress
+from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer import Trainer
-from warpdrive.training.work_progress import WorkProgress
 
 
 @dataclass(frozen=True)

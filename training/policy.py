@@ -18,13 +18,13 @@ from warpdrive.training.algorithms import Task, build_algorithm
 from warpdrive.training.algorithms.custom import Custom
 from warpdrive.training.algorithms.mappo import MAPPO
 from warpdrive.training.algorithms.on_policy import OnPolicy
-from warpdrive.training.batch import Batch, Discount, RolloutRows
-from warpdrive.training.critic_inputs import GlobalState
+from warpdrive.training.config.schedule import value_at
+from warpdrive.training.config.schema import LearningConfig, PolicyConfig
 from warpdrive.training.distributed.team import ALL_HERE, Spread
+from warpdrive.training.experience.batch import Batch, Discount, RolloutRows
+from warpdrive.training.experience.sequences import Replayed
 from warpdrive.training.models.base import Actor, ActorCritic
-from warpdrive.training.schedule import value_at
-from warpdrive.training.sections import LearningConfig, PolicyConfig
-from warpdrive.training.sequences import Replayed
+from warpdrive.training.models.critic_inputs import GlobalState
 
 
 class Policy:

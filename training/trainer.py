@@ -19,34 +19,37 @@ from warpdrive.episode_log import BEGAN_MIDWAY
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.recording import Recording
 from warpdrive.step_graph import StepGraphs
-from warpdrive.training.actor_copies import ActorCopies
-from warpdrive.training.callbacks import Callback
-from warpdrive.training.checkpoint import (
+from warpdrive.training.checkpoint.checkpoint import (
     Checkpoint,
     Which,
     find_checkpoint,
     read_checkpoint,
     write_checkpoint,
 )
-from warpdrive.training.config import RunConfig, load_config
-from warpdrive.training.devices import backend_at, check_rollout_device, rollout_backend
-from warpdrive.training.distributed.agreement import check_start, check_weights
-from warpdrive.training.distributed.experience import WholeRollout
-from warpdrive.training.distributed.meeting import check_gpus, join, local_rank, share_of
+from warpdrive.training.checkpoint.resume import check_spaces, checkpoint_of, restore, where_it_stopped
+from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.config.load import RunConfig, load_config
+from warpdrive.training.config.named_code import check_named_code
+from warpdrive.training.config.schema import LearningConfig
+from warpdrive.training.distributed.bootstrap import check_gpus, join, local_rank, share_of
+from warpdrive.training.distributed.consistency import check_start, check_weights
+from warpdrive.training.distributed.devices import backend_at, check_rollout_device, rollout_backend
 from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
 from warpdrive.training.distributed.team import ALL_HERE, Spread, tensors_of
+from warpdrive.training.distributed.whole_rollout import WholeRollout
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator, fitting_episodes
+from warpdrive.training.inference.pretrained import without_loading
 from warpdrive.training.models.base import Actor
-from warpdrive.training.named_code import check_named_code
 from warpdrive.training.opponents import Opponent, SelfPlay, build_opponents
 from warpdrive.training.policy import Policy
-from warpdrive.training.pretrained import without_loading
-from warpdrive.training.report import TrainingSummary, UpdateReport
-from warpdrive.training.rollout_copy import RolloutCopy
-from warpdrive.training.rollout_loop import RolloutLoop, act, in_replicas_of
-from warpdrive.training.run_folder import RunFolder
-from warpdrive.training.sections import LearningConfig
-from warpdrive.training.torch_threads import torch_threads
+from warpdrive.training.progress.work import WorkProgress, no_progress
+from warpdrive.training.reports import TrainingSummary, UpdateReport
+from warpdrive.training.rollout.actor_copies import ActorCopies
+from warpdrive.training.rollout.loop import RolloutLoop, act, in_replicas_of
+from warpdrive.training.rollout.rollout_copy import RolloutCopy
+from warpdrive.training.run.callbacks import Callback
+from warpdrive.training.run.loop import run_training
+from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer_checks import (
     check_devices,
     check_environment,
@@ -56,9 +59,6 @@ from warpdrive.training.trainer_checks import (
     has_dedicated_learner,
     warn_of_long_episodes,
 )
-from warpdrive.training.trainer_state import check_spaces, checkpoint_of, restore, where_it_stopped
-from warpdrive.training.training_run import run_training
-from warpdrive.training.work_progress import WorkProgress, no_progress
 
 _EVALUATION_SEED = 1_000_003  # added to the run's seed: evaluation replicas do not repeat the training ones
 

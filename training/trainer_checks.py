@@ -8,9 +8,9 @@ from typing import Any
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ConfigError, shown
-from warpdrive.training.config import RunConfig, load_config, plain
+from warpdrive.training.config.load import RunConfig, load_config, plain
+from warpdrive.training.config.schema import CustomConfig, ReinforceConfig
 from warpdrive.training.distributed.team import Share, Team
-from warpdrive.training.sections import CustomConfig, ReinforceConfig
 
 
 def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share) -> RunConfig:

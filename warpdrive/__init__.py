@@ -32,22 +32,22 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.registry import register as register
     from warpdrive.registry import registered_names as registered_names
     from warpdrive.rollout import Rollout as Rollout
-    from warpdrive.training.advantages import gae as gae
     from warpdrive.training.algorithms.a2c import A2C as A2C
     from warpdrive.training.algorithms.mappo import MAPPO as MAPPO
     from warpdrive.training.algorithms.ppo import PPO as PPO
-    from warpdrive.training.batch import Batch as Batch
-    from warpdrive.training.callbacks import Callback as Callback
     from warpdrive.training.distributed.reductions import mean_over_processes as mean_over_processes
     from warpdrive.training.distributed.reductions import sum_over_processes as sum_over_processes
-    from warpdrive.training.model_registry import register_model as register_model
+    from warpdrive.training.experience.advantages import gae as gae
+    from warpdrive.training.experience.batch import Batch as Batch
+    from warpdrive.training.inference.trained_policy import TrainedPolicy as TrainedPolicy
+    from warpdrive.training.inference.trained_policy import load_policy as load_policy
     from warpdrive.training.models.base import ActorCritic as ActorCritic
     from warpdrive.training.models.check_device import CheckDevice as CheckDevice
     from warpdrive.training.models.population import Population as Population
     from warpdrive.training.models.recurrent import RecurrentActorCritic as RecurrentActorCritic
-    from warpdrive.training.replay import replay as replay
-    from warpdrive.training.trained_policy import TrainedPolicy as TrainedPolicy
-    from warpdrive.training.trained_policy import load_policy as load_policy
+    from warpdrive.training.models.registry import register_model as register_model
+    from warpdrive.training.replay.replay import replay as replay
+    from warpdrive.training.run.callbacks import Callback as Callback
     from warpdrive.training.trainer import Trainer as Trainer
 
 __version__ = "0.1.0"
@@ -74,22 +74,22 @@ _HOME_OF = {
     "register": "warpdrive.registry",
     "registered_names": "warpdrive.registry",
     "A2C": "warpdrive.training.algorithms.a2c",
-    "Batch": "warpdrive.training.batch",
-    "Callback": "warpdrive.training.callbacks",
+    "Batch": "warpdrive.training.experience.batch",
+    "Callback": "warpdrive.training.run.callbacks",
     "MAPPO": "warpdrive.training.algorithms.mappo",
     "PPO": "warpdrive.training.algorithms.ppo",
     "mean_over_processes": "warpdrive.training.distributed.reductions",
     "sum_over_processes": "warpdrive.training.distributed.reductions",
-    "gae": "warpdrive.training.advantages",
+    "gae": "warpdrive.training.experience.advantages",
     "Trainer": "warpdrive.training.trainer",
-    "TrainedPolicy": "warpdrive.training.trained_policy",
-    "load_policy": "warpdrive.training.trained_policy",
-    "replay": "warpdrive.training.replay",
+    "TrainedPolicy": "warpdrive.training.inference.trained_policy",
+    "load_policy": "warpdrive.training.inference.trained_policy",
+    "replay": "warpdrive.training.replay.replay",
     "ActorCritic": "warpdrive.training.models.base",
     "Population": "warpdrive.training.models.population",
     "RecurrentActorCritic": "warpdrive.training.models.recurrent",
     "CheckDevice": "warpdrive.training.models.check_device",
-    "register_model": "warpdrive.training.model_registry",
+    "register_model": "warpdrive.training.models.registry",
 }
 _MODULES = ("random", "testing")
 

@@ -122,7 +122,7 @@ def _told(value: Any) -> str:
 
 def observations(folder: Path) -> Iterator[Case]:
     """What a trained policy is asked to act on."""
-    from warpdrive.training.config import load_config
+    from warpdrive.training.config.load import load_config
     from warpdrive.training.trainer import Trainer, make_env
 
     config = load_config(

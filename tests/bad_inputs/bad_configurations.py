@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.functional_validators import PlainValidator
 
-from warpdrive.training.config import load_config
-from warpdrive.training.sections import (
+from warpdrive.training.config.load import load_config
+from warpdrive.training.config.schema import (
     MODEL_CONFIGS,
     POLICY_CONFIGS,
     EvaluationConfig,

@@ -596,7 +596,7 @@ def wrappers(folder: Path) -> Iterator[Case]:
     import gymnasium
 
     from warpdrive.envs.cartpole import CartPole
-    from warpdrive.training.config import load_config
+    from warpdrive.training.config.load import load_config
 
     wd_env = wd.EnvWrapper(CartPole(), env_backend="cpu")
     for value in (

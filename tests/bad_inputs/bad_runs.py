@@ -13,7 +13,7 @@ import torch
 from judged import Case, command, verdict
 
 import warpdrive as wd
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
 
@@ -269,7 +269,7 @@ def _is_harmless(key: str, value: Any) -> bool:
 
 def _with_state(sound: Path, copy: Path, content: Any) -> None:
     """Load a checkpoint whose state was replaced, and its checksums with it."""
-    from warpdrive.training.checkpoint import read_checkpoint, write_checkpoint
+    from warpdrive.training.checkpoint.checkpoint import read_checkpoint, write_checkpoint
 
     shutil.rmtree(copy, ignore_errors=True)
     checkpoint = read_checkpoint(sound)

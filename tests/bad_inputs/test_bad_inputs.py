@@ -15,7 +15,7 @@ import torch
 from bad_kinds import KINDS, in_a_folder
 from judged import verdict
 
-from warpdrive.training.command_line import main
+from warpdrive.training.cli.parser import main
 
 _ONE_OF = {
     "environments": 12,
@@ -75,7 +75,7 @@ def test_autoscale_takes_fractions_of_seconds(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_mistake_in_this_package_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpdrive.training.commands.envs.run", lambda options: [][0])
+    monkeypatch.setattr("warpdrive.training.cli.envs.run", lambda options: [][0])
     error = io.StringIO()
     with contextlib.redirect_stderr(error):
         assert main(["envs"]) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from targets import BEGIN, END, TARGETS, Outcome, Target, play, row, table
 
 import warpdrive as wd
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 
 
 def test_every_environment_has_a_target() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
 GAMES = Path(__file__).with_name("games.py")

@@ -25,10 +25,10 @@ from typing import Any
 import torch
 from logged import rows_of
 
-from warpdrive.training.callbacks import Callback
-from warpdrive.training.config import RunConfig, load_config, shipped_configs
+from warpdrive.training.config.load import RunConfig, load_config, shipped_configs
 from warpdrive.training.distributed.launch import launch
-from warpdrive.training.report import UpdateReport
+from warpdrive.training.reports import UpdateReport
+from warpdrive.training.run.callbacks import Callback
 from warpdrive.training.trainer import Trainer, make_env
 
 Job = dict[str, Any]

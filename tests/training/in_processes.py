@@ -16,12 +16,12 @@ import pytest
 import torch
 
 from warpdrive.errors import ConfigError, TeamError
-from warpdrive.training.callbacks import Callback
-from warpdrive.training.config import load_config
-from warpdrive.training.distributed.agreement import check_weights
-from warpdrive.training.distributed.meeting import join
+from warpdrive.training.config.load import load_config
+from warpdrive.training.distributed.bootstrap import join
+from warpdrive.training.distributed.consistency import check_weights
 from warpdrive.training.distributed.team import Team
-from warpdrive.training.report import UpdateReport
+from warpdrive.training.reports import UpdateReport
+from warpdrive.training.run.callbacks import Callback
 from warpdrive.training.trainer import Trainer, make_env
 
 

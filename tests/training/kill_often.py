@@ -28,9 +28,9 @@ import torch._dynamo  # what a process would load later is loaded before it is f
 from logged import rows_of
 
 import warpdrive.backends.cpu.launch  # noqa: F401 - likewise
-from warpdrive.training.checkpoint import last_whole
-from warpdrive.training.config import load_config
-from warpdrive.training.run_folder import RunFolder
+from warpdrive.training.checkpoint.checkpoint import last_whole
+from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer
 
 GAMES = Path(__file__).with_name("games.py")

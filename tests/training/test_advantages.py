@@ -18,7 +18,7 @@ from warpdrive.backends.numba_cuda.fused import prepare
 from warpdrive.backends.pycuda import ON_HOST_VARIABLE, PyCudaBackend
 from warpdrive.backends.pycuda.nvrtc import compile_fused
 from warpdrive.kernels.fusion import Fusion
-from warpdrive.training.advantages import AdvantageEstimator
+from warpdrive.training.experience.advantages import AdvantageEstimator
 
 Array = npt.NDArray[Any]
 

@@ -15,10 +15,10 @@ from warpdrive.training.algorithms.a2c import A2C
 from warpdrive.training.algorithms.base import as_vector
 from warpdrive.training.algorithms.common import explained_variance, normalised
 from warpdrive.training.algorithms.ppo import PPO
-from warpdrive.training.batch import Batch
+from warpdrive.training.config.schema import A2CConfig, PPOConfig
+from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Categorical
-from warpdrive.training.sections import A2CConfig, PPOConfig
 
 
 class Table(ActorCritic):

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.training.animation import Animation, check_output, frame_of
+from warpdrive.training.replay.animation import Animation, check_output, frame_of
 
 PAGE_HAS = ("sources", "milliseconds")
 COLOURS = np.array([[255, 0, 0], [0, 160, 0], [0, 0, 255]], np.uint8)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError
-from warpdrive.training.checkpoint import read_checkpoint, write_checkpoint
+from warpdrive.training.checkpoint.checkpoint import read_checkpoint, write_checkpoint
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "normalized": {"initial_log_std": -1.0},

@@ -12,8 +12,8 @@ import torch
 
 import warpdrive as wd
 from warpdrive.errors import TrainingError
-from warpdrive.training.checkpoint import read_checkpoint
-from warpdrive.training.report import EvaluationReport, TrainingSummary, UpdateReport
+from warpdrive.training.checkpoint.checkpoint import read_checkpoint
+from warpdrive.training.reports import EvaluationReport, TrainingSummary, UpdateReport
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from warpdrive.errors import CheckpointError
-from warpdrive.training.checkpoint import (
+from warpdrive.training.checkpoint.checkpoint import (
     Checkpoint,
     Keep,
     find_checkpoint,

@@ -19,8 +19,8 @@ from PIL import Image
 from rich.table import Table
 
 import warpdrive
-from warpdrive.training.command_line import main
-from warpdrive.training.commands.printing import console_for_people
+from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.printing import console_for_people
 
 TINY = (
     "trainer.num_envs=20",

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from warpdrive.training.comparison import Measurement, comparison_table, line_ups
+from warpdrive.training.cli.comparison import Measurement, comparison_table, line_ups
 from warpdrive.training.evaluation import EvaluationResult
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from warpdrive.errors import ConfigError
-from warpdrive.training.config import load_config, save_config, shipped_configs
-from warpdrive.training.schedule import Schedule, value_at
-from warpdrive.training.sections import A2CConfig, PPOConfig, RandomConfig
+from warpdrive.training.config.load import load_config, save_config, shipped_configs
+from warpdrive.training.config.schedule import Schedule, value_at
+from warpdrive.training.config.schema import A2CConfig, PPOConfig, RandomConfig
 
 MINIMAL = """\
 env: {name: tag_gridworld, num_taggers: 4}

@@ -18,12 +18,12 @@ from warpdrive.training.algorithms import Task, build_algorithm
 from warpdrive.training.algorithms.ddpg import DDPG
 from warpdrive.training.algorithms.sac import SAC
 from warpdrive.training.algorithms.td3 import TD3
-from warpdrive.training.exploration import NoisyActor
+from warpdrive.training.config.schema import DDPGConfig, SACConfig, TD3Config
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
+from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models import acting_distribution
-from warpdrive.training.replay_buffer import ReplayBuffer
-from warpdrive.training.sections import DDPGConfig, SACConfig, TD3Config
+from warpdrive.training.rollout.exploration import NoisyActor
 from warpdrive.training.trainer import Trainer
-from warpdrive.training.transitions import Transitions
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]

@@ -15,7 +15,7 @@ from torch import Tensor
 import warpdrive as wd
 from warpdrive.backends.interface import load_backend
 from warpdrive.step_graph import GraphError
-from warpdrive.training.advantages import AdvantageEstimator
+from warpdrive.training.experience.advantages import AdvantageEstimator
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.trainer import Trainer
 

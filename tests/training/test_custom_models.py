@@ -15,9 +15,9 @@ from own_models import Own, OwnMemory
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError, DefinitionError, ModelError
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
+from warpdrive.training.config.schema import FullyConnectedConfig, PPOConfig
 from warpdrive.training.models import build_model
-from warpdrive.training.sections import FullyConnectedConfig, PPOConfig
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]

@@ -12,7 +12,7 @@ import torch
 from logged import assert_close, metrics_of
 
 from warpdrive.errors import ConfigError
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.launch import launch
 from warpdrive.training.distributed.team import Share, Team
 from warpdrive.training.trainer import Trainer, make_env

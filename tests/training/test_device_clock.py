@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from warpdrive.training.device_clock import DeviceClock, Stopwatch
+from warpdrive.training.runtime.timing import DeviceClock, Stopwatch
 
 
 class FakeEvent:

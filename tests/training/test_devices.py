@@ -15,10 +15,10 @@ from logged import rows_of
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError
-from warpdrive.training.actor_copies import at
-from warpdrive.training.config import load_config
-from warpdrive.training.host_copy import HostCopy
-from warpdrive.training.report import UpdateReport
+from warpdrive.training.config.load import load_config
+from warpdrive.training.reports import UpdateReport
+from warpdrive.training.rollout.actor_copies import at
+from warpdrive.training.runtime.host_copy import HostCopy
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]

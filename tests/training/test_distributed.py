@@ -19,11 +19,11 @@ from logged import assert_close, metrics_of
 
 from warpdrive.errors import ConfigError, TeamError
 from warpdrive.importing import module_command
-from warpdrive.training.command_line import main
-from warpdrive.training.config import load_config
+from warpdrive.training.cli.parser import main
+from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.launch import launch
 from warpdrive.training.distributed.team import ALL_HERE, ALONE, Share, Spread, Team
-from warpdrive.training.metrics import read_metrics
+from warpdrive.training.run.metrics import read_metrics
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
@@ -179,9 +179,7 @@ def test_processes_that_differ_are_told(sections: Sections, tmp_path: Path, capf
     file = tmp_path / "run.yaml"
     file.write_text(json.dumps(sections()))
     seed = "'trainer.seed=' + os.environ['RANK']"
-    program = (
-        f"import os; from warpdrive.training.command_line import main; exit(main(['train', {str(file)!r}, {seed}]))"
-    )
+    program = f"import os; from warpdrive.training.cli.parser import main; exit(main(['train', {str(file)!r}, {seed}]))"
     with pytest.raises(TeamError, match=r"rank \d \(process \d+\) ended with exit code 2"):
         launch(["-c", program], 2)
     told = capfd.readouterr().err

@@ -16,12 +16,12 @@ from gymnasium import spaces
 import warpdrive as wd
 from warpdrive.training.algorithms.base import as_vector
 from warpdrive.training.algorithms.dqn import DQN
-from warpdrive.training.exploration import EpsilonGreedy
-from warpdrive.training.models.action_values import ActionValues
-from warpdrive.training.replay_buffer import ReplayBuffer
-from warpdrive.training.sections import DQNConfig
+from warpdrive.training.config.schema import DQNConfig
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
+from warpdrive.training.experience.transitions import Transitions
+from warpdrive.training.models.q_network import ActionValues
+from warpdrive.training.rollout.exploration import EpsilonGreedy
 from warpdrive.training.trainer import Trainer
-from warpdrive.training.transitions import Transitions
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]

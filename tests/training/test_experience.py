@@ -10,9 +10,9 @@ import pytest
 import torch
 from games import TAGS
 
-from warpdrive.training.advantages import AdvantageEstimator
-from warpdrive.training.batch import batch_of
 from warpdrive.training.evaluation import MAX_REPLICAS, Evaluator
+from warpdrive.training.experience.advantages import AdvantageEstimator
+from warpdrive.training.experience.batch import batch_of
 from warpdrive.training.models.distributions import distribution_of
 from warpdrive.training.trainer import Trainer, make_env
 
@@ -153,6 +153,6 @@ def test_evaluation_is_not_biased_towards_short_episodes(sections: Sections) -> 
 
 
 def make_env_of(values: dict[str, Any]) -> Any:
-    from warpdrive.training.config import load_config
+    from warpdrive.training.config.load import load_config
 
     return make_env(load_config(values))

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 import warpdrive as wd
 from warpdrive.errors import ExportError
-from warpdrive.training import export
-from warpdrive.training.command_line import main
+from warpdrive.training.cli.parser import main
+from warpdrive.training.inference import export
+from warpdrive.training.inference.trained_policy import TrainedPolicy
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.distributions import SquashedGaussian, distribution_of
-from warpdrive.training.trained_policy import TrainedPolicy
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from warpdrive.training.command_line import main
+from warpdrive.training.cli.parser import main
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.training.command_line import main
+from warpdrive.training.cli.parser import main
 from warpdrive.training.league import load_player, play_matches, ratings
-from warpdrive.training.rating import expected_score, league_ratings, performance_rating
+from warpdrive.training.opponents.elo import expected_score, league_ratings, performance_rating
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]

@@ -15,7 +15,7 @@ import torch
 lightning = pytest.importorskip("lightning", reason="the extra `lightning`")
 
 from warpdrive.errors import ConfigError, TrainingError  # noqa: E402
-from warpdrive.training.config import load_config  # noqa: E402
+from warpdrive.training.config.load import load_config  # noqa: E402
 from warpdrive.training.lightning import RolloutData, WarpDriveModule  # noqa: E402
 from warpdrive.training.trainer import Trainer, make_env  # noqa: E402
 

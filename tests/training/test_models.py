@@ -10,9 +10,9 @@ import torch
 from gymnasium import spaces
 
 from warpdrive.errors import DefinitionError
+from warpdrive.training.config.schema import ConvolutionalConfig, FullyConnectedConfig, GRUConfig, LSTMConfig, PPOConfig
 from warpdrive.training.models import build_model
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.sections import ConvolutionalConfig, FullyConnectedConfig, GRUConfig, LSTMConfig, PPOConfig
 
 
 def box(*shape: int) -> spaces.Box:

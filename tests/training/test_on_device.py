@@ -14,8 +14,8 @@ import warpdrive as wd
 from warpdrive.backends.cpu import CpuBackend
 from warpdrive.backends.pycuda import ON_HOST_VARIABLE
 from warpdrive.errors import TrainingError
-from warpdrive.training.config import load_config
-from warpdrive.training.host_copy import HostCopy
+from warpdrive.training.config.load import load_config
+from warpdrive.training.runtime.host_copy import HostCopy
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
@@ -115,7 +115,7 @@ def test_what_arrives_late_is_logged_late_and_the_same(
         return rows, told
 
     at_once, told_at_once = logged()
-    monkeypatch.setattr("warpdrive.training.run_log.HostCopy", LateCopy)
+    monkeypatch.setattr("warpdrive.training.run.log.HostCopy", LateCopy)
     late, told_late = logged()
     assert late == at_once
     assert told_at_once == [(k, 200 * k, k) for k in (1, 2, 3, 4, 5)]
@@ -126,7 +126,7 @@ def test_what_arrives_late_is_logged_late_and_the_same(
 def test_what_arrives_late_and_is_not_finite_is_not_saved(
     sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpdrive.training.run_log.HostCopy", LateCopy)
+    monkeypatch.setattr("warpdrive.training.run.log.HostCopy", LateCopy)
     trainer = trainer_of(sections(total_steps=1000), "saving.checkpoint_every=2")
     update = trainer.update
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 import warpdrive as wd
 from warpdrive.errors import ActionError, CheckpointError, ConfigError
-from warpdrive.training.command_line import main
-from warpdrive.training.config import load_config
+from warpdrive.training.cli.parser import main
+from warpdrive.training.config.load import load_config
+from warpdrive.training.opponents.elo import expected_score
 from warpdrive.training.opponents.self_play import Pool, SelfPlay
-from warpdrive.training.rating import expected_score
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]

@@ -13,7 +13,7 @@ import torch
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError, TrainingError
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.team import Share, Spread, Team
 from warpdrive.training.policy import Policy
 from warpdrive.training.trainer import Trainer

@@ -16,10 +16,10 @@ from logged import rows_of
 
 import warpdrive as wd
 from warpdrive.errors import CheckpointError, ConfigError
-from warpdrive.training.checkpoint import find_checkpoint, read_checkpoint
-from warpdrive.training.command_line import main
-from warpdrive.training.config import load_config
-from warpdrive.training.report import EvaluationReport, UpdateReport
+from warpdrive.training.checkpoint.checkpoint import find_checkpoint, read_checkpoint
+from warpdrive.training.cli.parser import main
+from warpdrive.training.config.load import load_config
+from warpdrive.training.reports import EvaluationReport, UpdateReport
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]

@@ -12,9 +12,9 @@ import yaml
 from PIL import Image
 
 from warpdrive.errors import CheckpointError, ConfigError
-from warpdrive.training.command_line import main
-from warpdrive.training.learning_curve_plot import draw
-from warpdrive.training.learning_curves import chosen_metrics, grouped, read_runs, usual_metrics
+from warpdrive.training.cli.parser import main
+from warpdrive.training.plots.figure import draw
+from warpdrive.training.plots.learning_curves import chosen_metrics, grouped, read_runs, usual_metrics
 
 Run = Callable[..., Path]
 RETURN = "charts/episodic_return"

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from warpdrive.training.evaluation import EvaluationResult
-from warpdrive.training.progress import TrainingProgress, clock, short
-from warpdrive.training.report import EvaluationReport, UpdateReport
-from warpdrive.training.work_progress import WorkProgress, no_progress
+from warpdrive.training.progress.training import TrainingProgress, clock, short
+from warpdrive.training.progress.work import WorkProgress, no_progress
+from warpdrive.training.reports import EvaluationReport, UpdateReport
 
 
 def report(env_steps, **changes):
@@ -137,7 +137,7 @@ def test_a_log_is_told_of_work_that_lasts(patience, monkeypatch):
     [(3, "frames", ("drawing", "2 of 3 frames", "left")), (None, "steps", ("drawing", "2 steps", "0:00:0"))],
 )
 def test_a_terminal_shows_a_bar_of_work_that_lasts(total, unit, parts, monkeypatch):
-    monkeypatch.setattr("warpdrive.training.work_progress.PATIENCE", 0.0)
+    monkeypatch.setattr("warpdrive.training.progress.work.PATIENCE", 0.0)
     screen, seen = io.StringIO(), threading.Event()
     monkeypatch.setattr(WorkProgress, "_show", lambda self, show=WorkProgress._show: (show(self), seen.set()))
     with WorkProgress("drawing", total, unit, Console(file=screen, force_terminal=True, width=100)) as work:
@@ -167,7 +167,7 @@ def test_a_notebook_shows_training_without_widgets(monkeypatch):
 
 
 def test_nothing_is_shown_where_nobody_wants_it(monkeypatch):
-    monkeypatch.setattr("warpdrive.training.work_progress.PATIENCE", 0.0)
+    monkeypatch.setattr("warpdrive.training.progress.work.PATIENCE", 0.0)
     log = io.StringIO()
     with no_progress(), WorkProgress("drawing", 3, "frames", Console(file=log)) as work:
         assert not work._timer.is_alive()

@@ -15,8 +15,8 @@ from games import TAGS
 
 import warpdrive as wd
 from warpdrive.errors import ActionError, ConfigError, TrainingError
-from warpdrive.training.advantages import AdvantageEstimator
-from warpdrive.training.batch import batch_of
+from warpdrive.training.experience.advantages import AdvantageEstimator
+from warpdrive.training.experience.batch import batch_of
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]

@@ -11,8 +11,8 @@ import pytest
 import torch
 from float64 import Parameters, by_differences, gradients_of, parameters_of, perceptron
 
-from warpdrive.training.batch import Batch, WholeEpisodes
-from warpdrive.training.sections import ReinforceConfig
+from warpdrive.training.config.schema import ReinforceConfig
+from warpdrive.training.experience.batch import Batch, WholeEpisodes
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]

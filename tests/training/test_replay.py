@@ -15,9 +15,9 @@ from PIL import Image
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError, DefinitionError, WarpDriveError
-from warpdrive.training import film
-from warpdrive.training import replay as module_of_replay
-from warpdrive.training.panels import GAP, Panel, columns_for
+from warpdrive.training.replay.montage import GAP, Panel, columns_for
+from warpdrive.training.replay.replay import frames as film
+from warpdrive.training.replay.replay import replay as module_of_replay
 from warpdrive.training.trainer import Trainer
 
 SIDE = 40

@@ -13,10 +13,10 @@ from games import TAGS as GAME_TAGS
 
 import warpdrive as wd
 from warpdrive.observations import tensors
-from warpdrive.training.n_step import NStep, StepsUntilBack
-from warpdrive.training.replay_buffer import ReplayBuffer
+from warpdrive.training.experience.n_step import NStep, StepsUntilBack
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
+from warpdrive.training.experience.transitions import Transitions, ended, transitions_of
 from warpdrive.training.trainer import Trainer
-from warpdrive.training.transitions import Transitions, ended, transitions_of
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]

@@ -17,11 +17,11 @@ import pytest
 import torch
 
 from warpdrive.errors import CheckpointError, ConfigError
-from warpdrive.training.checkpoint import last_whole, prepare_to_go_on
-from warpdrive.training.command_line import main
-from warpdrive.training.config import load_config
-from warpdrive.training.report import UpdateReport
-from warpdrive.training.run_folder import RunFolder
+from warpdrive.training.checkpoint.checkpoint import last_whole, prepare_to_go_on
+from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.cli.parser import main
+from warpdrive.training.config.load import load_config
+from warpdrive.training.reports import UpdateReport
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from warpdrive.errors import WarpDriveError
 from warpdrive.step_graph import StepGraphs, UseCudaGraph
-from warpdrive.training.config import load_config, save_config
+from warpdrive.training.config.load import load_config, save_config
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.trainer import Trainer
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from warpdrive.errors import CheckpointError
-from warpdrive.training.config import load_config
-from warpdrive.training.files import writing
-from warpdrive.training.metric_sinks import TensorBoardEvents
-from warpdrive.training.metrics import MetricsLog
-from warpdrive.training.report import TrainingSummary
-from warpdrive.training.run_folder import RunFolder, find_run
+from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
+from warpdrive.training.config.load import load_config
+from warpdrive.training.reports import TrainingSummary
+from warpdrive.training.run.metrics import MetricsLog
+from warpdrive.training.run.sinks import TensorBoardEvents
+from warpdrive.training.runtime.atomic_write import writing
 
 
 @pytest.fixture

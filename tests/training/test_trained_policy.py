@@ -20,9 +20,9 @@ from gymnasium import spaces
 import warpdrive as wd
 from warpdrive.errors import ActionError, CheckpointError
 from warpdrive.observations import mapped
-from warpdrive.training.config import load_config
-from warpdrive.training.rollout_loop import act
-from warpdrive.training.space_description import describe_space, space_of
+from warpdrive.training.checkpoint.space_description import describe_space, space_of
+from warpdrive.training.config.load import load_config
+from warpdrive.training.rollout.loop import act
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]

@@ -16,9 +16,9 @@ from torch.nn.utils import parameters_to_vector
 
 import warpdrive as wd
 from warpdrive.errors import CheckpointError, ConfigError, TrainingError
-from warpdrive.training.config import load_config
-from warpdrive.training.report import UpdateReport
-from warpdrive.training.torch_threads import torch_threads
+from warpdrive.training.config.load import load_config
+from warpdrive.training.reports import UpdateReport
+from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
@@ -349,7 +349,7 @@ def test_torch_threads_are_set_for_the_run_only(sections: Sections, trainer_of: 
 def test_one_torch_thread_on_few_cores(
     cores: int, variable: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpdrive.training.torch_threads.usable_cores", lambda: cores)
+    monkeypatch.setattr("warpdrive.training.runtime.torch_threads.usable_cores", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if variable:
         monkeypatch.setenv("OMP_NUM_THREADS", variable)

@@ -9,7 +9,7 @@ import pytest
 from logged import metrics_of
 from two_machines import ENDLESS, Job, differences, report
 
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
 

@@ -15,11 +15,11 @@ from test_advantages import by_definition
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError
-from warpdrive.training.batch import Batch
-from warpdrive.training.config import load_config
+from warpdrive.training.algorithms.vtrace import vtrace
+from warpdrive.training.config.load import load_config
+from warpdrive.training.experience.batch import Batch
+from warpdrive.training.experience.transitions import ended, transitions_of
 from warpdrive.training.trainer import Trainer
-from warpdrive.training.transitions import ended, transitions_of
-from warpdrive.training.vtrace import vtrace
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]

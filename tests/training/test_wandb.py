@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from warpdrive.errors import ConfigError
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from torch._C._distributed_c10d import TCPStore
 
-from warpdrive.training.distributed.watch import Watch
+from warpdrive.training.distributed.heartbeat import Watch
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
-from warpdrive.training.callbacks import Callback
-from warpdrive.training.config import load_config
-from warpdrive.training.report import UpdateReport
+from warpdrive.training.config.load import load_config
+from warpdrive.training.reports import UpdateReport
+from warpdrive.training.run.callbacks import Callback
 from warpdrive.training.trainer import Trainer, make_env
 
 

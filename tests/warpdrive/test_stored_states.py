@@ -13,8 +13,8 @@ import warpdrive as wd
 from warpdrive.backends.interface import usable_backends
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import DefinitionError
-from warpdrive.training.checkpoint import read_checkpoint
-from warpdrive.training.config import load_config
+from warpdrive.training.checkpoint.checkpoint import read_checkpoint
+from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
 

@@ -25,16 +25,8 @@ from warpdrive.training.algorithms.ppo import PPO
 from warpdrive.training.algorithms.reinforce import Reinforce
 from warpdrive.training.algorithms.sac import SAC, Temperature
 from warpdrive.training.algorithms.td3 import TD3
-from warpdrive.training.batch import RolloutRows, WholeEpisodes
-from warpdrive.training.critic_inputs import CriticInput, GlobalState, JointObservations
-from warpdrive.training.distributed.team import ALL_HERE, ALONE, Spread, Team
-from warpdrive.training.exploration import GaussianNoise, NoisyActor, OrnsteinUhlenbeckNoise
-from warpdrive.training.models import acting_distribution, build_central_critic, build_critic, build_model
-from warpdrive.training.models.running_moments import RunningMoments
-from warpdrive.training.n_step import NStep, StepsUntilBack
-from warpdrive.training.pretrained import begin_as_loaded
-from warpdrive.training.replay_buffer import ReplayBuffer
-from warpdrive.training.sections import (
+from warpdrive.training.algorithms.vtrace import StaggeredGroups
+from warpdrive.training.config.schema import (
     A2CConfig,
     CustomConfig,
     DDPGConfig,
@@ -48,7 +40,15 @@ from warpdrive.training.sections import (
     SACConfig,
     TD3Config,
 )
-from warpdrive.training.vtrace import StaggeredGroups
+from warpdrive.training.distributed.team import ALL_HERE, ALONE, Spread, Team
+from warpdrive.training.experience.batch import RolloutRows, WholeEpisodes
+from warpdrive.training.experience.n_step import NStep, StepsUntilBack
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
+from warpdrive.training.inference.pretrained import begin_as_loaded
+from warpdrive.training.models import acting_distribution, build_central_critic, build_critic, build_model
+from warpdrive.training.models.critic_inputs import CriticInput, GlobalState, JointObservations
+from warpdrive.training.models.running_moments import RunningMoments
+from warpdrive.training.rollout.exploration import GaussianNoise, NoisyActor, OrnsteinUhlenbeckNoise
 
 
 class Source(Stateful, Protocol):

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from warpdrive.training.algorithms.common import explained_variance, normalised, value_error
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm
-from warpdrive.training.batch import Batch
-from warpdrive.training.sections import A2CConfig
+from warpdrive.training.config.schema import A2CConfig
+from warpdrive.training.experience.batch import Batch
 
 
 class A2C(ActorCriticAlgorithm[A2CConfig]):

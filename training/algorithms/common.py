@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from warpdrive.training.batch import Batch
+from warpdrive.training.config.schedule import value_at
+from warpdrive.training.config.schema import LearningConfig, OnPolicyConfig
+from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models.running_moments import RunningMoments
-from warpdrive.training.schedule import value_at
-from warpdrive.training.sections import LearningConfig, OnPolicyConfig
 
 _ROUNDING = 1e-5  # of returns in float32, relative to their mean
 

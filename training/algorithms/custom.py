@@ -14,11 +14,11 @@ from warpdrive.errors import TrainingError
 from warpdrive.importing import place_of
 from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.base import Algorithm, Stateful
+from warpdrive.training.config.schema import CustomConfig
+from warpdrive.training.experience.sequences import Replayed, replay_of
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.models.population import Population, PopulationInReplicas
-from warpdrive.training.sections import CustomConfig
-from warpdrive.training.sequences import Replayed, replay_of
 
 if TYPE_CHECKING:
     from warpdrive.training.policy import Policy

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.deterministic import DeterministicPolicyGradient
-from warpdrive.training.sections import DDPGConfig
-from warpdrive.training.transitions import Transitions
+from warpdrive.training.config.schema import DDPGConfig
+from warpdrive.training.experience.transitions import Transitions
 
 
 class DDPG(DeterministicPolicyGradient[DDPGConfig]):

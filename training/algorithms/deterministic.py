@@ -10,10 +10,10 @@ from torch import Tensor
 from warpdrive.training.algorithms.base import Stateful
 from warpdrive.training.algorithms.common import follow, frozen, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
-from warpdrive.training.exploration import NoisyActor
+from warpdrive.training.config.schema import DDPGConfig, TD3Config
+from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, DeterministicActor
-from warpdrive.training.sections import DDPGConfig, TD3Config
-from warpdrive.training.transitions import Transitions
+from warpdrive.training.rollout.exploration import NoisyActor
 
 Config = TypeVar("Config", bound=DDPGConfig | TD3Config)
 

@@ -11,11 +11,11 @@ from torch.nn import functional
 from warpdrive.training.algorithms.base import Every, Stateful
 from warpdrive.training.algorithms.common import follow, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
-from warpdrive.training.exploration import EpsilonGreedy
-from warpdrive.training.models.action_values import ActionValues
+from warpdrive.training.config.schema import DQNConfig
+from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.distributions import masked
-from warpdrive.training.sections import DQNConfig
-from warpdrive.training.transitions import Transitions
+from warpdrive.training.models.q_network import ActionValues
+from warpdrive.training.rollout.exploration import EpsilonGreedy
 
 
 class DQN(OffPolicy[DQNConfig]):

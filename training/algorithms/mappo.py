@@ -14,14 +14,14 @@ from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.base import BeforeStep, Stateful
 from warpdrive.training.algorithms.common import set_learning_rate
 from warpdrive.training.algorithms.ppo import PPO
-from warpdrive.training.batch import Batch
-from warpdrive.training.critic_inputs import CriticInput
+from warpdrive.training.config.schedule import value_at
+from warpdrive.training.config.schema import PPOConfig
+from warpdrive.training.experience.batch import Batch
+from warpdrive.training.experience.sequences import Replayed, Sequences, logits_of, sequences_of
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.central_critic import CentralCritic, RecurrentCritic, WithRecurrentCritic
+from warpdrive.training.models.critic_inputs import CriticInput
 from warpdrive.training.models.distributions import Distribution
-from warpdrive.training.schedule import value_at
-from warpdrive.training.sections import PPOConfig
-from warpdrive.training.sequences import Replayed, Sequences, logits_of, sequences_of
 
 
 class MAPPO(PPO):

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from warpdrive.training.algorithms.base import Algorithm
 from warpdrive.training.algorithms.common import at, means, set_learning_rate
-from warpdrive.training.replay_buffer import ReplayBuffer
-from warpdrive.training.sections import OffPolicyConfig
-from warpdrive.training.transitions import Transitions
+from warpdrive.training.config.schema import OffPolicyConfig
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
+from warpdrive.training.experience.transitions import Transitions
 
 Config = TypeVar("Config", bound=OffPolicyConfig)
 

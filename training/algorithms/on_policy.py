@@ -11,12 +11,12 @@ from warpdrive.observations import Observations
 from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.base import Algorithm, Stateful
 from warpdrive.training.algorithms.common import at, set_learning_rate
-from warpdrive.training.batch import Batch
+from warpdrive.training.config.schema import OnPolicyConfig, ReinforceConfig
+from warpdrive.training.experience.batch import Batch
+from warpdrive.training.experience.sequences import Replayed, outputs, replay_of
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.models.running_moments import RunningMoments
-from warpdrive.training.sections import OnPolicyConfig, ReinforceConfig
-from warpdrive.training.sequences import Replayed, outputs, replay_of
 
 Config = TypeVar("Config", bound=OnPolicyConfig | ReinforceConfig)
 

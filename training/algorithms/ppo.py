@@ -11,8 +11,8 @@ from warpdrive.training.algorithms.base import BeforeStep
 from warpdrive.training.algorithms.common import explained_variance, means, normalised, value_error
 from warpdrive.training.algorithms.kl_stop import KlStop
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm
-from warpdrive.training.batch import Batch
-from warpdrive.training.sections import PPOConfig
+from warpdrive.training.config.schema import PPOConfig
+from warpdrive.training.experience.batch import Batch
 
 
 class PPO(ActorCriticAlgorithm[PPOConfig]):

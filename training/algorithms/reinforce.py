@@ -7,9 +7,9 @@ from torch import Tensor
 
 from warpdrive.training.algorithms.common import normalised
 from warpdrive.training.algorithms.on_policy import OnPolicy
-from warpdrive.training.batch import Batch
-from warpdrive.training.sections import ReinforceConfig
-from warpdrive.training.sequences import logits_of
+from warpdrive.training.config.schema import ReinforceConfig
+from warpdrive.training.experience.batch import Batch
+from warpdrive.training.experience.sequences import logits_of
 
 
 class Reinforce(OnPolicy[ReinforceConfig]):

@@ -13,11 +13,11 @@ from warpdrive.observations import Observations
 from warpdrive.training.algorithms.base import Stateful
 from warpdrive.training.algorithms.common import follow, frozen, target_of
 from warpdrive.training.algorithms.off_policy import OffPolicy
-from warpdrive.training.exploration import UniformAtFirst
+from warpdrive.training.config.schema import SACConfig
+from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, SquashedActor
 from warpdrive.training.models.distributions import log_prob_of_tanh
-from warpdrive.training.sections import SACConfig
-from warpdrive.training.transitions import Transitions
+from warpdrive.training.rollout.exploration import UniformAtFirst
 
 
 class Temperature(nn.Module):

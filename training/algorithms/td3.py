@@ -9,10 +9,10 @@ from torch import Tensor
 
 from warpdrive.training.algorithms.base import Every, Stateful
 from warpdrive.training.algorithms.deterministic import DeterministicPolicyGradient
-from warpdrive.training.exploration import NoisyActor
+from warpdrive.training.config.schema import TD3Config
+from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, DeterministicActor
-from warpdrive.training.sections import TD3Config
-from warpdrive.training.transitions import Transitions
+from warpdrive.training.rollout.exploration import NoisyActor
 
 
 class TD3(DeterministicPolicyGradient[TD3Config]):

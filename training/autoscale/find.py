@@ -13,7 +13,7 @@ from warpdrive.training.autoscale.memory import gib
 from warpdrive.training.autoscale.prober import Prober, Survey
 from warpdrive.training.autoscale.search import Bounds, Search
 from warpdrive.training.autoscale.size import Outcome, Size
-from warpdrive.training.config import RunConfig, load_config, save_config
+from warpdrive.training.config.load import RunConfig, load_config, save_config
 
 _LEAST_ROLLOUT = 8
 """Minimum rollout length in steps, unless the user's is shorter. Shorter rollouts would affect learning."""

@@ -22,10 +22,10 @@ import torch
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import WarpDriveError
 from warpdrive.training.autoscale.memory import available_memory, gib
-from warpdrive.training.config import RunConfig, load_config
-from warpdrive.training.metrics import memory_gib
-from warpdrive.training.replay_buffer import ReplayBuffer
-from warpdrive.training.report import UpdateReport
+from warpdrive.training.config.load import RunConfig, load_config
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
+from warpdrive.training.reports import UpdateReport
+from warpdrive.training.run.metrics import memory_gib
 from warpdrive.training.trainer import Trainer, make_env
 
 _LEAST_UPDATES = 2

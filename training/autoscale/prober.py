@@ -20,8 +20,8 @@ from warpdrive.training.autoscale.memory import gib
 from warpdrive.training.autoscale.size import Outcome, Size
 from warpdrive.training.autoscale.starter import Starter
 from warpdrive.training.autoscale.watch import watch
-from warpdrive.training.config import RunConfig
-from warpdrive.training.places import Place, places
+from warpdrive.training.config.load import RunConfig
+from warpdrive.training.distributed.placement import Place, places
 
 _COMPILING = 900.0
 """Timeout of the survey in seconds, which compiles kernels that are not cached."""

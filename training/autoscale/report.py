@@ -12,9 +12,9 @@ from rich.table import Table
 from warpdrive.training.autoscale.find import Autoscaled
 from warpdrive.training.autoscale.memory import gib
 from warpdrive.training.autoscale.size import Outcome, Size
-from warpdrive.training.config import RunConfig
-from warpdrive.training.progress import short
-from warpdrive.training.sections import OffPolicyConfig, PPOConfig, RandomConfig
+from warpdrive.training.config.load import RunConfig
+from warpdrive.training.config.schema import OffPolicyConfig, PPOConfig, RandomConfig
+from warpdrive.training.progress.training import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

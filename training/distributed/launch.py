@@ -18,11 +18,11 @@ from pathlib import Path
 from warpdrive.backends.machine import this_machine
 from warpdrive.errors import TeamError
 from warpdrive.file_lock import locked
+from warpdrive.training.distributed.bootstrap import RUN
 from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
-from warpdrive.training.distributed.meeting import RUN
-from warpdrive.training.distributed.processes import recalled
+from warpdrive.training.distributed.process_group import recalled
 from warpdrive.training.distributed.rendezvous import FOLDER, SECRET
-from warpdrive.training.interrupts import Stopped, exit_code_of, on_signal, stop_signals
+from warpdrive.training.runtime.interrupts import Stopped, exit_code_of, on_signal, stop_signals
 
 _BETWEEN_LOOKS = 0.1  # seconds
 _GRACE = 30.0  # seconds that processes have to end when another has failed

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from warpdrive import errors
 from warpdrive.errors import TeamError, WarpDriveError
-from warpdrive.training.checkpoint import Checkpoint
+from warpdrive.training.checkpoint.checkpoint import Checkpoint
+from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.config.schema import RunConfig
 from warpdrive.training.evaluation import EvaluationResult
-from warpdrive.training.report import TrainingSummary
-from warpdrive.training.run_folder import RunFolder
-from warpdrive.training.sections import RunConfig
+from warpdrive.training.reports import TrainingSummary
 
 _NAME, _PARTS = "warpdrive.object", "parts"
 _DATACLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Checkpoint, EvaluationResult, TrainingSummary)}

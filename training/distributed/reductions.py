@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from warpdrive.training.distributed.meeting import join
+from warpdrive.training.distributed.bootstrap import join
 
 
 def sum_over_processes(tensor: Tensor) -> Tensor:

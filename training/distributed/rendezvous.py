@@ -26,9 +26,9 @@ from torch._C._distributed_c10d import Store as TorchStore
 from warpdrive.backends.cpu.workers import get_num_threads, set_num_threads
 from warpdrive.errors import TeamError
 from warpdrive.training.distributed.folder_store import FolderStore, Store
-from warpdrive.training.distributed.processes import Processes
+from warpdrive.training.distributed.heartbeat import Watch
+from warpdrive.training.distributed.process_group import Processes
 from warpdrive.training.distributed.rank_output import mark_output
-from warpdrive.training.distributed.watch import Watch
 
 FOLDER = "WARPDRIVE_MEETING"
 """Environment variable with the rendezvous folder of the processes of one machine."""

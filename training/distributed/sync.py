@@ -8,8 +8,8 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from warpdrive.rollout import Rollout
-from warpdrive.training.distributed.experience import WholeRollout
 from warpdrive.training.distributed.team import tensors_of
+from warpdrive.training.distributed.whole_rollout import WholeRollout
 from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.policy import Policy
 

@@ -8,20 +8,7 @@ from typing import Any
 import torch
 from gymnasium import Space, spaces
 
-from warpdrive.training.model_registry import model_class
-from warpdrive.training.models.action_values import ActionValues
-from warpdrive.training.models.base import Actor, ActorCritic
-from warpdrive.training.models.central_critic import CentralCritic, RecurrentCritic
-from warpdrive.training.models.check_device import CheckDevice
-from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
-from warpdrive.training.models.convolutional import Convolutional
-from warpdrive.training.models.convolutions import Convolutions
-from warpdrive.training.models.distributions import Distribution, distribution_of
-from warpdrive.training.models.fully_connected import FullyConnected
-from warpdrive.training.models.population import Population
-from warpdrive.training.models.recurrent import Recurrent
-from warpdrive.training.models.two_headed import LogStd
-from warpdrive.training.sections import (
+from warpdrive.training.config.schema import (
     A2CConfig,
     ConvolutionalConfig,
     ConvolutionsConfig,
@@ -42,6 +29,19 @@ from warpdrive.training.sections import (
     SACConfig,
     TD3Config,
 )
+from warpdrive.training.models.base import Actor, ActorCritic
+from warpdrive.training.models.central_critic import CentralCritic, RecurrentCritic
+from warpdrive.training.models.check_device import CheckDevice
+from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
+from warpdrive.training.models.convolutional import Convolutional
+from warpdrive.training.models.convolutions import Convolutions
+from warpdrive.training.models.distributions import Distribution, distribution_of
+from warpdrive.training.models.fully_connected import FullyConnected
+from warpdrive.training.models.population import Population
+from warpdrive.training.models.q_network import ActionValues
+from warpdrive.training.models.recurrent import Recurrent
+from warpdrive.training.models.registry import model_class
+from warpdrive.training.models.two_headed import LogStd
 
 _CRITIC_SEED = 500_000_003  # added to the policy's seed, for a different initialization of the critic
 

@@ -16,7 +16,7 @@ from warpdrive.training.models.running_moments import RunningMoments
 
 if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
-    from warpdrive.training.critic_inputs import CriticInput
+    from warpdrive.training.models.critic_inputs import CriticInput
 
 
 class CentralCritic(nn.Module):

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import torch
 
 from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.training.config.schema import FunctionConfig, RunConfig, SelfPlayConfig
 from warpdrive.training.distributed.team import Share
 from warpdrive.training.opponents.base import Opponent
 from warpdrive.training.opponents.function import FunctionOpponent
 from warpdrive.training.opponents.self_play import SelfPlay
 from warpdrive.training.policy import Policy
-from warpdrive.training.sections import FunctionConfig, RunConfig, SelfPlayConfig
 
 __all__ = ["Opponent", "SelfPlay", "build_opponents"]
 

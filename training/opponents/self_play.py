@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations, mapped, tensors
+from warpdrive.training.config.schema import SelfPlayConfig
 from warpdrive.training.distributed.team import Share, Team
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.recurrent import Remembering
 from warpdrive.training.opponents.base import Opponent
-from warpdrive.training.rating import performance_rating
-from warpdrive.training.sections import SelfPlayConfig
+from warpdrive.training.opponents.elo import performance_rating
 
 MOST_EVALUATED = 8
 """Maximum number of versions that a policy is evaluated against."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.table import Table
 
-from warpdrive.training.metrics import read_metrics
-from warpdrive.training.progress import clock, short
+from warpdrive.training.progress.training import clock, short
+from warpdrive.training.run.metrics import read_metrics
 from warpdrive.training.sweep.runner import Trial
 from warpdrive.training.sweep.space import Choices, Space
 

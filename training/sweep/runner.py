@@ -15,8 +15,8 @@ from typing import Any
 
 from warpdrive.errors import ConfigError
 from warpdrive.importing import module_command
-from warpdrive.training.config import load_config, save_config
-from warpdrive.training.places import Place
+from warpdrive.training.config.load import load_config, save_config
+from warpdrive.training.distributed.placement import Place
 from warpdrive.training.sweep.engines import Engine
 from warpdrive.training.sweep.space import Values, as_overrides
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpdrive.errors import ConfigError
-from warpdrive.training.yaml_source import parse_override
+from warpdrive.training.config.yaml import parse_override
 
 Values = dict[str, Any]
 """Values of one trial, by dotted key."""

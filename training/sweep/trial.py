@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.training.config import load_config
-from warpdrive.training.files import write_whole
-from warpdrive.training.report import UpdateReport
+from warpdrive.training.config.load import load_config
+from warpdrive.training.reports import UpdateReport
+from warpdrive.training.runtime.atomic_write import write_whole
 from warpdrive.training.trainer import Trainer, make_env
 
 _BETWEEN_REPORTS = 0.25

@@ -23,8 +23,8 @@ from warpdrive.training.autoscale.prober import Prober, Survey
 from warpdrive.training.autoscale.size import Outcome, Size
 from warpdrive.training.autoscale.starter import Starter
 from warpdrive.training.autoscale.watch import Ended, watch
-from warpdrive.training.command_line import main
-from warpdrive.training.config import load_config
+from warpdrive.training.cli.parser import main
+from warpdrive.training.config.load import load_config
 
 SMALL = (
     "env.grid_length=6",

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 
 from warpdrive.errors import ConfigError, WarpDriveError
-from warpdrive.training.config import load_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.sweep.engines import make_engine
 from warpdrive.training.sweep.space import as_overrides, drawn, grid, parse_space
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from warpdrive.training.command_line import main
-from warpdrive.training.config import load_config
-from warpdrive.training.places import places
+from warpdrive.training.cli.parser import main
+from warpdrive.training.config.load import load_config
+from warpdrive.training.distributed.placement import places
 
 TINY = (
     "env.episode_length=20",

@@ -20,7 +20,7 @@ from warpdrive.backends.machine import CudaLibrary, Machine, NvidiaDriver, PyTor
 from warpdrive.backends.requirements import chosen, lacks
 from warpdrive.doctor import diagnosis
 from warpdrive.errors import BackendError
-from warpdrive.training.commands.doctor import print_diagnosis
+from warpdrive.training.cli.doctor import print_diagnosis
 
 H200 = Gpu("NVIDIA H200", (9, 0), 140 << 30, 132)
 CURRENT = PyTorch("2.13.0+cu130", "13.0", ("sm_75", "sm_80", "sm_90", "sm_120", "compute_120"))

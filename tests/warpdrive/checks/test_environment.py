@@ -16,7 +16,7 @@ from sound_environments import SOUND
 import warpdrive as wd
 from warpdrive.checks import check_environment_behaviour, check_environment_kernels
 from warpdrive.fused_step import FusedKernel
-from warpdrive.training.command_line import main
+from warpdrive.training.cli.parser import main
 
 SMALL_BATTLE: dict[str, object] = {"agents_per_team": 3, "map_size": 5, "random_starts": True, "view_range": 1}
 SMALL: dict[str, dict[str, object]] = {

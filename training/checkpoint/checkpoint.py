@@ -1,0 +1,454 @@
+"""Checkpoints: folders that are written atomically, with checksums to detect damage.
+
+step_<n>/
+    manifest.json            format, configuration, spaces, versions, sizes and checksums of the files below
+    <tag>.safetensors        parameters of one policy
+    trainer.pt               optimizers, replay buffers, counters, random states, the simulation
+                             (torch.load(weights_only=True))
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+from urllib.parse import quote
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from warpdrive import __version__
+from warpdrive.arguments import check_path
+from warpdrive.errors import CheckpointError, one_line, shown
+from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
+from warpdrive.training.runtime.atomic_write import no_room, write_whole
+
+_FORMAT = 3
+_MANIFEST, _STATE = "manifest.json", "trainer.pt"
+_UNSEALED = "0" * 64
+LATEST, BEST = "latest", "best"
+"""Files beside the checkpoints of a run, each of which names one of them."""
+Which = Literal["latest", "best"]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Contents of a checkpoint.
+
+    Attributes:
+        config: run configuration as a dictionary.
+        spaces: ``observation`` and ``action`` space by policy tag with a model, see ``space_description``.
+        models: parameters by name, for each policy tag.
+        state: remaining state of the trainer: tensors, numbers, strings, and lists and dictionaries of these.
+    """
+
+    config: dict[str, Any]
+    spaces: Mapping[str, Mapping[str, Any]]
+    models: Mapping[str, Mapping[str, Tensor]]
+    state: dict[str, Any]
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint beside ``folder``, sync it to disk and rename it into place.
+
+    Raises:
+        CheckpointError: ``folder`` exists and is not a checkpoint, or cannot be written.
+    """
+    if folder.exists() and not (folder / _MANIFEST).is_file():
+        raise CheckpointError(f"{folder}: exists and is not a checkpoint; choose another folder")
+    beside = _beside(folder)
+    try:
+        beside.mkdir(parents=True)
+        for tag, parameters in checkpoint.models.items():
+            on_host = {name: value.detach().cpu().contiguous() for name, value in parameters.items()}
+            (beside / _model_file(tag)).write_bytes(save(on_host))
+        with (beside / _STATE).open("wb") as file:
+            _save_state(checkpoint.state, file)
+        manifest = {
+            "format": _FORMAT,
+            "config": checkpoint.config,
+            "policies": list(checkpoint.models),
+            "spaces": checkpoint.spaces,
+            "versions": _versions(),
+            "git": _git_hash(),
+            "files": {path.name: _fingerprint(path) for path in sorted(beside.iterdir())},
+        }
+        (beside / _MANIFEST).write_text(_sealed(manifest), encoding="utf-8")
+        for path in (*beside.iterdir(), beside):
+            _sync(path)
+        _remove(folder)
+        os.rename(beside, folder)
+        _sync(folder.parent)
+    except OSError as error:
+        full = no_room(error)
+        shutil.rmtree(beside, ignore_errors=True)  # before measuring the free space
+        raise CheckpointError(
+            _told_of_full_disk(folder, checkpoint, full) if full else f"{folder}: cannot be written: {error.strerror}"
+        ) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _save_state(state: Mapping[str, Any], file: IO[bytes]) -> None:
+    """Save like ``torch.save``, but raise the original ``OSError`` of a file, which PyTorch replaces."""
+    failures: list[OSError] = []
+
+    class Remembering:
+        def write(self, content: bytes) -> int:
+            try:
+                return file.write(content)
+            except OSError as error:
+                failures.append(error)
+                raise
+
+        def flush(self) -> None:
+            file.flush()
+
+    try:
+        torch.save(state, Remembering())  # type: ignore[arg-type]  # all that it needs of a file
+    except RuntimeError:
+        if failures:
+            raise failures[0] from None
+        raise
+
+
+def _told_of_full_disk(folder: Path, checkpoint: Checkpoint, full: str) -> str:
+    needed = _bytes_of([checkpoint.models, checkpoint.state])
+    free = shutil.disk_usage(folder.parent).free
+    last = latest_of(folder.parent) if folder.name.startswith("step_") else None
+    stays = f"; the checkpoint before, {last}, is whole: make room and go on from there" if last else ""
+    return f"{full}: {folder} needs about {needed / 1e6:.2f} MB, and {free / 1e6:.2f} MB are free there{stays}"
+
+
+def _bytes_of(value: Any) -> int:
+    if isinstance(value, Tensor):
+        return value.nbytes
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return sum(map(_bytes_of, parts))
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Read a checkpoint onto the CPU, whatever device it was written on.
+
+    Raises:
+        CheckpointError: a file is missing or its checksum differs.
+    """
+    models = read_models(folder)
+    path = folder / _STATE
+    _check_file(path, _read_manifest(folder))
+    with _reading(path):
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path}: found {shown(state)}, expected the state of a trainer")
+    return replace(models, state=state)
+
+
+def read_models(folder: Path) -> Checkpoint:
+    """Read the models of a checkpoint, without its ``state``.
+
+    Raises:
+        CheckpointError: a file is missing or its checksum differs.
+    """
+    manifest = _read_manifest(folder)
+    models = {}
+    for tag in manifest.policies:
+        path = folder / _model_file(tag)
+        _check_file(path, manifest)
+        with _reading(path):
+            models[tag] = load_file(path)
+    return Checkpoint(config=manifest.config, spaces=manifest.spaces, models=models, state={})
+
+
+def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep: Keep, best: int | None = None) -> Path:
+    """Write ``checkpoints/step_<env_steps>``, update ``latest``, and remove checkpoints that are not to be kept.
+
+    Args:
+        checkpoints: folder of the run's checkpoints.
+        env_steps: environment steps of the checkpoint.
+        checkpoint: contents.
+        keep: checkpoints to keep.
+        best: environment steps of the best checkpoint, if there is one: it is kept, and named by ``best``.
+
+    Returns:
+        The folder of the checkpoint.
+    """
+    folder = checkpoints / f"step_{env_steps}"
+    write_checkpoint(folder, checkpoint)
+    point_to(folder, LATEST)
+    if best is not None:
+        point_to(checkpoints / f"step_{best}", BEST)
+    remove_old(checkpoints, keep, best)
+    return folder
+
+
+class Keep(NamedTuple):
+    """Checkpoints of a run to keep: the last ones and, with ``every``, the first after each multiple of that."""
+
+    last: int
+    every: int | None = None
+
+
+def remove_old(checkpoints: Path, keep: Keep, best: int | None) -> None:
+    """Remove old checkpoints of a run.
+
+    Args:
+        checkpoints: folder of the run's checkpoints.
+        keep: checkpoints to keep.
+        best: environment steps of the best checkpoint, which is also kept, or None.
+    """
+    found, multiples = _by_age(checkpoints), set()
+    for index, folder in enumerate(found):
+        steps = _env_steps(folder)
+        multiple = None if keep.every is None else steps // keep.every
+        stays = multiple is not None and multiple > 0 and multiple not in multiples
+        multiples.add(multiple)
+        if index < len(found) - keep.last and steps != best and not stays:
+            _remove(folder)
+
+
+def point_to(folder: Path, name: str) -> None:
+    """Write the name of a checkpoint to the file ``name`` beside it, if it differs."""
+    pointer = folder.with_name(name)
+    text = folder.name + "\n"
+    if not pointer.is_file() or pointer.read_text(encoding="utf-8") != text:
+        write_whole(pointer, text)
+
+
+def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
+    """Return the checkpoint folder given, or the latest or best checkpoint of a run (see ``find_run``).
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    if which == "best":
+        return _best_of(find_run(path))
+    if which != "latest":
+        raise CheckpointError(f"found which = {shown(which)}, expected 'latest' or 'best'")
+    check_path(path=path)
+    path = Path(path)
+    if os.path.exists(path / _MANIFEST) or path.parent.name == "checkpoints":
+        return path
+    run = find_run(path)
+    last = latest_of(run.checkpoints)  # not what ``latest`` says: a run may be killed before that is written
+    if last is None:
+        raise CheckpointError(f"{run.path}: the run has no checkpoint; it ended before its first one")
+    return last
+
+
+def latest_of(checkpoints: Path) -> Path | None:
+    """Return the last checkpoint of a run, or None; it is not checked for damage."""
+    return next(reversed(_by_age(checkpoints)), None)
+
+
+def _best_of(run: RunFolder) -> Path:
+    pointer = run.checkpoints / BEST
+    name = pointer.read_bytes()[:100].decode(errors="replace").strip() if pointer.is_file() else ""
+    folder = next((path for path in _by_age(run.checkpoints) if path.name == name), None)
+    if name and folder is None:
+        raise CheckpointError(f"{pointer}: found {shown(name)}, which is no checkpoint of the run")
+    if folder is None:
+        raise CheckpointError(
+            f"{run.path}: the run has no best checkpoint, as nothing was evaluated while it trained: "
+            "that needs trainer.evaluation.every and saving.keep_best"
+        )
+    return folder
+
+
+def last_whole(checkpoints: Path) -> tuple[Path, Checkpoint] | None:
+    """Return the last undamaged checkpoint of a run, or None if there is no checkpoint.
+
+    Raises:
+        CheckpointError: there are checkpoints, and all of them are damaged.
+    """
+    damage: CheckpointError | None = None
+    for folder in reversed(_by_age(checkpoints)):
+        try:
+            return folder, read_checkpoint(folder)
+        except CheckpointError as error:
+            damage = damage or error
+    if damage:
+        raise damage
+    return None
+
+
+def prepare_to_go_on(checkpoints: Path, env_steps: int) -> None:
+    """Remove partial writes of a killed process, and damaged checkpoints from later than ``env_steps``.
+
+    Raises:
+        CheckpointError: there is a later undamaged checkpoint: the run has been continued since.
+    """
+    for half in checkpoints.glob(".*.part"):
+        shutil.rmtree(half)
+    for folder in _by_age(checkpoints):
+        if _env_steps(folder) > env_steps:
+            try:
+                read_checkpoint(folder)
+            except CheckpointError:
+                _remove(folder)
+            else:
+                raise CheckpointError(
+                    f"{folder}: the run has gone on to here, and cannot go on from step {env_steps} again; "
+                    "to go on from there all the same, move its later checkpoints elsewhere"
+                )
+
+
+def _model_file(tag: str) -> str:
+    return quote(tag, safe="") + ".safetensors"
+
+
+def _by_age(checkpoints: Path) -> list[Path]:
+    named = (path for path in checkpoints.glob("step_*") if path.name.removeprefix("step_").isdecimal())
+    return sorted((path for path in named if path.is_dir()), key=_env_steps)
+
+
+def _env_steps(folder: Path) -> int:
+    return int(folder.name.removeprefix("step_"))
+
+
+def _beside(folder: Path) -> Path:
+    """Return the temporary folder of a checkpoint that is being written."""
+    return folder.with_name(f".{folder.name}.{os.getpid()}.part")
+
+
+def _remove(folder: Path) -> None:
+    """Remove a checkpoint, if it exists, atomically: it is renamed first."""
+    if folder.exists():
+        aside = _beside(folder).with_suffix(".old.part")
+        os.rename(folder, aside)
+        shutil.rmtree(aside)
+
+
+def _sync(path: Path) -> None:
+    """Sync a file, or the entries of a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _advice(folder: Path) -> str:
+    others = [path.name for path in _by_age(folder.parent) if path != folder]
+    return (
+        f"use another checkpoint of the run: {', '.join(others[-5:])}" if others else "train again, or restore a copy"
+    )
+
+
+def _check_file(path: Path, manifest: _Manifest) -> None:
+    """Check that a file exists and has the checksum of the manifest.
+
+    Raises:
+        CheckpointError: it does not exist, differs, or is not listed.
+    """
+    if not os.path.isfile(path):  # also of a name that no file can have
+        raise CheckpointError(f"{one_line(str(path))}: missing from the checkpoint; {_advice(path.parent)}")
+    if _fingerprint(path) != manifest.files.get(path.name):
+        raise CheckpointError(f"{path}: damaged, its checksum is not the one in manifest.json; {_advice(path.parent)}")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Add the file name to errors of the libraries that read it, which may raise anything."""
+    try:
+        yield
+    except Exception as error:
+        reason = one_line(str(error), 150)
+        raise CheckpointError(f"{path}: cannot be read: {reason}; {_advice(path.parent)}") from error
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    content = path.read_bytes()
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+class _Manifest(BaseModel):
+    """Contents of ``manifest.json``. Unknown keys indicate damage."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    format: int
+    config: dict[str, Any]
+    policies: list[str]
+    spaces: dict[str, dict[str, dict[str, Any]]]
+    files: dict[str, dict[str, int | str]]
+    versions: dict[str, str] = {}
+    git: str | None = None
+    sha256: str | None = None
+    """Checksum of the manifest itself, computed with zeros in this place; None in older manifests."""
+
+
+def _sealed(manifest: Mapping[str, Any]) -> str:
+    """Return the text of a manifest, with its own checksum."""
+    text = json.dumps({**manifest, "sha256": _UNSEALED}, indent=2) + "\n"
+    return text.replace(_UNSEALED, _digest(text))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read_manifest(folder: Path) -> _Manifest:
+    path = folder / _MANIFEST
+    if not path.is_file():
+        raise CheckpointError(f"{path}: missing from the checkpoint; {_advice(folder)}")
+    try:
+        text = path.read_text(encoding="utf-8")
+        raw = json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        raise CheckpointError(f"{path}: damaged; {_advice(folder)}") from None
+    made_by = raw.get("format") if isinstance(raw, dict) else None
+    if type(made_by) is int and made_by != _FORMAT:
+        raise CheckpointError(
+            f"{path}: found checkpoint format {shown(made_by)}, this version of warpdrive reads {_FORMAT}"
+        )
+    try:
+        manifest = _Manifest.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "all of it"
+        told = f"{one_line(place)} is {shown(first['input'])}, which is not what was written"
+        raise CheckpointError(f"{path}: damaged: {told}; {_advice(folder)}") from None
+    if manifest.sha256 is not None and _digest(text.replace(manifest.sha256, _UNSEALED)) != manifest.sha256:
+        raise CheckpointError(f"{path}: damaged, its checksum is not the one that it has; {_advice(folder)}")
+    return manifest.model_copy(update={"config": as_it_was_meant(manifest.config)})
+
+
+def as_it_was_meant(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a checkpoint's configuration completed with keys that did not exist when it was written."""
+    policies = config.get("policy")
+    if not isinstance(policies, dict):
+        return config
+    return {**config, "policy": {tag: _as_it_was_meant(settings) for tag, settings in policies.items()}}
+
+
+def _as_it_was_meant(settings: Any) -> Any:
+    if not isinstance(settings, dict) or settings.get("algorithm") not in ("reinforce", "a2c", "ppo", "custom"):
+        return settings
+    model = settings.get("model")
+    return {**settings, "model": {"normalize_actions": False, **model}} if isinstance(model, dict) else settings
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: version(name) for name in ("torch", "numba", "numpy")}
+    return {"warpdrive": __version__, "python": platform.python_version(), **packages}
+
+
+@cache
+def _git_hash() -> str | None:
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

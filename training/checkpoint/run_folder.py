@@ -1,0 +1,94 @@
+"""Folder of one run: ``<folder>/<name>/<date-time>/``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+from warpdrive.arguments import check_path
+from warpdrive.errors import CheckpointError, nearest, one_line
+from warpdrive.file_lock import locked
+from warpdrive.training.config.load import RunConfig, save_config
+from warpdrive.training.reports import TrainingSummary
+from warpdrive.training.runtime.atomic_write import check_no_link, write_whole
+
+_LONGEST_PATH = 4096
+"""Maximum path length in characters, that of Linux."""
+
+
+class RunFolder:
+    """Paths of a run's outputs: ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``summary.json``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.metrics = path / "metrics.csv"
+        self.checkpoints = path / "checkpoints"
+        self.summary = path / "summary.json"
+
+    @classmethod
+    def create(cls, config: RunConfig) -> RunFolder:
+        """Create a new folder below ``config.saving.folder`` and write ``config.yaml`` to it."""
+        parent = Path(config.saving.folder) / config.name
+        stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        for attempt in range(1, 1000):
+            path = parent / (stamp if attempt == 1 else f"{stamp}-{attempt}")
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            run = cls(path)
+            save_config(config, run.config)  # with it the folder becomes a run
+            return run
+        raise FileExistsError(f"{parent}: a thousand runs were started in one second")
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Lock the run against writes of other processes within the block. The lock of a killed process is released.
+
+        Raises:
+            CheckpointError: another process holds the lock, or there is a link in the folder.
+        """
+        for path in self.path.rglob("*"):
+            check_no_link(path)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.path, wait=False))
+            except BlockingIOError:
+                raise CheckpointError(f"{self.path}: another process is training in this run") from None
+            yield
+
+    def write_summary(self, summary: TrainingSummary) -> None:
+        """Write ``summary.json`` atomically."""
+        values = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(summary).items()}
+        write_whole(self.summary, json.dumps(values, indent=2) + "\n")
+
+
+def find_run(run: str | Path, folder: str | Path = "runs") -> RunFolder:
+    """Return the run of a run folder, of a checkpoint in it, or of a name: ``runs/<name>`` or just ``<name>``.
+
+    A name refers to its newest run.
+
+    Raises:
+        CheckpointError: there is no such run.
+    """
+    check_path(run=run)
+    path, parent = Path(run), Path(folder)
+    for candidate in (path, path.parent.parent):
+        if os.path.isfile(candidate / "config.yaml"):
+            return RunFolder(candidate)
+    for named in (path, parent / path) if len(str(run)) <= _LONGEST_PATH else ():
+        runs = sorted(named.glob("*/config.yaml"), key=lambda config: config.stat().st_mtime_ns)
+        if runs:
+            return RunFolder(runs[-1].parent)
+    names = sorted(child.name for child in parent.iterdir() if child.is_dir()) if parent.is_dir() else []
+    known = f" Runs there: {', '.join(names)}." if names else ""
+    raise CheckpointError(
+        f"{one_line(str(run))}: neither a run folder (it has a config.yaml) nor the name of a run in '{folder}'."
+        f"{nearest(path.name, names)}{known}"
+    )

@@ -1,0 +1,132 @@
+"""``warpdrive check``: report problems of an environment and its kernels."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from warpdrive import registry
+from warpdrive.backends.cpu.interrupts import launches_within
+from warpdrive.backends.interface import Backend
+from warpdrive.checks.backends import comparable_backends
+from warpdrive.checks.complete import check_environment
+from warpdrive.checks.environment import is_written_for
+from warpdrive.checks.findings import OF_BEHAVIOUR, OF_KERNELS, Finding, Report
+from warpdrive.environment import Environment
+from warpdrive.errors import ConfigError
+from warpdrive.training.cli.printing import console_for_people
+from warpdrive.training.config.load import load_config
+from warpdrive.training.config.yaml import parse_override
+from warpdrive.training.progress.console import PlainConsole
+
+PLAYED_STEPS = 50
+"""Number of steps played natively to test the environment; they take almost no time."""
+
+FOUND = 1
+"""Exit code if there are findings."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check an environment, print the findings, and return 1 if there are any."""
+    console = console_for_people()
+    env = _environment(options.source, options.overrides, options.trust)
+    backends = comparable_backends(env)
+    with (
+        launches_within(options.max_seconds, FOUND),
+        Progress(console=PlainConsole(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress,
+    ):
+        task = progress.add_task(f"checking '{env.name}'", total=options.steps + PLAYED_STEPS)
+        report = check_environment(
+            env,
+            PLAYED_STEPS,
+            options.steps,
+            options.replicas,
+            options.seed,
+            options.nan,
+            backends,
+            on_step=lambda: progress.advance(task),
+            max_steps=options.max_steps,
+        )
+    if options.json:
+        print(json.dumps({"environment": env.name, **report.as_dict()}, indent=2))
+    else:
+        print_report(console, report)
+        count = sum(1 for _ in report)
+        told = "clean" if report.clean else f"{count} finding{'s' * (count > 1)}"
+        console.print(f"{env.name}: {told}. {_done(options, env, backends, report)}", highlight=False)
+    return 0 if report.clean else FOUND
+
+
+def _done(options: argparse.Namespace, env: Environment, backends: Sequence[Backend], report: Report) -> str:
+    """Return a summary of the checks done."""
+    done = []
+    if is_written_for(env, "Python"):
+        kernels = ", ".join(kind for kind in OF_KERNELS if kind != "nan" or options.nan)
+        agents = f"{env.num_agents} agent{'s' * (env.num_agents > 1)}"
+        done.append(
+            f"ran {options.steps} steps of {options.replicas} replicas of {agents} access by access ({kernels})"
+        )
+    if not report.bounds and not report.endless:
+        behaviour = ", ".join(kind for kind in OF_BEHAVIOUR if kind != "backends")
+        done.append(f"played {PLAYED_STEPS} steps ({behaviour})")
+        done.append(f"compared backends ({', '.join(backend.name for backend in backends)})")
+    told = ", ".join(done)
+    return f"{told[0].upper()}{told[1:]}."
+
+
+def print_report(console: Console, report: Report) -> None:
+    """Print a report as a table."""
+    if not report.clean:
+        table = Table(
+            "check", "times", "what, where, and what to do", box=None, header_style="bold", padding=(0, 2, 0, 0)
+        )
+        for finding in report:
+            table.add_row(finding.kind, str(finding.count), _told(finding))
+        console.print(table, highlight=False)
+    for note in report.notes:
+        console.print(f"note: {note}", highlight=False)
+
+
+def _told(finding: Finding) -> Text:
+    told = Text(finding.message, overflow="fold")
+    for place, source in dict(zip(finding.lines, finding.sources, strict=True)).items():
+        told.append(f"\n{_short(place)}", style="cyan")
+        told.append(f"\n  {source}" if source else "")
+    if finding.advice:
+        told.append(f"\n> {finding.advice}", style="dim")
+    return told.append("\n")
+
+
+def _environment(source: str, overrides: Sequence[str], trust: bool) -> Environment:
+    """Create the environment of a run configuration, or a named one; ``key=value`` sets its parameters."""
+    if Path(source).suffix in (".yaml", ".yml"):
+        given = [text if "." in text.partition("=")[0] else f"env.{text}" for text in overrides]
+        config = load_config(source, given, trust=trust or None)
+        if config.env is None:
+            raise ConfigError(f"{source}: the section env is missing")
+        return registry.make(config.env.name, **config.env.parameters)
+    parameters = {}
+    for text in overrides:
+        key, value = parse_override(text)
+        own = key[1:] if key[0] == "env" and len(key) > 1 else key
+        if len(own) != 1:
+            raise ConfigError(f"command line: {'.'.join(key)}: an environment's parameters are given as key=value")
+        parameters[own[0]] = value
+    return registry.make(source, **parameters)
+
+
+def _short(line: str) -> str:
+    """Return ``file:line`` with the path relative to the working directory, if that is shorter."""
+    file, _, number = line.rpartition(":")
+    if not os.path.isabs(file):
+        return line
+    return f"{min(os.path.relpath(file), file, key=len)}:{number}"

@@ -1,0 +1,54 @@
+"""``warpdrive evaluate``: measure the policies of runs, alone or against each other."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import combinations
+
+from warpdrive.errors import WarpDriveError
+from warpdrive.training.checkpoint.checkpoint import Which
+from warpdrive.training.cli.comparison import comparison_table, measurement
+from warpdrive.training.cli.printing import console_for_people, in_words
+from warpdrive.training.league import load_player, match_table, play_matches, rating_table, ratings
+from warpdrive.training.trainer import Trainer
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a table of the policies and their results."""
+    console = console_for_people()
+    which: Which = "best" if options.best else "latest"
+    if options.against or options.league:
+        return _compete(options, which)
+    several = len(options.runs) > 1
+    random, measurements = tuple(options.random), []
+    for each in options.runs:
+        trainer = Trainer.load(each, which=which, trust=options.trust)
+        result = trainer.evaluate(options.episodes, random, deterministic=options.deterministic or None)
+        measurements.append(measurement(trainer.config, random, result, each if several else ""))
+        if list(result.mean_return) != list(measurements[0].result.mean_return):
+            tags = (" and ".join(found.mean_return) for found in (result, measurements[0].result))
+            raise WarpDriveError(f"{each}: has the policy tags {next(tags)}, but {options.runs[0]} has {next(tags)}")
+    console.print(comparison_table(measurements, in_words(trainer.env.env)))
+    return 0
+
+
+def _compete(options: argparse.Namespace, which: Which) -> int:
+    if options.random:
+        raise WarpDriveError("--random goes with neither --against nor --league: all policies act as they were trained")
+    names = list(dict.fromkeys([*options.runs, *options.against]))
+    if len(names) < 2:
+        raise WarpDriveError("found one run, expected two or more that play each other")
+    console = console_for_people()
+    trainer = Trainer.load(names[0], which=which, trust=options.trust)
+    players = {name: load_player(name, which, options.trust) for name in names}
+    if options.league:
+        pairs = list(combinations(players.values(), 2))
+    else:
+        pairs = [(players[one], players[other]) for one in options.runs for other in options.against if one != other]
+    episodes = options.episodes or trainer.evaluation_episodes
+    matches = play_matches(trainer, pairs, episodes, deterministic=options.deterministic)
+    console.print(match_table(matches))
+    if options.league:
+        console.print()
+        console.print(rating_table(names, ratings(names, matches)))
+    return 0

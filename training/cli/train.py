@@ -1,0 +1,186 @@
+"""``warpdrive train``: train, evaluate, animate episodes, and print where the results are."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from signal import Signals
+
+from rich.console import Console
+from rich.markup import escape
+
+from warpdrive.errors import WarpDriveError
+from warpdrive.importing import module_command
+from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.cli.autoscale import devices_for, file_for
+from warpdrive.training.cli.autoscale import find as find_size
+from warpdrive.training.cli.comparison import Measurement, as_plain_data, comparison_table, line_ups, measurement
+from warpdrive.training.cli.printing import INTERRUPTED, as_typed, console_for_people, in_words
+from warpdrive.training.config.load import RunConfig, load_config
+from warpdrive.training.distributed.bootstrap import RUN, join
+from warpdrive.training.distributed.team import Team
+from warpdrive.training.progress.training import TrainingProgress, clock, short
+from warpdrive.training.replay.replay import can_render, replay
+from warpdrive.training.reports import TrainingSummary
+from warpdrive.training.run.loop import summarise_failed
+from warpdrive.training.runtime.atomic_write import write_whole
+from warpdrive.training.runtime.interrupts import exit_code_of, name_of
+from warpdrive.training.trainer import Trainer, make_env
+
+_MOST_EPISODES_SHOWN = 3
+_MOST_FRAMES = 300  # default animation
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train with a run configuration in a new run folder; or resume a run."""
+    console = console_for_people()
+    config = None if options.resume else load_config(options.source, options.overrides, trust=options.trust or None)
+    if options.auto_scale and config is not None and not options.num_processes and devices_for(config) > 1:
+        options.num_gpus = options.num_gpus or devices_for(config)
+    if options.num_gpus or options.num_processes:
+        return _in_processes(options, config)
+    team = join(config.trainer.process_timeout) if config else join()
+    resumed: str | None = options.resume or team.recall(RUN)
+    if config is not None and options.auto_scale:
+        config = find_size(config, options, console, then_train=True).config
+    with console.status("compiling kernels (kept for the next time)"):
+        if config is not None and resumed is None:
+            trainer = Trainer(make_env(config), config)
+        else:
+            assert resumed is not None, "the command line is checked for this"
+            trainer = Trainer.resume(resumed, options.overrides, trust=options.trust)
+    env = trainer.env
+    if resumed and team.leads:
+        print(f"going on after {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
+    own = f"{env.num_envs} replicas" if team.size == 1 else str(trainer.share)
+    starts = "one start state" if env.reset_pool_size == 1 else f"{env.reset_pool_size} start states"
+    print(f"{own} of {env.num_agents} agents, {starts}, stepped by the {env.backend.name} backend", flush=True)
+    if team.size > 1:
+        print(f"rank {team.rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
+    if not team.leads:
+        trainer.train()
+        return 0
+    with TrainingProgress(trainer.config.name, console) as progress:
+        summary = trainer.train(callbacks=[progress])
+    if summary.status == "interrupted":
+        _print_interrupted(console, summary)
+        return exit_code_of(Signals[summary.stopped_by])
+    console.print(
+        f"trained for {short(summary.env_steps)} environment steps "
+        f"({short(summary.env_steps * env.num_agents)} agent steps) in {clock(summary.seconds)}\n",
+        highlight=False,
+    )
+    try:
+        _show_what_came_out(console, trainer, summary.run_folder, animated=not options.no_replay)
+    except KeyboardInterrupt:
+        console.print("\nstopped by Ctrl-C; what is trained is saved:", highlight=False)
+        _print_run_folder(console, trainer, summary.run_folder)
+        return INTERRUPTED
+    _print_run_folder(console, trainer, summary.run_folder)
+    return 0
+
+
+def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
+    """Run the same command in several processes."""
+    from warpdrive.training.distributed.launch import check_devices, launch
+
+    fraction = config.trainer.gpu_memory_fraction if config else None
+    on_cpu = config is not None and config.trainer.env_backend == "cpu"
+    processes = check_devices(options.num_gpus, options.num_processes, fraction, on_cpu)
+    source = ["--resume", options.resume] if options.resume else [options.source, *options.overrides]
+    if config is not None and options.auto_scale:
+        found = find_size(config, options, console_for_people(), then_train=True, devices=processes)
+        config = found.config
+        source = [str(file_for(config, options))]
+    elif options.resume:
+        source += options.overrides
+    flags = [flag for flag in ("--no-replay", "--trust", "--debug") if getattr(options, flag[2:].replace("-", "_"))]
+    if config is not None:
+        length, envs = config.trainer.rollout_length, config.trainer.num_envs
+        apart = config.trainer.dedicated_learner
+        counts = {Team.of(rank, processes).share(envs, apart).count for rank in range(processes)}
+        many = " or ".join(map(str, sorted(counts - {0})))
+        where = "each but process 0, which learns" if 0 in counts else "each"
+        print(
+            f"{processes} processes: {envs} replicas in all, {many} in {where}; a batch of "
+            f"{config.trainer.train_batch_size} environment steps in all, {length} of each replica",
+            flush=True,
+        )
+    began = time.perf_counter()
+
+    def summarise(run: str | None, why: str) -> None:
+        if run is not None:
+            summarise_failed(RunFolder(Path(run)), time.perf_counter() - began, why)
+
+    launch([*module_command("warpdrive")[1:], "train", *source, *flags], processes, options.max_restarts, summarise)
+    return 0
+
+
+def _show_what_came_out(console: Console, trainer: Trainer, run_folder: Path, animated: bool) -> None:
+    measurements = measure(trainer)
+    console.print(comparison_table(measurements, in_words(trainer.env.env)))
+    write_whole(run_folder / "evaluation.json", json.dumps(as_plain_data(measurements), indent=2) + "\n")
+    if animated:
+        _write_replay(console, trainer, run_folder)
+
+
+def measure(trainer: Trainer) -> Sequence[Measurement]:
+    """Evaluate the trained policies, each alone against random others, and all at random."""
+    tags, trained, others = list(trainer.env.policy_tags), list(trainer.policies), list(trainer.opponents)
+    found = [(random, trainer.evaluate(random=random)) for random in line_ups(tags, trained, others)]
+    return [measurement(trainer.config, random, result) for random, result in found]
+
+
+def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
+    if not can_render(trainer.env.env):
+        console.print(f"no replay.gif: the environment '{trainer.env.env.name}' has no render method")
+        return
+    episodes = max(1, min(_MOST_EPISODES_SHOWN, _MOST_FRAMES // trainer.env.env.episode_length))
+    try:
+        replay(trainer, run_folder / "replay.gif", episodes=episodes, max_frames=_MOST_FRAMES, console=console)
+    except WarpDriveError as error:  # a picture that fails does not make the training fail
+        console.print(f"no replay.gif: {error}", style="yellow")
+
+
+_CONTENTS = {
+    "config.yaml": "the complete run configuration; train from it again, or change it",
+    "metrics.csv": "what was logged, a row per update",
+    "checkpoints": "the policies, and all it takes to go on",
+    "summary.json": "how the run ended",
+    "evaluation.json": "the table above",
+    "replay.gif": "episodes to look at",
+}
+
+
+def _print_run_folder(console: Console, trainer: Trainer, folder: Path) -> None:
+    console.print(f"\n[bold]{escape(str(folder))}[/bold]", highlight=False, soft_wrap=True, markup=True)
+    for name, meaning in _CONTENTS.items():
+        if (folder / name).exists():
+            console.print(f"  {name:<17}[dim]{meaning}[/dim]", highlight=False, markup=True)
+    console.print("\nnext:", highlight=False)
+    look = f"replay {folder} --seed 100 -o another.gif" if can_render(trainer.env.env) else f"evaluate {folder}"
+    commands = [f"{as_typed('warpdrive')} {look}"]
+    if trainer.config.saving.tensorboard:
+        commands.append(f"{as_typed('tensorboard')} --logdir {folder}")
+    for command in commands:
+        console.print(f"  {command}", highlight=False, soft_wrap=True)
+
+
+def _print_interrupted(console: Console, summary: TrainingSummary) -> None:
+    by = name_of(Signals[summary.stopped_by])
+    if summary.checkpoint is None:
+        console.print(f"stopped by {by} before anything was saved; what was logged is in {summary.run_folder}")
+        return
+    console.print(
+        f"stopped by {by} after {short(summary.env_steps)} environment steps; "
+        f"the policies so far are in {summary.checkpoint}\n"
+        f"  {as_typed('warpdrive')} evaluate {summary.run_folder}\n"
+        f"  {as_typed('warpdrive')} train --resume {summary.run_folder}",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,211 @@
+"""Run configurations: reading from YAML or dictionaries, validation, and writing."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence, Set
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from warpdrive import registry
+from warpdrive.arguments import check_path
+from warpdrive.environment import Environment
+from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
+from warpdrive.training.config.named_code import check_named_code, named_code
+from warpdrive.training.config.schema import POLICY_CONFIGS, RunConfig
+from warpdrive.training.config.validate import Problem, problems_of
+from warpdrive.training.config.yaml import nearest_file, parse_override, read_yaml
+from warpdrive.training.runtime.atomic_write import write_whole
+
+__all__ = ["RunConfig", "check_goes_on", "load_config", "plain", "save_config", "shipped_configs"]
+
+
+def shipped_configs() -> dict[str, Path]:
+    """Return the run configurations shipped with the package, by name."""
+    folder = Path(str(resources.files("warpdrive.training") / "run_configs"))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def load_config(
+    source: str | Path | Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    *,
+    environment: Environment | None = None,
+    trust: bool | None = None,
+) -> RunConfig:
+    """Read and validate a run configuration.
+
+    Args:
+        source: path of a YAML file, name of a shipped configuration, registered name of an environment that has
+            ``<name>.yaml`` beside its module, or the sections as a dictionary.
+        overrides: ``"trainer.num_envs=2000"``: a dotted key and a YAML value. One that changes
+            ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has.
+            An environment or a model given as ``path/to/file.py:Class`` is looked up beside the YAML file that names
+            it, then in the working directory; the result has its absolute path, so that the run can be loaded from
+            anywhere.
+        environment: environment to check the policy tags against; None: created from the section ``env``.
+        trust: If True, code named by ``source`` may be executed, whatever it is; None: unless it is ``config.yaml`` in
+            the folder of a run. See :mod:`warpdrive.training.config.named_code`.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        TrustError: ``source`` is not trusted, and names code that is not known here.
+        ConfigError: all problems of the configuration, one line each.
+    """
+    if isinstance(overrides, str):
+        raise ConfigError(f"overrides is {shown(overrides)}, expected a list of them: [{shown(overrides)}]")
+    if isinstance(source, Mapping):
+        where, raw, folder = "run configuration", plain(source), Path()
+    else:
+        path = _file_of(source)
+        where, raw, folder = str(path), read_yaml(path), path.parent
+        trust = trust or (trust is None and not _is_of_a_run(path))
+    raw.setdefault("env", {})
+    if isinstance(raw["env"], dict) and isinstance(raw["env"].get("name"), str):
+        raw.setdefault("name", raw["env"]["name"].rpartition(":")[2])
+    _find_files(raw, folder)
+    if trust is False:
+        check_named_code(raw, where)
+    overridden: list[str] = []
+    created: set[str] = set()
+    for text in overrides:
+        key, value = parse_override(text)
+        overridden.append(".".join(key))
+        created |= {".".join(key[:depth]) for depth in range(1, len(key)) if not _holds(raw, key[:depth])}
+        _put(raw, key, value)
+    _find_files(raw, Path())
+    problems = problems_of(raw, environment)
+    if problems:
+        raise ConfigError(_told(problems, where, overridden, created))
+    return RunConfig.model_validate(raw)
+
+
+def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
+    """Return the configuration in a checkpoint, to use its policies without its environment.
+
+    Raises:
+        CheckpointError: the configuration is invalid.
+    """
+    try:
+        return RunConfig.model_validate(raw)
+    except ValidationError as error:
+        place = one_line(".".join(map(str, error.errors()[0]["loc"])))
+        raise CheckpointError(f"{folder}: damaged: its configuration is wrong in {place or 'all of it'}") from None
+
+
+def save_config(config: RunConfig, path: Path) -> None:
+    """Write a complete configuration atomically; ``load_config`` reads it back to an equal one."""
+    write_whole(path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+
+
+_DECIDED = ("env", "trainer.num_envs", "trainer.train_batch_size", "trainer.seed", "trainer.reset_pool_size")
+_DECIDED_OF_POLICIES = ("algorithm", "model", "of", "pool_size", "at_once")
+
+
+def check_goes_on(before: Mapping[str, Any], config: RunConfig) -> None:
+    """Check that a run with the configuration ``before`` can be resumed with ``config``.
+
+    Raises:
+        ConfigError: a fixed value differs: reports the first one.
+    """
+    now = config.model_dump(mode="json")
+    of_policies = [f"policy.{tag}.{key}" for tag in now["policy"] for key in _DECIDED_OF_POLICIES]
+    for key in (*_DECIDED, *of_policies):
+        former, wanted = (_value_of(values, key.split(".")) for values in (before, now))
+        if former != wanted:
+            raise ConfigError(
+                f"{key}: found {shown(wanted)}, but the run that is to go on has {shown(former)}, which cannot change"
+            )
+
+
+def plain(value: Any) -> Any:
+    """Return a copy of ``value`` with mappings, sequences and NumPy values converted to YAML-serialisable ones."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _find_files(raw: dict[str, Any], folder: Path) -> None:
+    """Replace files of environments, models and functions by their absolute paths, if they are in ``folder``."""
+    for _, section, name in named_code(raw):
+        file, colon, attribute = section[name].rpartition(":")
+        if colon and file.endswith(".py") and (folder / file).is_file():
+            section[name] = f"{(folder / file).resolve()}:{attribute}"
+
+
+def _is_of_a_run(path: Path) -> bool:
+    return path.name == "config.yaml" and any((path.parent / name).exists() for name in ("checkpoints", "metrics.csv"))
+
+
+def _told(problems: Sequence[Problem], where: str, overridden: Sequence[str], created: Set[str]) -> str:
+    lines = []
+    for key, text in problems:
+        on_command_line = key in created or any(f"{key}.".startswith(f"{given}.") for given in overridden)
+        lines.append(f"{'command line' if on_command_line else where}: {key}: {text}")
+    return lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} problems:", *lines])
+
+
+def _file_of(source: str | Path) -> Path:
+    check_path(source=source)
+    path, shipped = Path(source), shipped_configs()
+    if path.suffix in (".yaml", ".yml") or os.path.isfile(path):
+        return path
+    if str(source) in shipped:
+        return shipped[str(source)]
+    if str(source) in registry.registered_names():
+        beside = Path(inspect.getfile(registry.environment_class(str(source)))).with_name(f"{source}.yaml")
+        if beside.is_file():
+            return beside
+        raise ConfigError(
+            f"{source}: this environment brings no run configuration, which would be {beside}: "
+            "give the path of a YAML file"
+        )
+    known = ", ".join(shipped)
+    raise ConfigError(
+        f"{one_line(str(source), 100)}: neither a YAML file nor a registered environment."
+        f"{nearest(str(source), shipped) or nearest_file(Path(f'{source}.yaml'))} Shipped configurations: {known}"
+    )
+
+
+_NOTHING = object()
+
+
+def _holds(raw: Mapping[str, Any], key: Sequence[str]) -> bool:
+    """Return True if a key is present."""
+    return _value_of(raw, key) is not _NOTHING
+
+
+def _value_of(raw: Mapping[str, Any], key: Sequence[str]) -> Any:
+    """Return the value of a key, or ``_NOTHING``."""
+    value: Any = raw
+    for part in key:
+        if not isinstance(value, Mapping) or part not in value:
+            return _NOTHING
+        value = value[part]
+    return value
+
+
+def _put(raw: dict[str, Any], key: tuple[str, ...], value: Any) -> None:
+    section = raw
+    for depth, part in enumerate(key[:-1]):
+        if section.get(part) is None:
+            section[part] = {}
+        section = section[part]
+        if not isinstance(section, dict):
+            parent = ".".join(key[: depth + 1])
+            raise ConfigError(f"command line: {'.'.join(key)}: '{parent}' is a value, it has no keys of its own")
+    if len(key) == 3 and key[0] == "policy" and key[2] == "algorithm":
+        former, new = (POLICY_CONFIGS.get(str(name)) for name in (section.get("algorithm"), value))
+        if former and new:
+            for name in former.model_fields.keys() - new.model_fields.keys():
+                section.pop(name, None)
+    section[key[-1]] = value

@@ -1,0 +1,59 @@
+"""Code named by run configurations: environments, models, update functions and opponents.
+
+Training from one's own YAML file executes the code that it names, as a script does. A run of somebody else is data:
+of the code that its configuration names, only what was registered, installed, or used by this user before is executed,
+unless the user trusts the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from warpdrive import registry
+from warpdrive.errors import TrustError
+from warpdrive.training.models.registry import registered_models
+from warpdrive.used_code import file_of, is_installed, is_known, was_known
+
+_FUNCTION = "function"
+
+
+def named_code(raw: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the code references of a configuration: the dotted key, the section, and the key within it."""
+    policies = raw.get("policy")
+    places: list[tuple[str, Any, str]] = [("env", raw.get("env"), "name")]
+    for tag, policy in policies.items() if isinstance(policies, Mapping) else ():
+        if isinstance(policy, Mapping):
+            places += [(f"policy.{tag}.model", policy.get("model"), "type"), (f"policy.{tag}", policy, _FUNCTION)]
+    for key, section, name in places:
+        if isinstance(section, dict) and isinstance(section.get(name), str):
+            yield f"{key}.{name}", section, name
+
+
+def check_named_code(raw: Mapping[str, Any], where: str | Path) -> None:
+    """Check that all code named by the configuration of a run is known here, before any of it is executed.
+
+    Raises:
+        TrustError: a reference is not known: reports the first one.
+    """
+    for key, section, name in named_code(raw):
+        target = section[name]
+        if not _may_be_run(target, name):
+            file = file_of(target)
+            place = target if file is None or target.startswith(str(file)) else f"{target} ({file})"
+            why = (
+                "has changed since you used it" if was_known(target) else "is neither installed nor used by you before"
+            )
+            raise TrustError(
+                f"{where}: {key}: found {place}, which would be run, and {why}; if you trust it, say --trust "
+                "(in Python trust=True)"
+            )
+
+
+def _may_be_run(target: str, name: str) -> bool:
+    """Return True if code named by a run may be executed. Functions take any arguments, so installed is not enough."""
+    if name == _FUNCTION:
+        return is_known(target)
+    known = {*registry.registered_names(), *registered_models()}
+    return ":" not in target or target in known or is_known(target) or is_installed(target)

@@ -1,0 +1,458 @@
+"""Validation of run configurations: collects all problems, described in terms of the configuration's keys."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from gymnasium import spaces
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic_core import ErrorDetails
+
+from warpdrive import registry
+from warpdrive.environment import Environment, check_environment, spaces_by_tag
+from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
+from warpdrive.importing import place_of
+from warpdrive.training.config.aliases import OTHER_NAMES
+from warpdrive.training.config.load import schema as sections
+from warpdrive.training.config.values import is_number
+from warpdrive.training.models.recurrent import RecurrentActorCritic
+from warpdrive.training.models.registry import model_class
+
+Problem = tuple[str, str]
+"""Dotted key and description of the problem."""
+
+_KIND = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list", dict: "a section"}
+
+
+_MISSING = "missing, and it has no default"
+
+
+def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) -> list[Problem]:
+    """Return the problems of the sections, of the environment's parameters, and of the policy tags."""
+    section_problems: list[Problem] = []
+    try:
+        sections.RunConfig.model_validate(raw)
+    except ValidationError as error:
+        section_problems = _without_consequences([_problem(details, raw) for details in error.errors()])
+    env_problems, made = _environment_problems(raw.get("env"))
+    env = environment or made
+    policies = raw.get("policy")
+    if isinstance(policies, Mapping):
+        found_so_far = [key for key, _ in section_problems]
+        for tag, settings in policies.items():
+            if not any(f"{key}.".startswith(f"policy.{tag}.model.") for key in found_so_far):
+                section_problems += _custom_model_problems(f"policy.{tag}.model", settings)
+    tag_problems: list[Problem] = []
+    if env is not None and isinstance(policies, Mapping):
+        tag_problems = _tag_problems(env, policies)
+        unknown = [key + "." for key, _ in tag_problems]
+        section_problems = [p for p in section_problems if not (p[0] + ".").startswith(tuple(unknown))]
+        if not section_problems and not tag_problems:
+            tag_problems = policy_problems(sections.RunConfig.model_validate(raw), env)
+    return section_problems + env_problems + tag_problems
+
+
+def _without_consequences(problems: list[Problem]) -> list[Problem]:
+    """Drop the problem of a missing key if an unknown key beside it looks like it: that is a single mistake."""
+
+    def is_consequence(key: str, text: str) -> bool:
+        section, _, name = key.rpartition(".")
+        return text == _MISSING and any(
+            other.rpartition(".")[0] == section and said.endswith(f"Did you mean '{name}'?") for other, said in problems
+        )
+
+    return [problem for problem in problems if not is_consequence(*problem)]
+
+
+def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
+    """Return problems of the policies with respect to the environment, or to the samples of an update."""
+    found = []
+    action_spaces = spaces_by_tag(env, env.action_space)
+    wanted, known = run.best_metric, sections.evaluation_metrics(run.policy)
+    if wanted not in known:
+        text = f"found {_show(wanted)}, expected one of {', '.join(known)}.{nearest(wanted, known)}"
+        found.append(("saving.best_metric", text))
+    for tag, settings in run.policy.items():
+        samples = run.trainer.train_batch_size * len(env.policy_tags[tag])
+        sequences = run.trainer.num_envs * len(env.policy_tags[tag])
+        if isinstance(settings, sections.PPOConfig):
+            most, what = samples, "the samples of one update"
+            if _is_recurrent(settings.model) or (settings.recurrent_critic and settings.centralized_critic):
+                most, what = sequences, "the sequences of one update: replicas x agents"
+            found += [(f"policy.{tag}.{key}", text) for key, text in _critic_problems(settings, env)]
+            if settings.minibatches > most:
+                text = f"found {settings.minibatches}, expected at most {most}, {what}"
+                found.append((f"policy.{tag}.minibatches", text))
+        if isinstance(settings, sections.A2CConfig) and settings.steps_per_update is not None:
+            found += [(f"policy.{tag}.{key}", text) for key, text in _group_problems(settings, run.trainer)]
+        if isinstance(settings, sections.OffPolicyConfig) and settings.batch_size > settings.buffer_size:
+            text = f"found {settings.batch_size}, expected at most buffer_size ({settings.buffer_size})"
+            found.append((f"policy.{tag}.batch_size", text))
+        if isinstance(settings, sections.OffPolicyConfig) and settings.buffer_size < samples:
+            text = f"found {settings.buffer_size}, expected at least {samples}, the samples of one update"
+            found.append((f"policy.{tag}.buffer_size", text))
+        found += [(f"policy.{tag}.model.{key}", text) for key, text in _action_problems(settings, action_spaces[tag])]
+        if isinstance(settings, sections.SelfPlayConfig):
+            found += _self_play_problems(tag, settings, run, env)
+        if isinstance(settings, sections.FunctionConfig):
+            try:
+                settings.loaded()
+            except DefinitionError as error:
+                found.append((f"policy.{tag}.function", str(error)))
+        if isinstance(settings, sections.CustomConfig):
+            found += _own_update_problems(f"policy.{tag}", settings)
+            found += [(f"policy.{tag}.{key}", text) for key, text in _population_problems(settings, run.trainer)]
+        if isinstance(settings, sections.OnPolicyConfig) and settings.function is not None:
+            found += _own_algorithm_problems(f"policy.{tag}", settings)
+        if not _is_for(settings, action_spaces[tag]):
+            known = [name for name, other in sections.POLICY_CONFIGS.items() if _is_for(other, action_spaces[tag])]
+            text = f"found '{settings.algorithm}', expected an algorithm for actions in {action_spaces[tag]}: "
+            found.append((f"policy.{tag}.algorithm", text + ", ".join(known)))
+    return found
+
+
+def _critic_problems(settings: sections.PPOConfig, env: Environment) -> list[Problem]:
+    """Return problems of a critic's options with respect to each other, or to the environment."""
+    if not settings.centralized_critic:
+        options = ("critic_lr", "critic_max_grad_norm", "critic_input", "recurrent_critic")
+        defaults = {name: field.default for name, field in sections.PPOConfig.model_fields.items()}
+        return [
+            (key, f"found {_show(found)}, expected centralized_critic: true with it")
+            for key in options
+            if (found := getattr(settings, key)) != defaults[key]
+        ]
+    if settings.critic_input == "global_state" and not env.global_state:
+        text = f"found 'global_state', but {type(env).__name__} has none: name its arrays, as docs/authoring.md says"
+        return [("critic_input", f"{text}, or use observations")]
+    return []
+
+
+def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem]:
+    """Return problems of a model's options for actions in a Box with respect to the action space."""
+    model = getattr(settings, "model", None)
+    if not isinstance(model, sections.ActionsConfig):
+        return []
+    is_box = isinstance(space, spaces.Box)
+    of_box = ("squash_actions", "initial_log_std", "state_dependent_std")
+    given = [] if is_box else [name for name in of_box if getattr(model, name, False)]
+    found = [(name, f"found {_show(getattr(model, name))} for the actions {space}, which are no Box") for name in given]
+    if model.squash_actions and isinstance(space, spaces.Box) and not space.is_bounded():
+        found.append(("squash_actions", f"found true, expected actions in a bounded Box, but they are in {space}"))
+    return found
+
+
+def _is_recurrent(model: object) -> bool:
+    if isinstance(model, sections.CustomModelConfig):
+        return issubclass(model_class(model.type), RecurrentActorCritic)
+    return isinstance(model, sections.RecurrentConfig)
+
+
+def _self_play_problems(
+    tag: str, settings: sections.SelfPlayConfig, run: sections.RunConfig, env: Environment
+) -> list[Problem]:
+    learning = [name for name, other in run.policy.items() if isinstance(other, sections.LearningConfig)]
+    if settings.of not in learning:
+        known = ", ".join(learning) or "there is none"
+        hint = nearest(settings.of, learning)
+        text = f"found '{settings.of}', expected a policy tag whose algorithm learns: {known}.{hint}"
+        return [(f"policy.{tag}.of", text)]
+    found = []
+    for what, given in (("observation", env.observation_space), ("action", env.action_space)):
+        spaces_of = spaces_by_tag(env, given)
+        own, other = spaces_of[tag], spaces_of[settings.of]
+        if own != other:
+            text = f"the {what} space of '{settings.of}' is {other}, and that of '{tag}' is {own}: expected equal ones"
+            found.append((f"policy.{tag}.of", text))
+    if settings.at_once > run.trainer.num_envs:
+        text = f"found {settings.at_once}, expected at most trainer.num_envs ({run.trainer.num_envs})"
+        found.append((f"policy.{tag}.at_once", text))
+    return found
+
+
+def _group_problems(settings: sections.A2CConfig, trainer: sections.TrainerConfig) -> list[Problem]:
+    """Return problems of groups of replicas, one of which is used by each update."""
+    steps, length = settings.steps_per_update or 0, trainer.rollout_length
+    if _is_recurrent(settings.model):
+        return [("model.type", f"found '{settings.model.type}', expected a model without a state for steps_per_update")]
+    if steps % length:
+        return [("steps_per_update", f"found {steps}, expected a multiple of {length}, the steps of a rollout")]
+    if trainer.num_envs % (steps // length):
+        groups = f"{steps // length} groups of replicas ({steps} / {length} steps of a rollout)"
+        return [("steps_per_update", f"found {steps}, which makes {groups}; expected a number that divides num_envs")]
+    return []
+
+
+def _is_for(settings: object, space: spaces.Space[Any]) -> bool:
+    """Return True if the algorithm of a policy's section supports an action space."""
+    wanted = getattr(settings, "actions", "any")
+    if wanted == "Discrete":
+        return isinstance(space, spaces.Discrete)
+    if wanted == "bounded Box":
+        return isinstance(space, spaces.Box) and space.is_bounded()
+    return True
+
+
+def _show(value: object) -> str:
+    kind = _KIND.get(type(value))
+    text = shown(value)
+    return f"{text} ({kind})" if kind else text
+
+
+def _expected(details: ErrorDetails) -> str:
+    return (
+        details["msg"].removeprefix("Input should be ").replace("a valid integer", "an integer").replace("valid ", "")
+    )
+
+
+def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
+    path = [str(part) for part in details["loc"]]
+    kind, value = details["type"], details["input"]
+    if path[0] == "policy" and len(path) > 2:
+        del path[2]  # pydantic inserts the algorithm as the tag of the union
+        if path[2:3] == ["model"] and path[3:4] and path[3] in (*sections.MODEL_CONFIGS, "custom"):
+            del path[3]  # and here the type of the model
+    if path[0] == "policy" and kind in ("union_tag_invalid", "union_tag_not_found"):
+        return _choice_problem([*path, "algorithm"], value, sections.POLICY_CONFIGS)
+    key = ".".join(path)
+    if kind == "extra_forbidden":
+        return key, _unknown_key(path, raw)
+    if kind == "missing":
+        return key, _MISSING
+    if kind == "value_error":
+        return key, f"found {_show(value)}, expected {details['ctx']['error']}"
+    if kind in ("model_type", "dict_type", "model_attributes_type"):
+        return key, f"found {_show(value)}, expected a section (key: value)"
+    if kind == "string_pattern_mismatch":
+        return key, f"found {_show(value)}, expected up to 100 letters, digits, '_', '-' and '.'"
+    choices = details["ctx"]["expected"] if kind == "literal_error" else ""
+    hint = nearest(str(value), [choice.strip("' ") for choice in choices.replace(" or ", ",").split(",")])
+    return key, f"found {_show(value)}, expected {_expected(details)}" + (f".{hint}" if hint else "")
+
+
+def _choice_problem(path: list[str], value: object, known: Iterable[str]) -> Problem:
+    found = value.get(path[-1]) if isinstance(value, Mapping) else None
+    text = "missing" if found is None else f"found {_show(found)}"
+    hint = nearest(str(found), known)
+    return ".".join(path), f"{text}, expected one of {', '.join(known)}.{hint}"
+
+
+def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[sections.Section]:
+    if path[0:1] == ["policy"] and len(path) >= 2:
+        of_policy = sections.POLICY_CONFIGS[raw["policy"][path[1]]["algorithm"]]
+        if path[2:] != ["model"]:
+            return of_policy
+        if issubclass(of_policy, sections.OffPolicyConfig):
+            is_for_images = raw["policy"][path[1]]["model"].get("type") == "convolutional"
+            return sections.ConvolutionsConfig if is_for_images else sections.PerceptronConfig
+        return sections.MODEL_CONFIGS[raw["policy"][path[1]]["model"].get("type", "fully_connected")]
+    section: type[sections.Section] = sections.RunConfig
+    for part in path:
+        annotation = section.model_fields[part].annotation
+        annotation = next((kind for kind in typing.get_args(annotation) if kind is not type(None)), annotation)
+        assert isinstance(annotation, type) and issubclass(annotation, sections.Section)
+        section = annotation
+    return section
+
+
+def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
+    key, section = path[-1], _section_at(path[:-1], raw)
+    owners = [name for name, other in sections.POLICY_CONFIGS.items() if key in other.model_fields]
+    if len(path) == 3 and path[0] == "policy" and owners:
+        algorithm = raw["policy"][path[1]]["algorithm"]
+        return f"unknown key for the algorithm '{algorithm}' ('{key}' belongs to {', '.join(owners)})"
+    homes: dict[str, list[type[sections.Section]]] = {
+        "trainer": [sections.TrainerConfig],
+        "saving": [sections.SavingConfig],
+        "model": [sections.PerceptronConfig, *sections.MODEL_CONFIGS.values()],
+    }
+    belongs = "".join(
+        f" It belongs to the section '{name}'."
+        for name, home in homes.items()
+        if section not in home and any(key in other.model_fields for other in home)
+    )
+    hint = belongs or _by_another_name(key, section) or nearest(key, section.model_fields)
+    return f"unknown key, expected one of {', '.join(section.model_fields)}.{hint}"
+
+
+def _by_another_name(key: str, section: type[sections.Section]) -> str:
+    """Return ``" Did you mean 'x'?"`` for another library's name of a key, in whichever section; or ``""``."""
+    ours = OTHER_NAMES.get(key.lower(), key)
+    if ours in section.model_fields:
+        return f" Did you mean '{ours}'?" if ours != key else ""
+    for place, home in _HOMES.items():
+        if ours in home.model_fields:
+            return f" Did you mean '{place}.{ours}'?"
+    return ""
+
+
+_HOMES: dict[str, type[sections.Section]] = {
+    "trainer": sections.TrainerConfig,
+    "trainer.evaluation": sections.EvaluationConfig,
+    "saving": sections.SavingConfig,
+    "policy.<tag>": sections.PPOConfig,
+    "policy.<tag>.model": sections.FullyConnectedConfig,
+}
+
+
+def _environment_problems(section: object) -> tuple[list[Problem], Environment | None]:
+    if not isinstance(section, Mapping) or not isinstance(section.get("name"), str):
+        return [], None  # the check of the sections has said so
+    parameters = {key: value for key, value in section.items() if key != "name"}
+    try:
+        definition = registry.environment_class(section["name"])
+    except WarpDriveError as error:
+        return [("env.name", str(error))], None
+    problems = _parameter_problems("env", definition, parameters)
+    wrong = {key.removeprefix("env.") for key, _ in problems}
+    try:
+        # with the parameters that are right, the policy tags can still be checked
+        made = registry.made(definition, {key: value for key, value in parameters.items() if key not in wrong})
+        check_environment(made)
+        return problems, made
+    except DefinitionError as error:
+        text = str(error)
+        first_word = text.split(maxsplit=1)[0]
+        return problems or [(f"env.{first_word}" if first_word in parameters else "env", text)], None
+
+
+def _custom_model_problems(section: str, settings: object) -> list[Problem]:
+    """Return problems of a policy's user-defined model, if it has one."""
+    model = settings.get("model") if isinstance(settings, Mapping) else None
+    algorithm = sections.POLICY_CONFIGS.get(str(settings.get("algorithm"))) if isinstance(settings, Mapping) else None
+    if not isinstance(model, Mapping) or algorithm is None or issubclass(algorithm, sections.OffPolicyConfig):
+        return []
+    name = model.get("type", "fully_connected")
+    if not isinstance(name, str) or name in sections.MODEL_CONFIGS:
+        return []
+    try:
+        definition = model_class(name)
+    except WarpDriveError as error:
+        return [(f"{section}.type", str(error))]
+    parameters = {key: value for key, value in model.items() if key not in sections.CustomModelConfig.model_fields}
+    return _parameter_problems(section, definition, parameters, given=2)
+
+
+def _own_algorithm_problems(section: str, settings: sections.OnPolicyConfig) -> list[Problem]:
+    """Return problems of a user-defined class that replaces an algorithm's."""
+    from warpdrive.training.algorithms import algorithm_class  # imports the models, not needed otherwise
+
+    try:
+        settings.derived_from(algorithm_class(settings))
+    except DefinitionError as error:
+        return [(f"{section}.function", str(error))]
+    return []
+
+
+def _own_update_problems(section: str, settings: sections.CustomConfig) -> list[Problem]:
+    """Return problems of a user-defined update function, or of the class of a callable object."""
+    try:
+        definition = settings.loaded()
+    except DefinitionError as error:
+        return [(f"{section}.function", str(error))]
+    is_class = inspect.isclass(definition)
+    wanted = "(policy, rollout, ...)"
+    fits = not is_class and _takes(definition, 2)
+    if inspect.isclass(definition):
+        wanted = "(policy, ...), and __call__(self, rollout)"
+        called = next((vars(base)["__call__"] for base in inspect.getmro(definition) if "__call__" in vars(base)), None)
+        fits = _takes(definition, 1) and called is not None and _takes(called, 2)
+    if not fits:
+        found = f"{place_of(definition)} takes {inspect.signature(definition)}"
+        return [(f"{section}.function", f"{found}, expected {wanted}: see docs/algorithms.md")]
+    if hasattr(definition, "state_dict") != hasattr(definition, "load_state_dict"):
+        text = f"{place_of(definition)} has one of state_dict and load_state_dict, expected both or none"
+        return [(f"{section}.function", text)]
+    return _parameter_problems(section, definition, settings.parameters, given=1 if is_class else 2)
+
+
+def _population_problems(settings: sections.CustomConfig, trainer: sections.TrainerConfig) -> list[Problem]:
+    """Return problems of a population with respect to the replicas, or to the model."""
+    size, num_envs = settings.population, trainer.num_envs
+    if size is not None and num_envs % size:
+        nearest_size = min((n for n in range(1, num_envs + 1) if num_envs % n == 0), key=lambda n: abs(n - size))
+        text = f"found {size}, expected a part of trainer.num_envs ({num_envs}) in equal slices: {nearest_size}, say"
+        return [("population", text)]
+    if size is not None and _is_recurrent(settings.model):
+        return [
+            ("model.type", f"found '{settings.model.type}' in a population, expected a model that is not recurrent")
+        ]
+    return []
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Return True if a function accepts ``count`` positional arguments."""
+    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return inspect.Parameter.VAR_POSITIONAL in kinds or sum(kind in by_position for kind in kinds) >= count
+
+
+def _parameter_problems(
+    section: str, definition: Callable[..., Any], parameters: Mapping[str, Any], given: int = 0
+) -> list[Problem]:
+    """Return problems of parameters of a class or function, apart from its first ``given`` ones.
+
+    Args:
+        section: dotted key of the section.
+        definition: class or function.
+        parameters: parameters by name.
+        given: number of leading parameters that do not come from the configuration.
+    """
+    try:
+        signature = inspect.signature(definition)
+    except ValueError as error:
+        return [(section, f"{place_of(definition)} cannot be called: {error}")]
+    signature = signature.replace(parameters=list(signature.parameters.values())[given:])
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
+    try:
+        hints = typing.get_type_hints(definition.__init__ if inspect.isclass(definition) else definition)
+    except (NameError, TypeError):  # an annotation that only a type checker can resolve
+        hints = {}
+    owner = place_of(definition) if given else definition.__name__
+    problems: list[Problem] = []
+    for key, value in parameters.items():
+        if key not in signature.parameters and not takes_any:
+            known = f"expected one of {', '.join(signature.parameters)}.{nearest(key, signature.parameters)}"
+            problems.append((f"{section}.{key}", f"unknown parameter of {owner}, {known}"))
+        elif key in hints:
+            problems += _type_problems(f"{section}.{key}", value, hints[key])
+    required = [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    ]
+    problems += [(f"{section}.{name}", "missing, and it has no default") for name in required if name not in parameters]
+    return problems
+
+
+def _type_problems(key: str, value: object, annotation: Any) -> list[Problem]:
+    if type(value) is int and not is_number(value):
+        return [(key, f"found {_show(value)}, expected a finite number")]
+    try:
+        adapter = TypeAdapter[Any](annotation)
+    except PydanticUserError:  # a type that YAML cannot spell, such as a NumPy array: the constructor decides
+        return []
+    try:
+        # JSON rather than Python values: strict about types, yet a list stands for a tuple
+        adapter.validate_json(json.dumps(value, default=str), strict=True)
+    except ValidationError as error:
+        expected = " or ".join(dict.fromkeys(_expected(details) for details in error.errors()))
+        return [(key, f"found {_show(value)}, expected {expected}")]
+    return []
+
+
+def _tag_problems(env: Environment, policies: Mapping[str, Any]) -> list[Problem]:
+    tags = ", ".join(f"'{tag}'" for tag in env.policy_tags)
+    told = f"the policy tags of the environment are {tags}"
+    unknown = [
+        (f"policy.{tag}", f"unknown policy tag, {told}.{nearest(tag, env.policy_tags)}")
+        for tag in policies
+        if tag not in env.policy_tags
+    ]
+    missing = [(f"policy.{tag}", f"missing, {told}") for tag in env.policy_tags if tag not in policies]
+    return unknown + missing

@@ -1,0 +1,308 @@
+"""Process group of ``torch.distributed``: gloo for tensors on the CPU, nccl for those on GPUs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from warpdrive.errors import TeamError, WarpDriveError
+from warpdrive.training.distributed.folder_store import Store
+from warpdrive.training.distributed.heartbeat import INTERRUPTED, Watch
+from warpdrive.training.distributed.objects import decoded, encoded
+from warpdrive.training.distributed.packing import (
+    Layout,
+    difference,
+    hash_of,
+    layout_of,
+    packed,
+    size_of,
+    unpacked,
+)
+from warpdrive.training.distributed.team import Team
+from warpdrive.training.runtime.interrupts import on_signal
+from warpdrive.training.runtime.timing import Stopwatch
+
+_END = "end"
+_HOST = torch.device("cpu")
+_REMEMBERED = "warpdrive/remember/"
+T = TypeVar("T")
+
+
+class Processes(Team):
+    """Several processes after their rendezvous.
+
+    Args:
+        rank: rank of this process.
+        size: number of processes.
+        watch: failure detector.
+        store: rendezvous store.
+
+    Attributes:
+        traffic: bytes sent by this process so far, by kind: ``"gradients"``, ``"sums"``, ``"experience"``,
+            ``"weights"``, ``"orders"``.
+    """
+
+    def __init__(self, rank: int, size: int, watch: Watch, store: Store) -> None:
+        self.rank, self.size, self.watch, self._store = rank, size, watch, store
+        self.traffic: Counter[str] = Counter()
+        self._stopwatch = Stopwatch()
+        self._known: dict[int, Layout] = {}
+        self._leading = False
+        self._torn = False
+
+    @property
+    def messages(self) -> int:
+        """Number of collectives that this process has taken part in."""
+        return self.watch.met
+
+    @property
+    def message_seconds(self) -> float:
+        """See ``Team``."""
+        return self._stopwatch.seconds()
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """See ``Team``."""
+        return self._sum_in_place(tensor, "sums")
+
+    def sum_gradient(self, gradient: Tensor, terms: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """See ``Team``."""
+        scalars = list(terms.values())
+        flat = self._sum_in_place(torch.cat([gradient, torch.stack(scalars)]) if terms else gradient, "gradients")
+        summed, *parts = flat.split([len(gradient), *[1] * len(scalars)])
+        return summed, {name: part.squeeze(0) for name, part in zip(terms, parts, strict=True)}
+
+    def sum_all(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See ``Team``. Sums are computed in float64, which represents every count exactly."""
+        flat = self._sum_in_place(torch.cat([tensor.reshape(-1).double() for tensor in tensors.values()]), "sums")
+        parts = flat.split([tensor.numel() for tensor in tensors.values()])
+        return {
+            name: part.view(tensor.shape).to(tensor.dtype)
+            for (name, tensor), part in zip(tensors.items(), parts, strict=True)
+        }
+
+    def gather(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+        """See ``Team``."""
+        layouts = self._layouts(rows)
+        own = packed(rows)
+        self.traffic["experience"] += own.nbytes
+        if not self.leads:
+            if len(own):
+                with self._meeting(own.device):
+                    dist.send(own, 0)
+            return None
+        memories = [own if rank == 0 else own.new_empty(size_of(layout)) for rank, layout in enumerate(layouts)]
+        with self._meeting(own.device):
+            arrivals = [dist.irecv(memory, rank) for rank, memory in enumerate(memories) if rank and len(memory)]
+            for arrival in arrivals:
+                assert arrival is not None
+                arrival.wait()
+        return _together(memories, layouts)
+
+    def gather_everywhere(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See ``Team``."""
+        layouts = self._layouts(rows)
+        own = packed(rows)
+        self.traffic["experience"] += own.nbytes
+        sizes = [size_of(layout) for layout in layouts]
+        padded = own.new_zeros(max(sizes))
+        padded[: len(own)] = own
+        memories = [torch.empty_like(padded) for _ in layouts]
+        with self._meeting(own.device):
+            dist.all_gather(memories, padded)
+        return _together([memory[:size] for memory, size in zip(memories, sizes, strict=True)], layouts)
+
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """See ``Team``. Uses one message."""
+        if not tensors:
+            return
+        flat = packed({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
+        self.traffic["weights"] += flat.nbytes if self.leads else 0
+        with self._meeting(flat.device):
+            dist.broadcast(flat, 0)
+        if not self.leads:
+            layout = layout_of({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
+            for tensor, sent in zip(tensors, unpacked(flat, layout).values(), strict=True):
+                tensor.copy_(sent)
+
+    def broadcast_object(self, value: Any) -> Any:
+        """See ``Team``."""
+        letters = encoded(value) if self.leads else torch.zeros(0, dtype=torch.uint8)
+        length = torch.tensor([len(letters)])
+        with self._meeting(_HOST):
+            dist.broadcast(length, 0)
+            if not self.leads:
+                letters = torch.zeros(int(length), dtype=torch.uint8)
+            dist.broadcast(letters, 0)
+        return value if self.leads else decoded(letters)
+
+    def gather_objects(self, value: Any) -> list[Any]:
+        """See ``Team``."""
+        if self._leading:
+            raise TeamError(
+                "process 0 came here alone, in a callback perhaps, and would wait for the others for ever: make a "
+                "Trainer in all processes, before or after training"
+            )
+        own = encoded(value)
+        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+        with self._meeting(_HOST):
+            dist.all_gather(lengths, torch.tensor([len(own)]))
+            padded = own.new_zeros(max(int(length) for length in lengths))
+            padded[: len(own)] = own
+            letters = [torch.empty_like(padded) for _ in lengths]
+            dist.all_gather(letters, padded)
+        return [decoded(each[: int(length)]) for each, length in zip(letters, lengths, strict=True)]
+
+    def remember(self, name: str, text: str) -> None:
+        """See ``Team``."""
+        self._store.set(_REMEMBERED + name, text)
+
+    def recall(self, name: str) -> str | None:
+        """See ``Team``."""
+        return self.broadcast_object(recalled(self._store, name) if self.leads else None)  # type: ignore[no-any-return]
+
+    def from_leader(self, function: Callable[[], T]) -> T:
+        """See ``Team``."""
+        if self._leading:  # the other ranks wait for an announced block
+            return function()
+        outcome: tuple[Any, WarpDriveError | None] = (None, None)
+        if self.leads:
+            try:
+                outcome = (function(), None)
+            except WarpDriveError as error:
+                outcome = (None, error)
+        value, failure = self.broadcast_object(outcome)
+        if failure is not None:
+            raise failure
+        return value  # type: ignore[no-any-return]
+
+    @contextmanager
+    def together(self, name: str) -> Iterator[None]:
+        """See ``Team``."""
+        announces = self._leading
+        try:
+            if announces:
+                self._order(name)
+                self._leading = False  # nested blocks are not announced
+            yield
+        except BaseException as error:
+            self._torn = True  # the ranks are out of step
+            if isinstance(error, KeyboardInterrupt):
+                self.watch.stop(INTERRUPTED)
+            else:
+                self.watch.fail(_in_words(error))
+            raise
+        finally:
+            self._leading = announces
+
+    def led(self, run: Callable[[], T], follow: Callable[[str], object]) -> T:
+        """See ``Team``."""
+        if not self.leads:
+            with on_signal(lambda _: self.watch.ask_to_stop()):  # rank 0 decides about Ctrl-C
+                while (name := self._order("")) != _END:
+                    follow(name)
+                result, failure = self.broadcast_object(None)
+            if failure:
+                raise TeamError(f"{self.watch.told(0)} failed: {failure}")
+            return result  # type: ignore[no-any-return]
+        outcome: tuple[Any, str] = (None, "it was interrupted")
+        self._leading = True
+        try:
+            outcome = run(), ""
+            return outcome[0]
+        except Exception as error:
+            outcome = None, _in_words(error)
+            raise
+        finally:
+            self._leading = False
+            if not self._torn:
+                self._order(_END)
+                self.broadcast_object(outcome)
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """See ``Team``."""
+        return self.watch.asked_to_stop
+
+    @contextmanager
+    def before_giving_up(self, tell: Callable[[str], object]) -> Iterator[None]:
+        """See ``Team``."""
+        former, self.watch.tell = self.watch.tell, tell
+        try:
+            yield
+        finally:
+            self.watch.tell = former
+
+    def set_timeout(self, seconds: float) -> None:
+        """See ``Team``."""
+        self.watch.timeout = seconds
+
+    def leave(self) -> None:
+        """See ``Team``."""
+        self.watch.end()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def _sum_in_place(self, tensor: Tensor, what: str) -> Tensor:
+        """All-reduce a tensor in place; the result is bitwise equal on all ranks."""
+        self.traffic[what] += tensor.nbytes
+        with self._meeting(tensor.device):
+            dist.all_reduce(tensor)
+        return tensor
+
+    @contextmanager
+    def _meeting(self, device: torch.device) -> Iterator[None]:
+        """Time and watch a collective on tensors of a device, within the block; the host does not wait for a GPU."""
+        with self._stopwatch.timing(device), self.watch.meeting(_arrival if device.type == "cuda" else None):
+            yield
+
+    def _order(self, name: str) -> str:
+        """Broadcast a name of at most 63 bytes from rank 0."""
+        letters = torch.tensor(list(name.encode().ljust(63, b"\0")), dtype=torch.uint8)
+        self.traffic["orders"] += letters.nbytes if self.leads else 0
+        with self._meeting(_HOST):
+            dist.broadcast(letters, 0)
+        return bytes(letters.tolist()).rstrip(b"\0").decode()
+
+    def _layouts(self, rows: Mapping[str, Tensor]) -> list[Layout]:
+        """Return the layouts of the rows of all processes."""
+        layout = layout_of(rows)
+        own = torch.tensor([hash_of(layout)])
+        hashes = [torch.empty_like(own) for _ in range(self.size)]
+        with self._meeting(_HOST):
+            dist.all_gather(hashes, own)
+        keys = [int(key) for key in hashes]
+        if not self._known.keys() >= set(keys):  # equal on all ranks, which have seen the same layouts
+            self._known |= zip(keys, self.gather_objects(layout), strict=True)
+        layouts = [self._known[key] for key in keys]
+        for rank, layout in enumerate(layouts):
+            wrong = difference(layouts[0], layout)
+            if wrong:
+                raise TeamError(f"gather: what rank 0 and rank {rank} bring does not go together: {wrong}")
+        return layouts
+
+
+def recalled(store: Store, name: str) -> str | None:
+    """Return the text stored by :meth:`Processes.remember`; None if there is none."""
+    key = _REMEMBERED + name
+    return store.get(key).decode() if store.check([key]) else None
+
+
+def _arrival() -> Callable[[], bool]:
+    event = torch.cuda.Event()
+    event.record()
+    return event.query
+
+
+def _in_words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _together(memories: Sequence[Tensor], layouts: Sequence[Layout]) -> dict[str, Tensor]:
+    parts = [unpacked(memory, layout) for memory, layout in zip(memories, layouts, strict=True)]
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

@@ -1,0 +1,204 @@
+"""Learning curves from the logs of runs; runs that differ only in the seed are grouped."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line
+from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
+from warpdrive.training.config.yaml import read_yaml
+from warpdrive.training.run.metrics import read_metrics
+
+Numbers = npt.NDArray[np.float64]
+
+_WITHOUT_EFFECT = ("name", "saving", "trainer.seed", "trainer.evaluation")
+"""Configuration keys that affect learning only by chance, if at all."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Curve of one metric of runs that differ only in the seed.
+
+    Attributes:
+        env_steps: ``[n]``, ascending.
+        mean: ``[n]``, mean over the runs.
+        low: ``[n]``, minimum.
+        high: ``[n]``, maximum.
+    """
+
+    env_steps: Numbers
+    mean: Numbers
+    low: Numbers
+    high: Numbers
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """Configuration and logged metrics of a run.
+
+    Attributes:
+        name: name of the run configuration.
+        folder: folder of the run.
+        settings: configuration values by dotted keys.
+        tags: policy tags.
+        metrics: environment steps and values ``[2, n]``, by name, without missing values.
+    """
+
+    name: str
+    folder: Path
+    settings: Mapping[str, Any]
+    tags: tuple[str, ...]
+    metrics: Mapping[str, Numbers]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ only in the seed.
+
+    Attributes:
+        label: label that distinguishes them from other runs.
+        runs: at least one run.
+    """
+
+    label: str
+    runs: Sequence[LoggedRun]
+
+    def curve(self, metric: str, smooth: int = 1) -> Curve | None:
+        """Return the curve of a metric as far as all runs have logged it; None if one has not.
+
+        Args:
+            metric: name of the metric.
+            smooth: number of values in the moving average.
+        """
+        logged = [run.metrics[metric] for run in self.runs if metric in run.metrics]
+        if len(logged) < len(self.runs):
+            return None
+        first, last = (pick(rows[0, end] for rows in logged) for pick, end in ((max, 0), (min, -1)))
+        env_steps = np.unique(np.concatenate([rows[0] for rows in logged]))
+        env_steps = env_steps[(env_steps >= first) & (env_steps <= last)]
+        if not len(env_steps):
+            return None
+        values = np.stack([np.interp(env_steps, rows[0], _smoothed(rows[1], smooth)) for rows in logged])
+        return Curve(env_steps, values.mean(0), values.min(0), values.max(0))
+
+
+def read_runs(runs: Sequence[str | Path]) -> list[LoggedRun]:
+    """Read the logs of runs, each once.
+
+    Raises:
+        CheckpointError: a path is not a run, or the run has not logged anything yet.
+    """
+    folders = {run.path.resolve(): run for run in map(find_run, runs)}
+    return [_read(folder) for folder in folders.values()]
+
+
+def grouped(runs: Sequence[LoggedRun]) -> list[Group]:
+    """Group runs that differ only in the seed, in the order given."""
+    together: dict[tuple[Any, ...], list[LoggedRun]] = defaultdict(list)
+    for run in runs:
+        together[tuple(sorted((key, repr(value)) for key, value in run.settings.items()))].append(run)
+    of_name: dict[str, list[list[LoggedRun]]] = defaultdict(list)
+    for alike in together.values():
+        of_name[alike[0].name].append(alike)
+    return [
+        Group(_label(alike, of_name[alike[0].name], with_name=len(of_name) > 1), alike) for alike in together.values()
+    ]
+
+
+def chosen_metrics(runs: Sequence[LoggedRun], wanted: Sequence[str]) -> list[str]:
+    """Return the metrics selected by full names, by names without the policy tag, or by patterns with ``*``.
+
+    Raises:
+        ConfigError: no run has logged a metric of such a name.
+    """
+    logged = list(dict.fromkeys(name for run in runs for name in run.metrics))
+    found: list[str] = []
+    for pattern in wanted:
+        fitting = [name for name in logged if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")]
+        if not fitting:
+            known = list(dict.fromkeys(base_of(name, runs)[0] for name in logged))
+            hint = nearest(pattern, [*known, *logged])
+            told = f"--metric {one_line(pattern, 100)}: not logged by these runs"
+            raise ConfigError(f"{told}.{hint} There are {', '.join(known)}")
+        found += fitting
+    return list(dict.fromkeys(found))
+
+
+def usual_metrics(runs: Sequence[LoggedRun]) -> list[str]:
+    """Return the default metrics: returns in training, and in evaluations if there were any."""
+    return [
+        name
+        for kind in ("charts/episodic_return", "eval/episodic_return")
+        for name in dict.fromkeys(name for run in runs for name in run.metrics)
+        if name.startswith(f"{kind}/")
+    ]
+
+
+def base_of(metric: str, runs: Sequence[LoggedRun]) -> tuple[str, str]:
+    """Split a metric's name into the name without its policy tag, and the tag, or ""."""
+    base, _, tag = metric.rpartition("/")
+    return (base, tag) if any(tag in run.tags for run in runs) else (metric, "")
+
+
+def _read(run: RunFolder) -> LoggedRun:
+    config = read_yaml(run.config)
+    if not isinstance(config.get("policy"), dict):
+        raise ConfigError(f"{run.config}: found no section 'policy', which the configuration of a run has")
+    columns: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for env_steps, row in read_metrics(run.metrics):
+        for name, value in row.items():
+            columns[name].append((env_steps, value))
+    if not columns:
+        raise CheckpointError(f"{run.path}: the run has not logged anything yet")
+    metrics = {name: np.array(rows, np.float64).T for name, rows in columns.items()}
+    flat = _flat(config)
+    settings = {key: value for key, value in flat.items() if not f"{key}.".startswith(tuple(_dotted()))}
+    return LoggedRun(
+        str(config.get("name", run.path.parent.name)), run.path, settings, tuple(config["policy"]), metrics
+    )
+
+
+def _dotted() -> list[str]:
+    return [f"{key}." for key in _WITHOUT_EFFECT]
+
+
+def _flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested sections to a dictionary with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in section.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _label(runs: Sequence[LoggedRun], others: Sequence[Sequence[LoggedRun]], with_name: bool) -> str:
+    """Return the label that distinguishes runs from the others of their name, by the shortest unambiguous keys."""
+    settings = runs[0].settings
+    keys = dict.fromkeys(key for alike in others for key in alike[0].settings)
+    differ = [key for key in keys if len({repr(alike[0].settings.get(key)) for alike in others}) > 1]
+    values: dict[str, dict[str, Any]] = defaultdict(dict)
+    for key in differ:
+        values[key.rpartition(".")[2]][key] = settings.get(key, "-")
+    told = []
+    for leaf, by_key in values.items():
+        if len(set(map(repr, by_key.values()))) == 1:  # of several policies the same
+            told.append(f"{leaf} {next(iter(by_key.values()))}")
+        else:
+            told += [f"{key.removeprefix('policy.')} {value}" for key, value in by_key.items()]
+    parts = ", ".join(told[:3]) + (", ..." if len(told) > 3 else "")
+    label = ": ".join(part for part in (runs[0].name if with_name or not told else "", parts) if part)
+    return f"{label} ({len(runs)} seeds)" if len(runs) > 1 else label
+
+
+def _smoothed(values: Numbers, width: int) -> Numbers:
+    """Return the moving average over ``width`` values, truncated at the ends."""
+    width = min(width, len(values))
+    ones = np.ones(width)
+    return np.convolve(values, ones, "same") / np.convolve(np.ones(len(values)), ones, "same")

@@ -1,0 +1,251 @@
+"""Animations of episodes: played by trained policies or read from a file, drawn with the environment's ``render``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from warpdrive import registry
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.environment import Environment
+from warpdrive.errors import WarpDriveError
+from warpdrive.recording import FORMATS as RECORDING_FORMATS
+from warpdrive.recording import Recording
+from warpdrive.spaces import observation_arrays
+from warpdrive.training.config.named_code import check_named_code
+from warpdrive.training.progress.work import WorkProgress
+from warpdrive.training.replay.animation import Animation, check_output
+from warpdrive.training.replay.frames import Film
+from warpdrive.training.trainer import Trainer
+
+Source = Trainer | EnvWrapper | Recording
+MAX_FRAMES, MAX_BYTES = 1000, 1 << 30
+"""Default maximum number of frames, and maximum size of all frames in bytes."""
+SLOWEST, FASTEST, SECONDS = 10.0, 30.0, 20.0
+"""Frames per second: the first, or more, up to the second, so that all frames take at most so many seconds."""
+SMALL = 1 << 18
+"""Maximum size in bytes of a replica's observations that ``render`` finds in its states."""
+
+
+def can_render(env: Environment) -> bool:
+    """Return True if ``env`` implements ``render``."""
+    return type(env).render is not Environment.render
+
+
+def replay(
+    source: Source | str | Path,
+    output: str | Path | Iterable[str | Path] | None = None,
+    *,
+    replicas: int | Sequence[int] | None = None,
+    episodes: int = 1,
+    seed: int | None = None,
+    random: Collection[str] = (),
+    deterministic: bool = False,
+    env: Environment | None = None,
+    fps: float | None = None,
+    width: int | None = None,
+    max_frames: int | None = None,
+    console: Console | None = None,
+    trust: bool = False,
+) -> Animation:
+    """Animate episodes. The result displays itself in a notebook, with ``.player()`` including buttons and a slider.
+
+    Captions show the step, how the episode ended, and each policy tag's return so far (the mean over its agents).
+
+    Args:
+        source: actor or recording: a Trainer, or a run or a checkpoint, as accepted by ``Trainer.load``; an EnvWrapper,
+            which samples from its current logits, uniformly at random if it is new; or a Recording, or its file.
+        output: file to write: ``.gif``, ``.mp4`` or ``.html``, or several of them; None: no file.
+        replicas: number or indices of the replicas shown side by side. None: one; for a recording all.
+        episodes: number of consecutive episodes, with seeds that count up from ``seed``.
+        seed: seed of the first episode; None: the run's seed.
+        random: policy tags whose agents act uniformly at random instead.
+        deterministic: If True, take the most probable action instead of sampling.
+        env: environment that renders a recording, if it was passed as an object; else it is created by its name.
+        fps: frames per second; None: 10, or up to 30 if it would take longer than 20 seconds.
+        width: width of the whole image in pixels; None: that of ``render``, for several side by side at most 960.
+        max_frames: maximum number of frames, for which steps are skipped; None: 1000, or as many as fit 1 GiB.
+        console: console for the progress of drawing, if it takes more than two seconds; None: stderr.
+        trust: If True, code named by a run or recording may be executed even if it is not known here, see
+            docs/security.md.
+
+    Returns:
+        The animation.
+
+    Raises:
+        TrustError: the run or recording names code that is not known here.
+        WarpDriveError: there is no such run or replica, the environment has no ``render``, or ``output`` cannot be
+            written.
+    """
+    outputs = [output] if isinstance(output, (str, Path)) else list(output or ())
+    for path in outputs:
+        check_output(Path(path))
+    source = loaded(source, trust)
+    env = environment_of(source, env, trust)
+    check_render(env)
+    recordings = record_episodes(source, replicas, episodes, seed, random, deterministic)
+    animation = draw_recordings(env, recordings, fps=fps, width=width, max_frames=max_frames, console=console)
+    for path in outputs:
+        animation.save(path)
+    return animation
+
+
+def is_recording(path: str | Path) -> bool:
+    """Return True if a path is that of a recording, not of a run or a checkpoint."""
+    return Path(path).suffix.lower() in RECORDING_FORMATS
+
+
+def loaded(source: Source | str | Path, trust: bool = False) -> Source:
+    """Return a replay source, loaded from its file or folder if necessary. For ``trust`` see :func:`replay`."""
+    if not isinstance(source, (str, Path)):
+        return source
+    return Recording.load(source) if is_recording(source) else Trainer.load(source, trust=trust)
+
+
+def environment_of(source: Source, env: Environment | None = None, trust: bool = False) -> Environment:
+    """Return the environment that renders: ``env`` if given, else that of ``source``.
+
+    Args:
+        source: actor or recording.
+        env: environment that renders; None: that of ``source``.
+        trust: see :func:`replay`.
+
+    Raises:
+        WarpDriveError: a recording does not say how to create its environment.
+        TrustError: a recording names code that is not known here.
+    """
+    if env is not None:
+        return env
+    if isinstance(source, Trainer):
+        return source.env.env
+    if isinstance(source, EnvWrapper):
+        return source.env
+    if source.env_config is None:
+        raise WarpDriveError(
+            f"the environment '{source.env_name}' of the recording was handed over as an object, so that nobody knows "
+            "how to make it again: give what draws it, wd.replay(recording, env=...)"
+        )
+    if not trust:
+        check_named_code({"env": {"name": source.env_name}}, "the recording")
+    return registry.make(source.env_name, **source.env_config)
+
+
+def record_episodes(
+    source: Source,
+    replicas: int | Sequence[int] | None = None,
+    episodes: int = 1,
+    seed: int | None = None,
+    random: Collection[str] = (),
+    deterministic: bool = False,
+) -> list[Recording]:
+    """Return a recording of each episode.
+
+    Args:
+        source: actor or recording, see :func:`replay`.
+        replicas: see :func:`replay`.
+        episodes: see :func:`replay`.
+        seed: see :func:`replay`.
+        random: see :func:`replay`.
+        deterministic: see :func:`replay`.
+    """
+    if isinstance(source, Trainer):
+        first = source.config.trainer.seed if seed is None else seed
+        return [
+            source.fetch_episode(
+                1 if replicas is None else replicas,
+                seed=first + number,
+                random=random,
+                deterministic=deterministic,
+                observations=_are_small(source.env),
+            )
+            for number in range(episodes)
+        ]
+    if episodes != 1 or seed is not None or random or deterministic:
+        raise WarpDriveError("episodes, seed, random and deterministic are for a Trainer or a run, which plays anew")
+    if isinstance(source, Recording):
+        return [source if replicas is None else _some_of(source, replicas)]
+    chosen = replicas if isinstance(replicas, Sequence) else range(1 if replicas is None else replicas)
+    return [source.record(chosen, observations=_are_small(source))]
+
+
+def check_render(env: Environment) -> None:
+    """Check that an environment can be rendered.
+
+    Raises:
+        WarpDriveError: it has no ``render``.
+    """
+    if not can_render(env):
+        raise WarpDriveError(
+            f"the environment '{env.name}' cannot be drawn: it has no method render(self, state, trail=()) "
+            "that returns a matplotlib Figure; its episodes can be had as arrays (.npz, .safetensors)"
+        )
+
+
+def draw_recordings(
+    env: Environment,
+    recordings: Sequence[Recording],
+    *,
+    fps: float | None = None,
+    width: int | None = None,
+    max_frames: int | None = None,
+    console: Console | None = None,
+) -> Animation:
+    """Draw recordings one after the other with ``env.render``, the replicas of each side by side.
+
+    Args:
+        env: environment that renders.
+        recordings: recordings of episodes.
+        fps: see :func:`replay`.
+        width: see :func:`replay`.
+        max_frames: see :func:`replay`.
+        console: see :func:`replay`.
+
+    Returns:
+        The animation.
+
+    Raises:
+        WarpDriveError: the environment has no ``render``.
+    """
+    check_render(env)
+    titles = [f"episode {number + 1} of {len(recordings)}" for number in range(len(recordings))]
+    films = [
+        Film(env, recording, title if len(recordings) > 1 else "", width)
+        for recording, title in zip(recordings, titles, strict=True)
+    ]
+    if max_frames is None:
+        max_frames = max(1, min(MAX_FRAMES, MAX_BYTES // films[0].frame(0).nbytes))
+    every = -(-sum(recording.num_steps + 1 for recording in recordings) // max_frames)
+    shown: list[tuple[Film, int]] = []
+    ends = []
+    for film in films:
+        last = film.recording.num_steps
+        shown += [(film, step) for step in (*range(0, last, every), last)]
+        ends.append(len(shown) - 1)
+    with WorkProgress("drawing", len(shown), "frames", console) as progress:
+        frames = [film.frame(step) for film, step in progress.over(shown)]
+    if fps is None:
+        fps = min(max(len(frames) / SECONDS, SLOWEST), FASTEST)
+    return Animation(frames, fps, ends, title=env.name)
+
+
+def _are_small(env: EnvWrapper) -> bool:
+    """Return True if the observations of a replica are small enough to be recorded for ``render``."""
+    arrays = observation_arrays(env.env)
+    return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays) <= SMALL
+
+
+def _some_of(recording: Recording, replicas: int | Sequence[int]) -> Recording:
+    """Return a recording of the given number, or indices, of its replicas."""
+    recorded = recording.replicas.tolist()
+    if isinstance(replicas, Sequence):
+        possible = len(replicas) > 0 and set(replicas) <= set(recorded)
+        indices = [recorded.index(replica) for replica in replicas if possible]
+    else:
+        possible = 1 <= replicas <= len(recorded)
+        indices = list(range(replicas))
+    if not possible:
+        raise WarpDriveError(f"replicas: found {replicas}, but the recording has {len(recorded)}: {recorded}")
+    return recording.of_replicas(indices)

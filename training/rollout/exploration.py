@@ -1,0 +1,208 @@
+"""Exploration of off-policy algorithms."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.observations import Observations
+from warpdrive.training.config.schedule import value_at
+from warpdrive.training.config.schema import GaussianNoiseConfig, OrnsteinUhlenbeckConfig
+from warpdrive.training.models.base import Actor, observations_of
+from warpdrive.training.models.continuous import DeterministicActor, SquashedActor
+from warpdrive.training.models.distributions import masked
+from warpdrive.training.models.q_network import ActionValues
+
+
+class EpsilonGreedy(Actor):
+    """Epsilon-greedy actor: explores with probability ``epsilon``, else takes the best action.
+
+    Exploration repeats the last action with probability ``repeat``, and otherwise samples uniformly. This is temporally
+    extended epsilon-greedy exploration (Dabney et al. 2021, arXiv:2006.01782), with geometrically distributed
+    durations.
+
+    Args:
+        model: action-value function.
+        repeats: True if ``repeat`` may be nonzero; else exploration is ordinary epsilon-greedy.
+
+    Attributes:
+        epsilon, repeat: scalars on the device, changed in place.
+    """
+
+    epsilon: Tensor
+    repeat: Tensor
+
+    def __init__(self, model: ActionValues, repeats: bool = False) -> None:
+        super().__init__()
+        self.model, self.repeats = model, repeats
+        self.register_buffer("epsilon", torch.ones(()))
+        self.register_buffer("repeat", torch.zeros(()))
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``; for first steps of episodes without an action mask."""
+        values = self.model(observations)
+        return _mixed(self.epsilon, torch.full_like(values, 1.0 / values.shape[-1]), values)
+
+    def act(self, env: EnvWrapper, tag: str) -> None:
+        """See ``Actor``."""
+        values, mask = self.model(observations_of(env, tag)), env.action_mask(tag)
+        if mask is None:
+            anything = torch.full_like(values, 1.0 / values.shape[-1])
+        else:
+            values = masked(values, mask)
+            anything = mask / mask.sum(-1, keepdim=True).clamp(min=1)  # agents out of the episode may do nothing
+        if self.repeats:
+            last = env.actions(tag).long().unsqueeze(-1)
+            again = torch.zeros_like(values).scatter_(-1, last, 1.0)
+            repeat = self.repeat * (env.ctx["timestep"] > 0).view(-1, 1, 1)
+            if mask is not None:
+                repeat = repeat * mask.gather(-1, last)  # masked actions are not repeated
+            anything = anything + repeat * (again - anything)
+        env.logits(tag).copy_(_mixed(self.epsilon, anything, values))
+
+
+def _mixed(epsilon: Tensor, anything: Tensor, values: Tensor) -> Tensor:
+    """Return log-probabilities of actions: ``anything`` with probability epsilon, else the best one."""
+    best = torch.zeros_like(values).scatter_(-1, values.argmax(-1, keepdim=True), 1.0)
+    return (epsilon * anything + (1.0 - epsilon) * best).log()
+
+
+class NoisyActor(Actor):
+    """Actor that adds noise to a policy's actions.
+
+    Args:
+        model: the policy.
+        noise: exploration noise, see below.
+
+    Attributes:
+        at_random: bool scalar on the device, changed in place: if True, agents act uniformly at random instead.
+    """
+
+    at_random: Tensor
+
+    def __init__(self, model: DeterministicActor, noise: GaussianNoise | OrnsteinUhlenbeckNoise) -> None:
+        super().__init__()
+        self.model, self.noise = model, noise
+        self.register_buffer("at_random", torch.zeros((), dtype=torch.bool))
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``; without noise."""
+        return self.model.logits(observations)
+
+    def act(self, env: EnvWrapper, tag: str) -> None:
+        """See ``Actor``."""
+        means = self.model.logits(observations_of(env, tag)).chunk(2, dim=-1)[0]
+        means = self.noise.around(means, env, tag)
+        log_std = (self.noise.std * self.model.reach).log().expand_as(means)
+        env.logits(tag).copy_(_unless_at_random(self.at_random, means, log_std))
+
+
+class UniformAtFirst(Actor):
+    """Actor that acts uniformly at random at first, then as a policy.
+
+    Args:
+        model: the policy.
+
+    Attributes:
+        at_random: bool scalar on the device, changed in place: if True, agents act uniformly at random.
+    """
+
+    at_random: Tensor
+
+    def __init__(self, model: SquashedActor) -> None:
+        super().__init__()
+        self.model, self.action_units = model, model.action_units
+        self.register_buffer("at_random", torch.zeros((), dtype=torch.bool))
+
+    def logits(self, observations: Observations) -> Tensor:
+        """See ``Actor``; as the policy."""
+        return self.model.logits(observations)
+
+    def act(self, env: EnvWrapper, tag: str) -> None:
+        """See ``Actor``."""
+        mean, log_std = self.model.logits(observations_of(env, tag)).chunk(2, dim=-1)
+        env.logits(tag).copy_(_unless_at_random(self.at_random, mean, log_std))
+
+
+def _unless_at_random(at_random: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    """Return logits or, if ``at_random``, those of uniformly random actions, see ``sampler.sample_gaussian``."""
+    return torch.cat([mean.masked_fill(at_random, 0.0), log_std.masked_fill(at_random, torch.inf)], dim=-1)
+
+
+class GaussianNoise(nn.Module):
+    """Gaussian noise, independent in each step.
+
+    Args:
+        config: section of the noise.
+
+    Attributes:
+        std: scalar on the device.
+    """
+
+    std: Tensor
+
+    def __init__(self, config: GaussianNoiseConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.register_buffer("std", torch.zeros(()))
+
+    def begin(self, env_steps: int) -> None:
+        """Set the scheduled coefficients to their values at ``env_steps``."""
+        self.std.fill_(value_at(self.config.std, env_steps))
+
+    def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
+        """Return the means of the next samples, given those of the policy.
+
+        Args:
+            means: means of the policy.
+            env: the acting replicas.
+            tag: policy tag.
+        """
+        return means
+
+
+class OrnsteinUhlenbeckNoise(nn.Module):
+    """Ornstein-Uhlenbeck noise, reset at each episode (Lillicrap et al. 2016, arXiv:1509.02971).
+
+    The new noise is ``(1 - decay) * noise + std * N(0, 1)``. The previous noise is the difference between the last
+    sample and the policy's action then.
+
+    Args:
+        config: section of the noise.
+        shape: ``[num_envs, agents of the tag, components]``.
+
+    Attributes:
+        std, decay: scalars on the device.
+        kept: see ``Actor.kept_between_steps``.
+    """
+
+    kept = ("before",)
+
+    std: Tensor
+    decay: Tensor
+    before: Tensor
+
+    def __init__(self, config: OrnsteinUhlenbeckConfig, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        self.config = config
+        self.register_buffer("std", torch.zeros(()))
+        self.register_buffer("decay", torch.zeros(()))
+        self.register_buffer("before", torch.zeros(shape), persistent=False)
+
+    def begin(self, env_steps: int) -> None:
+        """Set the scheduled coefficients to their values at ``env_steps``."""
+        self.std.fill_(value_at(self.config.std, env_steps))
+        self.decay.fill_(value_at(self.config.decay, env_steps))
+
+    def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
+        """Return the means of the next samples, given those of the policy.
+
+        Args:
+            means: means of the policy.
+            env: the acting replicas.
+            tag: policy tag.
+        """
+        noise = env.actions(tag, drawn=True).view_as(means) - self.before
+        self.before.copy_(means)
+        return means + (1.0 - self.decay) * noise * (env.ctx["timestep"] > 0).view(-1, 1, 1)

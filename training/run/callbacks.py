@@ -1,0 +1,114 @@
+"""Callbacks of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpdrive.training.reports import EvaluationReport, TrainingSummary, UpdateReport
+from warpdrive.training.runtime.interrupts import StopRequest
+
+if TYPE_CHECKING:
+    from warpdrive.training.trainer import Trainer
+
+
+class Callback:
+    """Base class of training callbacks: override the methods of interest, and pass it to ``Trainer.train``.
+
+    All are called in the training thread, which waits meanwhile. Reading has no side effects, nor have
+    ``trainer.evaluate`` and ``trainer.fetch_episode``; results stay bitwise equal. A callback that raises ends the run
+    after the current update, with a checkpoint and a summary as at its end, and then its exception is raised;
+    KeyboardInterrupt ends the run in the same way as Ctrl-C.
+
+    With several processes they are called on rank 0, whose replicas ``trainer.env`` and ``trainer.rollout`` hold; there
+    ``trainer.save`` saves the state of all.
+    """
+
+    def on_rollout_start(self, trainer: Trainer) -> None:
+        """Called before a rollout: the place to load stored states into replicas, on any schedule.
+
+        ``trainer.env.ctx.load_state(states, envs, keep=trainer.env.own_arrays)`` does so; the callback keeps track of
+        the origin of the states. Not called if processes that do not learn collect ahead.
+        """
+
+    def on_rollout(self, trainer: Trainer) -> None:
+        """Called after every rollout, before the policies are trained on ``trainer.rollout``.
+
+        Its tensors are on the device, and the next rollout overwrites them: reading their values synchronises with a
+        GPU.
+        """
+
+    def on_update(self, trainer: Trainer, report: UpdateReport) -> None:
+        """Called when an update is logged (every ``saving.log_every``): ``report`` has the metrics.
+
+        On a GPU later updates may be in progress: ``report.update`` is the number of the logged one, not
+        ``trainer.updates``.
+        """
+
+    def on_evaluation_progress(self, trainer: Trainer, done: int, episodes: int) -> None:
+        """Called occasionally during an evaluation that training waits for.
+
+        Args:
+            trainer: the trainer.
+            done: number of episodes that have ended.
+            episodes: number of all episodes.
+        """
+
+    def on_evaluate(self, trainer: Trainer, report: EvaluationReport) -> None:
+        """Called after an evaluation (``trainer.evaluation.every``) of the weights of update ``report.update``.
+
+        If it ran beside training, the trainer's weights are newer.
+        """
+
+    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+        """Called after a checkpoint was completely written to disk; ``path`` is its folder."""
+
+    def on_end(self, trainer: Trainer, summary: TrainingSummary) -> None:
+        """Called when the run has ended, for any reason: see ``summary.status``. ``summary.json`` has been written."""
+
+
+class Callbacks:
+    """Dispatches events to callbacks, and holds back their exceptions until the run's data is saved.
+
+    Args:
+        trainer: the trainer passed to the callbacks.
+        callbacks: callbacks in calling order.
+        stop: stop request, set when a callback raises.
+
+    Attributes:
+        error: first exception of a callback.
+        told_by: name of the method that raised it: ``"Plotter.on_update"``.
+    """
+
+    def __init__(self, trainer: Trainer, callbacks: Sequence[Callback], stop: StopRequest) -> None:
+        self.trainer, self.callbacks, self.stop = trainer, callbacks, stop
+        self.error: Exception | None = None
+        self.told_by = ""
+
+    def tell(self, what: str, *event: Any) -> None:
+        """Call the method named ``what`` of each callback, with the trainer and ``event``."""
+        for callback in self.callbacks:
+            try:
+                getattr(callback, what)(self.trainer, *event)
+            except KeyboardInterrupt:  # between two updates everything is in order: as good as the first Ctrl-C
+                self.stop.requested = True
+            except Exception as error:
+                self.stop.requested = True
+                if self.error is None:
+                    self.error, self.told_by = error, f"{type(callback).__name__}.{what}"
+
+
+class OnUpdate(Callback):
+    """Callback that calls a function with each report of an update.
+
+    Args:
+        function: function of one report.
+    """
+
+    def __init__(self, function: Callable[[UpdateReport], None]) -> None:
+        self.function = function
+
+    def on_update(self, trainer: Trainer, report: UpdateReport) -> None:
+        """See :class:`Callback`."""
+        self.function(report)

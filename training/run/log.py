@@ -1,0 +1,197 @@
+"""Logging of updates, in intervals from one row of the metrics to the next."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from warpdrive.errors import TrainingError
+from warpdrive.training.reports import EvaluationReport, UpdateReport
+from warpdrive.training.run.metrics import MetricsLog, memory_gib
+from warpdrive.training.runtime.host_copy import HostCopy
+from warpdrive.training.runtime.timing import DeviceClock, Span
+
+if TYPE_CHECKING:
+    from warpdrive.training.trainer import Trainer
+
+
+@dataclass
+class _Interval:
+    """Interval from one logged update to the next.
+
+    Attributes:
+        update: the trainer's number of updates at its end.
+        env_steps: the trainer's environment steps at its end.
+        losses: names of the losses among ``numbers``.
+        coefficients: learning rates and scheduled coefficients of the last update, by metric name.
+        numbers: losses and episode statistics.
+        rollout_spans: time spans of the rollouts.
+        update_spans: time spans of the updates.
+        evaluation: evaluation of the policies at its end, if there was one.
+    """
+
+    update: int
+    env_steps: int
+    losses: list[str]
+    coefficients: dict[str, float]
+    numbers: HostCopy
+    rollout_spans: list[Span]
+    update_spans: list[Span]
+    evaluation: EvaluationReport | None
+
+
+class RunLog:
+    """Writes a row for each interval, and reports it.
+
+    Args:
+        trainer: trainer whose updates are logged.
+        metrics: metrics log.
+        tell: called with each report.
+
+    Attributes:
+        returns: last logged mean return by policy tag, if there is one.
+        saved: last checkpoint, for error messages.
+    """
+
+    def __init__(self, trainer: Trainer, metrics: MetricsLog, tell: Callable[[UpdateReport], None]) -> None:
+        self.trainer, self.metrics, self.tell = trainer, metrics, tell
+        self.returns: dict[str, float | None] = dict.fromkeys(trainer.env.policy_tags) | trainer.returns
+        self.saved: Path | None = None
+        self._rollout_clock, self._update_clock = map(DeviceClock, (trainer.env.device, trainer.learner.device))
+        self._first_step, self._began = trainer.env_steps, time.perf_counter()
+        self._logged_at, self._messages = self._began, trainer.team.message_seconds
+        self._pending: _Interval | None = None
+        self._rollout_spans: list[Span] = []
+        self._update_spans: list[Span] = []
+
+    def timed(self, collect: Callable[[], None], update: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Run and time one rollout and one update of the current interval. Returns the result of ``update``."""
+        began = self._rollout_clock.now()
+        collect()
+        self._rollout_spans.append((began, self._rollout_clock.now()))
+        began = self._update_clock.now()
+        losses = update()
+        self._update_spans.append((began, self._update_clock.now()))
+        return losses
+
+    def end_interval(self, losses: dict[str, Tensor], evaluation: EvaluationReport | None = None) -> None:
+        """End the interval and log it; on a GPU only after the next one's work is submitted, so that it never idles."""
+        trainer = self.trainer
+        self.catch_up()
+        self._pending = _Interval(
+            update=trainer.updates,
+            env_steps=trainer.env_steps,
+            losses=list(losses),
+            coefficients={
+                f"charts/{name}/{tag}": value
+                for tag, policy in trainer.policies.items()
+                for name, value in policy.coefficients().items()
+            },
+            numbers=HostCopy({**losses, **trainer.episode_statistics()}),
+            rollout_spans=self._rollout_spans,
+            update_spans=self._update_spans,
+            evaluation=evaluation,
+        )
+        self._rollout_spans, self._update_spans = [], []
+        if self._pending.numbers.is_here:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Log the last interval, if that is pending.
+
+        Raises:
+            TrainingError: its losses are not finite.
+        """
+        if self._pending is not None:
+            interval, self._pending = self._pending, None
+            self._log(interval)
+
+    def check(self, losses: dict[str, Tensor]) -> None:
+        """Check losses immediately, before the updated weights are used.
+
+        Raises:
+            TrainingError: they are not finite.
+        """
+        self.catch_up()
+        if losses:
+            self._check_finite({name: value[0] for name, value in HostCopy(losses).read().items()})
+
+    def add(self, evaluation: EvaluationReport) -> None:
+        """Add an evaluation to the row of its weights, which is already written."""
+        self.metrics.amend(evaluation.env_steps, _metrics_of(evaluation))
+
+    def _log(self, interval: _Interval) -> None:
+        trainer = self.trainer
+        on_host = interval.numbers.read()
+        losses = {name: on_host[name][0] for name in interval.losses}
+        metrics = {**self._charts(on_host), **interval.coefficients, **losses}
+        self._check_finite(losses)
+        now = time.perf_counter()
+        steps = len(interval.update_spans) * trainer.config.trainer.train_batch_size
+        speed = steps / (now - self._logged_at)
+        self._logged_at = now
+        metrics |= {
+            "perf/env_steps_per_second": speed,
+            "perf/agent_steps_per_second": speed * trainer.env.num_agents,
+            "perf/rollout_seconds": self._rollout_clock.mean_seconds(interval.rollout_spans),
+            "perf/update_seconds": self._update_clock.mean_seconds(interval.update_spans),
+            "perf/memory_gib": max(memory_gib(device) for device in (trainer.env.device, trainer.learner.device)),
+        }
+        if trainer.team.size > 1:
+            messages, self._messages = self._messages, trainer.team.message_seconds
+            metrics["perf/communication_seconds"] = self._messages - messages
+        if interval.evaluation:
+            metrics |= _metrics_of(interval.evaluation)
+        self.metrics.write(interval.env_steps, metrics)
+        self.tell(self._report(interval, metrics, speed))
+
+    def _charts(self, on_host: dict[str, list[float]]) -> dict[str, float]:
+        trainer, episodes = self.trainer, on_host["episodes"][0]
+        charts = {}
+        for tag, ids in trainer.env.policy_tags.items():
+            total = sum(on_host["return"][agent] for agent in ids)
+            charts[f"charts/episodic_return/{tag}"] = total / len(ids) / episodes if episodes else math.nan
+            if episodes:
+                self.returns[tag] = charts[f"charts/episodic_return/{tag}"]
+        charts["charts/episodic_length"] = on_host["length"][0] / episodes if episodes else math.nan
+        charts["charts/terminated_fraction"] = on_host["terminated"][0] / episodes if episodes else math.nan
+        charts["charts/episodes"] = episodes
+        return charts
+
+    def _report(self, interval: _Interval, metrics: dict[str, float], speed: float) -> UpdateReport:
+        total, done = self.trainer.config.trainer.total_steps, interval.env_steps
+        elapsed = time.perf_counter() - self._began
+        returns = {tag: metrics[f"charts/episodic_return/{tag}"] for tag in self.returns}
+        return UpdateReport(
+            update=interval.update,
+            env_steps=done,
+            total_steps=total,
+            returns={tag: None if math.isnan(value) else value for tag, value in returns.items()},
+            env_steps_per_second=speed,
+            metrics=metrics,
+            seconds_left=elapsed / (done - self._first_step) * max(0, total - done),
+        )
+
+    def _check_finite(self, losses: Mapping[str, float]) -> None:
+        broken = next((name for name, value in losses.items() if not math.isfinite(value) and _tells(name)), None)
+        if broken is None:
+            return
+        _, term, tag = broken.split("/", 2)
+        kept = f"the last good checkpoint is {self.saved}" if self.saved else "no checkpoint had been written yet"
+        advice = self.trainer.policies[tag].algorithm.advice(tag)
+        raise TrainingError(f"policy '{tag}': {term} became {losses[broken]}; {kept}. {advice}")
+
+
+def _tells(name: str) -> bool:
+    """Return True if a non-finite loss indicates an error: explained variance is NaN for constant returns."""
+    return not name.startswith("losses/explained_variance/")
+
+
+def _metrics_of(evaluation: EvaluationReport) -> dict[str, float]:
+    return {**evaluation.result.metrics(), "perf/evaluation_seconds": evaluation.seconds}

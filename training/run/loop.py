@@ -1,0 +1,250 @@
+"""Training loop of one call of ``Trainer.train``: logging, evaluation, checkpoints and termination."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from warpdrive.training.checkpoint.best import BestCheckpoint
+from warpdrive.training.checkpoint.checkpoint import Keep, latest_of, prepare_to_go_on, save_in_run
+from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.config.load import save_config
+from warpdrive.training.config.yaml import read_yaml
+from warpdrive.training.distributed.bootstrap import RUN
+from warpdrive.training.progress.training import TrainingProgress
+from warpdrive.training.progress.work import no_progress
+from warpdrive.training.reports import TrainingSummary, UpdateReport
+from warpdrive.training.run.callbacks import Callback, Callbacks, OnUpdate
+from warpdrive.training.run.log import RunLog
+from warpdrive.training.run.metrics import MetricsLog
+from warpdrive.training.run.periodic_evaluation import PeriodicEvaluation
+from warpdrive.training.run.sinks import check_sinks, sinks_of
+from warpdrive.training.runtime.interrupts import StopRequest, stop_on_interrupt
+from warpdrive.training.runtime.torch_threads import torch_threads
+
+if TYPE_CHECKING:
+    from warpdrive.training.trainer import Trainer
+
+
+def run_training(
+    trainer: Trainer,
+    on_update: Callable[[UpdateReport], None] | None,
+    callbacks: Sequence[Callback] = (),
+    going_on: RunFolder | None = None,
+    progress: bool = False,
+) -> TrainingSummary:
+    """Train in a new run folder, or in that of the run that ``trainer`` was resumed from.
+
+    See ``Trainer.train``.
+
+    Args:
+        trainer: the trainer.
+        on_update: see ``Trainer.train``.
+        callbacks: see ``Trainer.train``.
+        going_on: folder of a resumed run, or None.
+        progress: see ``Trainer.train``.
+
+    Returns:
+        The summary of the run.
+    """
+    callbacks = [*callbacks, OnUpdate(on_update)] if on_update else [*callbacks]
+    check_sinks(trainer.config)
+    shown: AbstractContextManager[object] = nullcontext()
+    if progress and not any(isinstance(callback, TrainingProgress) for callback in callbacks):
+        shown = TrainingProgress(trainer.config.name, at_once=False)
+        callbacks.append(shown)
+    folder = going_on or RunFolder.create(trainer.config)
+    trainer.team.remember(RUN, str(folder.path.resolve()))
+    with folder.lock():
+        if going_on:
+            prepare_to_go_on(folder.checkpoints, trainer.env_steps)
+        sinks = sinks_of(trainer.config, folder, trainer.env_steps)
+        with (
+            MetricsLog(folder.metrics, sinks, trainer.env_steps) as metrics,
+            torch_threads(trainer.config.trainer.torch_threads),
+            stop_on_interrupt() as stop,
+            shown,
+            no_progress(),  # silences callbacks: the run shows its own progress
+        ):
+            if going_on:  # and nothing stands in the way
+                folder.summary.unlink(missing_ok=True)  # a run in progress has no summary
+                save_config(trainer.config, folder.config)
+            return _TrainingRun(trainer, folder, metrics, stop, callbacks).run()
+
+
+def summarise_failed(folder: RunFolder, seconds: float, why: str) -> None:
+    """Write ``summary.json`` of a run whose process was killed, from its last checkpoint.
+
+    Does nothing if the process has written one itself.
+
+    Args:
+        folder: folder of the run.
+        seconds: wall time of the run.
+        why: reason of the failure.
+    """
+    if folder.summary.exists() or not folder.config.is_file():
+        return
+    last = latest_of(folder.checkpoints)
+    env_steps = int(last.name.removeprefix("step_")) if last else 0
+    batch = read_yaml(folder.config)["trainer"]["train_batch_size"]
+    folder.write_summary(TrainingSummary("failed", folder.path, last, env_steps // batch, env_steps, seconds, {}, why))
+
+
+class _TrainingRun:
+    def __init__(
+        self,
+        trainer: Trainer,
+        folder: RunFolder,
+        metrics: MetricsLog,
+        stop: StopRequest,
+        callbacks: Sequence[Callback],
+    ) -> None:
+        self.trainer, self.folder, self.stop = trainer, folder, stop
+        self._keep = Keep(trainer.config.saving.keep_last, trainer.config.saving.keep_every)
+        self.callbacks = Callbacks(trainer, callbacks, stop)
+        self.log = RunLog(trainer, metrics, lambda report: self.callbacks.tell("on_update", report))
+        self.evaluation = PeriodicEvaluation(
+            trainer, lambda done, episodes: self.callbacks.tell("on_evaluation_progress", done, episodes)
+        )
+        self.best = BestCheckpoint(folder.checkpoints, trainer.config, trainer.best)
+        self.began = time.perf_counter()
+        last = folder.checkpoints / f"step_{trainer.env_steps}"
+        self.log.saved = last if last.is_dir() else None
+
+    def run(self) -> TrainingSummary:
+        status = "finished"
+        try:
+            if self.trainer.evaluation_under_way:  # in progress when the checkpoint was written
+                self.evaluation.begin()
+            with self.trainer.team.before_giving_up(lambda why: self._write_summary("failed", why)):
+                status = self._train()
+        except KeyboardInterrupt as error:  # the second Ctrl-C: the update under way is lost
+            status = "interrupted"
+            self.stop.by = getattr(error, "number", self.stop.by)
+        except Exception as error:
+            with suppress(OSError):  # if the disk is full, which may be the cause
+                self._summarise("failed", str(error))
+            raise
+        finally:
+            self.evaluation.close()
+        if self.callbacks.error is not None:
+            raised = self.callbacks.error
+            self._summarise("failed", f"{self.callbacks.told_by} raised {type(raised).__name__}: {raised}")
+            raise raised
+        summary = self._summarise(status)
+        if self.callbacks.error is not None:  # of on_end
+            raise self.callbacks.error
+        return summary
+
+    def _train(self) -> str:
+        """Train to the end, or until a request to stop. Returns the status of the run."""
+        trainer, saving, total = self.trainer, self.trainer.config.saving, self.trainer.config.trainer.total_steps
+        while trainer.env_steps < total:
+            losses = self.log.timed(self._collect, self._update)
+            self.stop.requested |= trainer.team.asked_to_stop
+            over = trainer.env_steps >= total
+            save = over or trainer.updates % saving.checkpoint_every == 0
+            if self.evaluation.is_due(trainer.updates):
+                self._evaluate(losses)
+            elif save or trainer.updates % saving.log_every == 0:
+                self.log.end_interval(losses)
+            if trainer.ahead:  # with a rollout that the next update learns from: nothing shall be lost
+                continue
+            if save or self.stop.requested:
+                self._save(losses)
+            if self.stop.requested:
+                return "interrupted"
+        self._end_evaluation()
+        if self.log.saved is None:  # there was nothing left to do
+            self._save({})
+        return "finished"
+
+    def _collect(self) -> None:
+        if not self.trainer.ahead:
+            self.callbacks.tell("on_rollout_start")
+        self.trainer.collect()
+        self.callbacks.tell("on_rollout")
+
+    def _update(self) -> dict[str, Tensor]:
+        """Update; other processes may collect ahead if no checkpoint follows, which would not include their rollout."""
+        trainer, saving = self.trainer, self.trainer.config.saving
+        if not trainer.can_go_ahead:
+            return trainer.update()
+        updates, over = trainer.updates + 1, trainer.env_steps >= trainer.config.trainer.total_steps
+        save = over or self.stop.requested or updates % saving.checkpoint_every == 0
+        may_be_best = self.best.wanted and self.evaluation.is_due(updates)
+        return trainer.update() if save or may_be_best else trainer.update_ahead()
+
+    def _evaluate(self, losses: dict[str, Tensor]) -> None:
+        """Evaluate the updated weights, and log the interval that ends with them."""
+        self.log.check(losses)  # non-finite weights are not evaluated
+        self._end_evaluation()
+        if self.trainer.config.trainer.evaluation.beside:
+            self.log.end_interval(losses)
+            self.evaluation.begin()
+            self.trainer.evaluation_under_way = True
+            if self.best.wanted:  # it may turn out to be the best, when these weights are no longer there
+                self._write_checkpoint()
+            return
+        self.evaluation.begin()
+        report = self.evaluation.end()
+        assert report is not None
+        is_best = self.best.is_new(report)
+        self.callbacks.tell("on_evaluate", report)
+        self.log.end_interval(losses, report)
+        if is_best:
+            self._save(losses)
+
+    def _end_evaluation(self) -> None:
+        """Wait for the evaluation beside training, if there is one, and log its result."""
+        report = self.evaluation.end()
+        if report is None:
+            return
+        self.trainer.evaluation_under_way = False
+        self.log.catch_up()
+        self.log.add(report)
+        if self.best.is_new(report):
+            self.best.take_place(self._keep)
+        self.callbacks.tell("on_evaluate", report)
+
+    def _save(self, losses: dict[str, Tensor]) -> None:
+        """Write a checkpoint. An open interval stays open; its log is part of the checkpoint."""
+        self.log.check(losses)  # non-finite weights are not saved
+        self._end_evaluation()  # its result is part of the checkpoint
+        self._write_checkpoint()
+
+    def _write_checkpoint(self) -> None:
+        trainer = self.trainer
+        folder = self.folder.checkpoints / f"step_{trainer.env_steps}"
+        if self.log.saved != folder:
+            trainer.returns, trainer.best = self.log.returns, self.best.state
+            checkpoint = trainer.checkpoint()
+            self.log.saved = save_in_run(
+                self.folder.checkpoints, trainer.env_steps, checkpoint, self._keep, self.best.env_steps
+            )
+            self.callbacks.tell("on_checkpoint", self.log.saved)
+
+    def _summarise(self, status: str, message: str = "") -> TrainingSummary:
+        summary = self._write_summary(status, message)
+        self.callbacks.tell("on_end", summary)
+        return summary
+
+    def _write_summary(self, status: str, message: str) -> TrainingSummary:
+        summary = TrainingSummary(
+            status=status,
+            run_folder=self.folder.path,
+            checkpoint=self.log.saved,
+            updates=self.trainer.updates,
+            env_steps=self.trainer.env_steps,
+            seconds=time.perf_counter() - self.began,
+            returns=self.log.returns,
+            message=message,
+            best=self.best.folder,
+            stopped_by=self.stop.by.name if status == "interrupted" else "",
+        )
+        self.folder.write_summary(summary)
+        return summary

@@ -1,0 +1,144 @@
+"""Metrics on disk: ``metrics.csv``, with environment steps as the x axis, and further sinks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import torch
+
+from warpdrive.errors import CheckpointError, one_line, shown
+from warpdrive.training.run.sinks import MetricSink
+from warpdrive.training.runtime.atomic_write import write_whole, writing
+
+
+class MetricsLog:
+    """CSV log with one row per logged update; rows are flushed immediately.
+
+    New names, as of algorithms that first wait for experience, are appended as columns: the file is then rewritten,
+    with empty cells in earlier rows.
+
+    Args:
+        path: CSV file.
+        sinks: further sinks; closed with this log.
+        go_on_after: environment steps of a resumed run: later rows of an existing file are removed.
+    """
+
+    def __init__(self, path: Path, sinks: Sequence[MetricSink] = (), go_on_after: int = 0) -> None:
+        self._path, self._sinks = path, sinks
+        self._columns = _keep_rows(path, go_on_after)
+        self._file = path.open("a", newline="", encoding="utf-8")
+
+    def write(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        """Log ``metrics`` at ``env_steps``; NaN values become empty cells."""
+        if not metrics.keys() <= set(self._columns):
+            self._widen([name for name in metrics if name not in self._columns])
+        row = {name: repr(value) for name, value in metrics.items() if not math.isnan(value)}
+        with writing(self._path):
+            csv.writer(self._file).writerow([env_steps, *(row.get(name, "") for name in self._columns)])
+            self._file.flush()
+        self._hand_on(env_steps, metrics)
+
+    def amend(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        """Add ``metrics`` to the existing row of ``env_steps``; the file is rewritten."""
+        self._widen([name for name in metrics if name not in self._columns], str(env_steps), metrics)
+        self._hand_on(env_steps, metrics)
+
+    def _hand_on(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        for sink in self._sinks:
+            sink.add(env_steps, metrics)
+
+    def _widen(self, names: Sequence[str], of_row: str = "", metrics: Mapping[str, float] | None = None) -> None:
+        """Rewrite the file with columns for ``names``, and with ``metrics`` in the row that begins with ``of_row``."""
+        self._columns += names
+        header = ["env_steps", *self._columns]
+        with self._path.open(newline="", encoding="utf-8") as file:
+            rows = [row + [""] * (len(header) - len(row)) for row in list(csv.reader(file))[1:]]
+        for row in rows:
+            if row[0] == of_row:
+                for name, value in (metrics or {}).items():
+                    row[header.index(name)] = repr(value)
+        whole = io.StringIO(newline="")
+        csv.writer(whole).writerows([header, *rows])
+        self._file.close()
+        write_whole(self._path, whole.getvalue())
+        self._file = self._path.open("a", newline="", encoding="utf-8")
+
+    def __enter__(self) -> MetricsLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with ExitStack() as stack:
+            for sink in self._sinks:
+                stack.callback(sink.close)
+            stack.enter_context(writing(self._path))
+            self._file.close()
+
+
+def memory_gib(device: torch.device) -> float:
+    """Return the peak memory in GiB: of PyTorch on a GPU, of the whole process on the CPU; NaN on Windows."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    if sys.platform == "win32":
+        return math.nan
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss differs
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
+
+
+def _keep_rows(path: Path, env_steps: int) -> list[str]:
+    """Remove rows after ``env_steps``, and an incomplete last row. Return the names of the columns."""
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path}: found a folder, pipe or device, expected a file of metrics")
+    if not path.exists():
+        return []
+    with _reading(path), path.open(newline="", encoding="utf-8") as file:
+        header, *rows = list(csv.reader(file)) or [["env_steps"]]
+        if header[0] != "env_steps":
+            raise ValueError(f"the first column is {shown(header[0])}, expected env_steps")
+        kept = [row for row in rows if len(row) == len(header) and int(row[0]) <= env_steps]
+    if not kept:
+        path.unlink()
+        return []
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([header, *kept])
+    write_whole(path, text.getvalue())
+    return header[1:]
+
+
+def read_metrics(path: Path) -> list[tuple[float, dict[str, float]]]:
+    """Return the rows of a run's ``metrics.csv``: environment steps, and the logged values by name.
+
+    Raises:
+        CheckpointError: the file is malformed.
+    """
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path}: found a folder, pipe or device, expected a file of metrics")
+    if not path.exists():
+        return []
+    with _reading(path), path.open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file, restkey="")
+        # a row that is being written may be short
+        return [
+            (float(row["env_steps"]), {name: float(cell) for name, cell in row.items() if cell and name != "env_steps"})
+            for row in rows
+        ]
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Add the file name to errors of its contents."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, csv.Error) as error:
+        told = "it has no column env_steps" if isinstance(error, KeyError) else one_line(str(error), 100)
+        raise CheckpointError(f"{path}: is not what a run logs, move it elsewhere: {told}") from None
