@@ -15,9 +15,9 @@ from PIL import Image
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError, DefinitionError, WarpDriveError
+from warpdrive.training.replay import frames as frames_module
+from warpdrive.training.replay import replay as module_of_replay
 from warpdrive.training.replay.montage import GAP, Panel, columns_for
-from warpdrive.training.replay.replay import frames as film
-from warpdrive.training.replay.replay import replay as module_of_replay
 from warpdrive.training.trainer import Trainer
 
 SIDE = 40
@@ -113,8 +113,10 @@ def test_chosen_replicas_are_shown_in_their_order() -> None:
 
 def test_words_say_the_step_the_end_and_the_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[list[Panel]] = []
-    draw = film.side_by_side
-    monkeypatch.setattr(film, "side_by_side", lambda panels, columns: written.append(panels) or draw(panels, columns))
+    draw = frames_module.side_by_side
+    monkeypatch.setattr(
+        frames_module, "side_by_side", lambda panels, columns: written.append(panels) or draw(panels, columns)
+    )
     env = replicas()
     recording = env.record([1, 0], observations=True)
     frames = wd.replay(recording, env=Candle()).frames

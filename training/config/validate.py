@@ -17,8 +17,8 @@ from warpdrive import registry
 from warpdrive.environment import Environment, check_environment, spaces_by_tag
 from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
 from warpdrive.importing import place_of
+from warpdrive.training.config import schema
 from warpdrive.training.config.aliases import OTHER_NAMES
-from warpdrive.training.config.load import schema as sections
 from warpdrive.training.config.values import is_number
 from warpdrive.training.models.recurrent import RecurrentActorCritic
 from warpdrive.training.models.registry import model_class
@@ -36,7 +36,7 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
     """Return the problems of the sections, of the environment's parameters, and of the policy tags."""
     section_problems: list[Problem] = []
     try:
-        sections.RunConfig.model_validate(raw)
+        schema.RunConfig.model_validate(raw)
     except ValidationError as error:
         section_problems = _without_consequences([_problem(details, raw) for details in error.errors()])
     env_problems, made = _environment_problems(raw.get("env"))
@@ -53,7 +53,7 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
         unknown = [key + "." for key, _ in tag_problems]
         section_problems = [p for p in section_problems if not (p[0] + ".").startswith(tuple(unknown))]
         if not section_problems and not tag_problems:
-            tag_problems = policy_problems(sections.RunConfig.model_validate(raw), env)
+            tag_problems = policy_problems(schema.RunConfig.model_validate(raw), env)
     return section_problems + env_problems + tag_problems
 
 
@@ -69,18 +69,18 @@ def _without_consequences(problems: list[Problem]) -> list[Problem]:
     return [problem for problem in problems if not is_consequence(*problem)]
 
 
-def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
+def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
     """Return problems of the policies with respect to the environment, or to the samples of an update."""
     found = []
     action_spaces = spaces_by_tag(env, env.action_space)
-    wanted, known = run.best_metric, sections.evaluation_metrics(run.policy)
+    wanted, known = run.best_metric, schema.evaluation_metrics(run.policy)
     if wanted not in known:
         text = f"found {_show(wanted)}, expected one of {', '.join(known)}.{nearest(wanted, known)}"
         found.append(("saving.best_metric", text))
     for tag, settings in run.policy.items():
         samples = run.trainer.train_batch_size * len(env.policy_tags[tag])
         sequences = run.trainer.num_envs * len(env.policy_tags[tag])
-        if isinstance(settings, sections.PPOConfig):
+        if isinstance(settings, schema.PPOConfig):
             most, what = samples, "the samples of one update"
             if _is_recurrent(settings.model) or (settings.recurrent_critic and settings.centralized_critic):
                 most, what = sequences, "the sequences of one update: replicas x agents"
@@ -88,39 +88,39 @@ def policy_problems(run: sections.RunConfig, env: Environment) -> list[Problem]:
             if settings.minibatches > most:
                 text = f"found {settings.minibatches}, expected at most {most}, {what}"
                 found.append((f"policy.{tag}.minibatches", text))
-        if isinstance(settings, sections.A2CConfig) and settings.steps_per_update is not None:
+        if isinstance(settings, schema.A2CConfig) and settings.steps_per_update is not None:
             found += [(f"policy.{tag}.{key}", text) for key, text in _group_problems(settings, run.trainer)]
-        if isinstance(settings, sections.OffPolicyConfig) and settings.batch_size > settings.buffer_size:
+        if isinstance(settings, schema.OffPolicyConfig) and settings.batch_size > settings.buffer_size:
             text = f"found {settings.batch_size}, expected at most buffer_size ({settings.buffer_size})"
             found.append((f"policy.{tag}.batch_size", text))
-        if isinstance(settings, sections.OffPolicyConfig) and settings.buffer_size < samples:
+        if isinstance(settings, schema.OffPolicyConfig) and settings.buffer_size < samples:
             text = f"found {settings.buffer_size}, expected at least {samples}, the samples of one update"
             found.append((f"policy.{tag}.buffer_size", text))
         found += [(f"policy.{tag}.model.{key}", text) for key, text in _action_problems(settings, action_spaces[tag])]
-        if isinstance(settings, sections.SelfPlayConfig):
+        if isinstance(settings, schema.SelfPlayConfig):
             found += _self_play_problems(tag, settings, run, env)
-        if isinstance(settings, sections.FunctionConfig):
+        if isinstance(settings, schema.FunctionConfig):
             try:
                 settings.loaded()
             except DefinitionError as error:
                 found.append((f"policy.{tag}.function", str(error)))
-        if isinstance(settings, sections.CustomConfig):
+        if isinstance(settings, schema.CustomConfig):
             found += _own_update_problems(f"policy.{tag}", settings)
             found += [(f"policy.{tag}.{key}", text) for key, text in _population_problems(settings, run.trainer)]
-        if isinstance(settings, sections.OnPolicyConfig) and settings.function is not None:
+        if isinstance(settings, schema.OnPolicyConfig) and settings.function is not None:
             found += _own_algorithm_problems(f"policy.{tag}", settings)
         if not _is_for(settings, action_spaces[tag]):
-            known = [name for name, other in sections.POLICY_CONFIGS.items() if _is_for(other, action_spaces[tag])]
+            known = [name for name, other in schema.POLICY_CONFIGS.items() if _is_for(other, action_spaces[tag])]
             text = f"found '{settings.algorithm}', expected an algorithm for actions in {action_spaces[tag]}: "
             found.append((f"policy.{tag}.algorithm", text + ", ".join(known)))
     return found
 
 
-def _critic_problems(settings: sections.PPOConfig, env: Environment) -> list[Problem]:
+def _critic_problems(settings: schema.PPOConfig, env: Environment) -> list[Problem]:
     """Return problems of a critic's options with respect to each other, or to the environment."""
     if not settings.centralized_critic:
         options = ("critic_lr", "critic_max_grad_norm", "critic_input", "recurrent_critic")
-        defaults = {name: field.default for name, field in sections.PPOConfig.model_fields.items()}
+        defaults = {name: field.default for name, field in schema.PPOConfig.model_fields.items()}
         return [
             (key, f"found {_show(found)}, expected centralized_critic: true with it")
             for key in options
@@ -135,7 +135,7 @@ def _critic_problems(settings: sections.PPOConfig, env: Environment) -> list[Pro
 def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem]:
     """Return problems of a model's options for actions in a Box with respect to the action space."""
     model = getattr(settings, "model", None)
-    if not isinstance(model, sections.ActionsConfig):
+    if not isinstance(model, schema.ActionsConfig):
         return []
     is_box = isinstance(space, spaces.Box)
     of_box = ("squash_actions", "initial_log_std", "state_dependent_std")
@@ -147,15 +147,15 @@ def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem
 
 
 def _is_recurrent(model: object) -> bool:
-    if isinstance(model, sections.CustomModelConfig):
+    if isinstance(model, schema.CustomModelConfig):
         return issubclass(model_class(model.type), RecurrentActorCritic)
-    return isinstance(model, sections.RecurrentConfig)
+    return isinstance(model, schema.RecurrentConfig)
 
 
 def _self_play_problems(
-    tag: str, settings: sections.SelfPlayConfig, run: sections.RunConfig, env: Environment
+    tag: str, settings: schema.SelfPlayConfig, run: schema.RunConfig, env: Environment
 ) -> list[Problem]:
-    learning = [name for name, other in run.policy.items() if isinstance(other, sections.LearningConfig)]
+    learning = [name for name, other in run.policy.items() if isinstance(other, schema.LearningConfig)]
     if settings.of not in learning:
         known = ", ".join(learning) or "there is none"
         hint = nearest(settings.of, learning)
@@ -174,7 +174,7 @@ def _self_play_problems(
     return found
 
 
-def _group_problems(settings: sections.A2CConfig, trainer: sections.TrainerConfig) -> list[Problem]:
+def _group_problems(settings: schema.A2CConfig, trainer: schema.TrainerConfig) -> list[Problem]:
     """Return problems of groups of replicas, one of which is used by each update."""
     steps, length = settings.steps_per_update or 0, trainer.rollout_length
     if _is_recurrent(settings.model):
@@ -214,10 +214,10 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     kind, value = details["type"], details["input"]
     if path[0] == "policy" and len(path) > 2:
         del path[2]  # pydantic inserts the algorithm as the tag of the union
-        if path[2:3] == ["model"] and path[3:4] and path[3] in (*sections.MODEL_CONFIGS, "custom"):
+        if path[2:3] == ["model"] and path[3:4] and path[3] in (*schema.MODEL_CONFIGS, "custom"):
             del path[3]  # and here the type of the model
     if path[0] == "policy" and kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _choice_problem([*path, "algorithm"], value, sections.POLICY_CONFIGS)
+        return _choice_problem([*path, "algorithm"], value, schema.POLICY_CONFIGS)
     key = ".".join(path)
     if kind == "extra_forbidden":
         return key, _unknown_key(path, raw)
@@ -241,34 +241,34 @@ def _choice_problem(path: list[str], value: object, known: Iterable[str]) -> Pro
     return ".".join(path), f"{text}, expected one of {', '.join(known)}.{hint}"
 
 
-def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[sections.Section]:
+def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[schema.Section]:
     if path[0:1] == ["policy"] and len(path) >= 2:
-        of_policy = sections.POLICY_CONFIGS[raw["policy"][path[1]]["algorithm"]]
+        of_policy = schema.POLICY_CONFIGS[raw["policy"][path[1]]["algorithm"]]
         if path[2:] != ["model"]:
             return of_policy
-        if issubclass(of_policy, sections.OffPolicyConfig):
+        if issubclass(of_policy, schema.OffPolicyConfig):
             is_for_images = raw["policy"][path[1]]["model"].get("type") == "convolutional"
-            return sections.ConvolutionsConfig if is_for_images else sections.PerceptronConfig
-        return sections.MODEL_CONFIGS[raw["policy"][path[1]]["model"].get("type", "fully_connected")]
-    section: type[sections.Section] = sections.RunConfig
+            return schema.ConvolutionsConfig if is_for_images else schema.PerceptronConfig
+        return schema.MODEL_CONFIGS[raw["policy"][path[1]]["model"].get("type", "fully_connected")]
+    section: type[schema.Section] = schema.RunConfig
     for part in path:
         annotation = section.model_fields[part].annotation
         annotation = next((kind for kind in typing.get_args(annotation) if kind is not type(None)), annotation)
-        assert isinstance(annotation, type) and issubclass(annotation, sections.Section)
+        assert isinstance(annotation, type) and issubclass(annotation, schema.Section)
         section = annotation
     return section
 
 
 def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
     key, section = path[-1], _section_at(path[:-1], raw)
-    owners = [name for name, other in sections.POLICY_CONFIGS.items() if key in other.model_fields]
+    owners = [name for name, other in schema.POLICY_CONFIGS.items() if key in other.model_fields]
     if len(path) == 3 and path[0] == "policy" and owners:
         algorithm = raw["policy"][path[1]]["algorithm"]
         return f"unknown key for the algorithm '{algorithm}' ('{key}' belongs to {', '.join(owners)})"
-    homes: dict[str, list[type[sections.Section]]] = {
-        "trainer": [sections.TrainerConfig],
-        "saving": [sections.SavingConfig],
-        "model": [sections.PerceptronConfig, *sections.MODEL_CONFIGS.values()],
+    homes: dict[str, list[type[schema.Section]]] = {
+        "trainer": [schema.TrainerConfig],
+        "saving": [schema.SavingConfig],
+        "model": [schema.PerceptronConfig, *schema.MODEL_CONFIGS.values()],
     }
     belongs = "".join(
         f" It belongs to the section '{name}'."
@@ -279,7 +279,7 @@ def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
     return f"unknown key, expected one of {', '.join(section.model_fields)}.{hint}"
 
 
-def _by_another_name(key: str, section: type[sections.Section]) -> str:
+def _by_another_name(key: str, section: type[schema.Section]) -> str:
     """Return ``" Did you mean 'x'?"`` for another library's name of a key, in whichever section; or ``""``."""
     ours = OTHER_NAMES.get(key.lower(), key)
     if ours in section.model_fields:
@@ -290,12 +290,12 @@ def _by_another_name(key: str, section: type[sections.Section]) -> str:
     return ""
 
 
-_HOMES: dict[str, type[sections.Section]] = {
-    "trainer": sections.TrainerConfig,
-    "trainer.evaluation": sections.EvaluationConfig,
-    "saving": sections.SavingConfig,
-    "policy.<tag>": sections.PPOConfig,
-    "policy.<tag>.model": sections.FullyConnectedConfig,
+_HOMES: dict[str, type[schema.Section]] = {
+    "trainer": schema.TrainerConfig,
+    "trainer.evaluation": schema.EvaluationConfig,
+    "saving": schema.SavingConfig,
+    "policy.<tag>": schema.PPOConfig,
+    "policy.<tag>.model": schema.FullyConnectedConfig,
 }
 
 
@@ -323,21 +323,21 @@ def _environment_problems(section: object) -> tuple[list[Problem], Environment |
 def _custom_model_problems(section: str, settings: object) -> list[Problem]:
     """Return problems of a policy's user-defined model, if it has one."""
     model = settings.get("model") if isinstance(settings, Mapping) else None
-    algorithm = sections.POLICY_CONFIGS.get(str(settings.get("algorithm"))) if isinstance(settings, Mapping) else None
-    if not isinstance(model, Mapping) or algorithm is None or issubclass(algorithm, sections.OffPolicyConfig):
+    algorithm = schema.POLICY_CONFIGS.get(str(settings.get("algorithm"))) if isinstance(settings, Mapping) else None
+    if not isinstance(model, Mapping) or algorithm is None or issubclass(algorithm, schema.OffPolicyConfig):
         return []
     name = model.get("type", "fully_connected")
-    if not isinstance(name, str) or name in sections.MODEL_CONFIGS:
+    if not isinstance(name, str) or name in schema.MODEL_CONFIGS:
         return []
     try:
         definition = model_class(name)
     except WarpDriveError as error:
         return [(f"{section}.type", str(error))]
-    parameters = {key: value for key, value in model.items() if key not in sections.CustomModelConfig.model_fields}
+    parameters = {key: value for key, value in model.items() if key not in schema.CustomModelConfig.model_fields}
     return _parameter_problems(section, definition, parameters, given=2)
 
 
-def _own_algorithm_problems(section: str, settings: sections.OnPolicyConfig) -> list[Problem]:
+def _own_algorithm_problems(section: str, settings: schema.OnPolicyConfig) -> list[Problem]:
     """Return problems of a user-defined class that replaces an algorithm's."""
     from warpdrive.training.algorithms import algorithm_class  # imports the models, not needed otherwise
 
@@ -348,7 +348,7 @@ def _own_algorithm_problems(section: str, settings: sections.OnPolicyConfig) -> 
     return []
 
 
-def _own_update_problems(section: str, settings: sections.CustomConfig) -> list[Problem]:
+def _own_update_problems(section: str, settings: schema.CustomConfig) -> list[Problem]:
     """Return problems of a user-defined update function, or of the class of a callable object."""
     try:
         definition = settings.loaded()
@@ -370,7 +370,7 @@ def _own_update_problems(section: str, settings: sections.CustomConfig) -> list[
     return _parameter_problems(section, definition, settings.parameters, given=1 if is_class else 2)
 
 
-def _population_problems(settings: sections.CustomConfig, trainer: sections.TrainerConfig) -> list[Problem]:
+def _population_problems(settings: schema.CustomConfig, trainer: schema.TrainerConfig) -> list[Problem]:
     """Return problems of a population with respect to the replicas, or to the model."""
     size, num_envs = settings.population, trainer.num_envs
     if size is not None and num_envs % size:
