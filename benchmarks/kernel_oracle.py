@@ -3,7 +3,7 @@
 python benchmarks/kernel_oracle.py --kernels 2000 --seed 0 [--processes 2]
 python benchmarks/kernel_oracle.py --seed 17 --kernels 1 --shrink
 
-Each seed is a kernel (``tests/warpdrive/kernels/generated_kernels.py``). The expected results come from numba-cuda's
+Each seed is a kernel (``tests/support/generated_kernels.py``). The expected results come from numba-cuda's
 type inference and lowering, whose LLVM modules run on this machine (``cuda_on_host.py`` beside it). Needs no GPU.
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "warpdrive" / "kernels"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from oracle import FAULTS, KINDS, REFUSED_BY_CUDA, Outcome, examine, shrunk
 

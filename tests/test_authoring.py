@@ -7,11 +7,12 @@ import runpy
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "authoring.md").read_text()
+PAGE = (ROOT / "docs" / "authoring.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 NAMES = [re.findall(r"class (\w+)", code)[0] for code, _ in EXAMPLES]
 

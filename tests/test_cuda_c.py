@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
+from paths import ROOT
 
 import warpdrive as wd
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import make_env
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "cuda_c.md").read_text()
 
 

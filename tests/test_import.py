@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 import warpdrive
 
-ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {"warpdrive": "warpdrive", "warpdrive.envs": "envs", "warpdrive.training": "training"}
 # Imports against the direction that happen inside a function when it is called, and why.
 DEFERRED = {("kernels.kernel", "backends"): "a kernel launched on its own compiles itself"}

@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "models.md").read_text()
+PAGE = (ROOT / "docs" / "models.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["Gated", "Trace"])

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import torch
+from paths import ROOT
 
 import warpdrive as wd
 from warpdrive import errors, used_code
@@ -36,7 +37,6 @@ from warpdrive.training.trainer import Trainer, make_env
 
 ANOTHER_USER = 65532
 """The number of a user who owns nothing: one that no account has will do."""
-ROOT = Path(__file__).parent.parent
 as_root = pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="needs root, to be another user")
 
 GAME = """

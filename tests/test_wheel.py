@@ -11,8 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {
     "warpdrive": "warpdrive",
     "warpdrive/envs": "envs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from paths import ROOT
+
+sys.path.append(str(ROOT / "benchmarks"))

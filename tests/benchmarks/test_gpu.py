@@ -14,8 +14,9 @@ from gpu_plan import CALLER, CONFIGURATIONS, KINDS, RECORDED, TRAINING, Row, Set
 from gpu_report import Report, rate
 from gpu_unit import configuration
 from gpu_worker import Worker
+from paths import ROOT
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = ROOT / "benchmarks"
 UNIT = Unit("cartpole", 10, "numba")
 
 

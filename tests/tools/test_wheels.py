@@ -10,8 +10,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
-TOOLS = Path(__file__).parents[2] / "tools"
+TOOLS = ROOT / "tools"
 sys.path.append(str(TOOLS))
 
 pytest.importorskip("tomllib", reason="the tools need Python 3.11")

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from paths import SUPPORT
 
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
-GAMES = Path(__file__).with_name("games.py")
+GAMES = SUPPORT / "games.py"
 
 
 @pytest.fixture(autouse=True)

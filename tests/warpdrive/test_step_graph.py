@@ -1,4 +1,4 @@
-"""When steps are captured and when not. What is captured is tested on a GPU: ``tests/training/test_cuda_graph.py``."""
+"""Conditions for capturing steps; ``tests/training/rollout/test_cuda_graph.py`` tests captured graphs on a GPU."""
 
 from __future__ import annotations
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
+from paths import SUPPORT
 
 import warpdrive as wd
 from warpdrive import registry
 
-FOLDER = Path(__file__).parent / "broken_environments"
+FOLDER = SUPPORT / "broken_environments"
 BROKEN = sorted(path for path in FOLDER.glob("*.py") if path.stem != "base")
 
 

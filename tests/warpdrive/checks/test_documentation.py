@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import runpy
-from pathlib import Path
 
 import pytest
+from paths import ROOT
 
-PAGE = Path(__file__).parents[3] / "docs" / "checks.md"
+PAGE = ROOT / "docs" / "checks.md"
 EXAMPLES = re.findall(r"### (\w+)\n.*?```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

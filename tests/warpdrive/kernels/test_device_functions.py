@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 from numba import cuda
+from paths import SUPPORT
 
 import warpdrive as wd
 
@@ -309,7 +309,7 @@ def test_parameters_may_have_the_names_of_builtins_and_modules(check):
 
 
 def test_functions_of_another_module_see_that_module(check):
-    path = Path(__file__).with_name("helpers_elsewhere.py")
+    path = SUPPORT / "helpers_elsewhere.py"
     specification = importlib.util.spec_from_file_location("helpers_elsewhere", path)
     elsewhere = importlib.util.module_from_spec(specification)
     sys.modules["helpers_elsewhere"] = elsewhere

@@ -1,0 +1,85 @@
+"""Bad input of every kind is met with one clear line, exit code 2, nothing lost and no hang.
+
+``python tests/support/report_bad_inputs.py`` runs all of the cases; this test runs those that are quick, and some of
+the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from bad_inputs.kinds import KINDS, in_a_folder
+from bad_inputs.verdict import verdict
+
+from warpdrive.training.cli.parser import main
+
+_ONE_OF = {
+    "environments": 12,
+    "files": 2,
+    "observations": 4,
+    "damages": 8,
+    "forged": 8,
+    "of others": 2,
+    "run folders": 16,
+    "sizes": 7,
+    "machines": 14,
+}
+"""Of kinds whose cases take long, every n-th is run."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_input_gets_one_clear_line(kind: str) -> None:
+    threads = torch.get_num_threads()
+    cases = islice(in_a_folder(KINDS[kind]), 0, None, _ONE_OF.get(kind, 1))
+    bad = {case.name: why for case in cases if (why := verdict(case))}
+    torch.set_num_threads(threads)
+    assert not bad
+
+
+@pytest.mark.parametrize(
+    ("override", "hint"),
+    [
+        ("policy.agent.learning_rate=1e-3", "Did you mean 'lr'?"),
+        ("trainer.learning_rate=1e-3", "Did you mean 'policy.<tag>.lr'?"),
+        ("policy.agent.ent_coef=0.1", "Did you mean 'entropy_coef'?"),
+        ("trainer.n_envs=5", "Did you mean 'num_envs'?"),
+        ("trainer.total_timesteps=5", "Did you mean 'total_steps'?"),
+        ("policy.agent.model.net_arch=[64]", "Did you mean 'hidden'?"),
+    ],
+)
+def test_names_of_other_libraries_are_known(override: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "cartpole", override]) == 2
+    assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["forgaing.yaml", "forgaing"])
+def test_the_file_beside_a_mistyped_name_is_told(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "foraging.yaml").write_text("env: {name: cartpole}\n")
+    assert main(["train", given]) == 2
+    assert "Did you mean 'foraging.yaml'?" in capsys.readouterr().err
+
+
+def test_autoscale_takes_fractions_of_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The option is read, and what is wrong is the next one."""
+    assert (
+        main(["autoscale", "cartpole", "--seconds", "0.5", "--time_limit", "2.5", "-o", str(tmp_path / "x.txt")]) == 2
+    )
+    assert "--output" in capsys.readouterr().err
+
+
+def test_a_mistake_in_this_package_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpdrive.training.cli.envs.run", lambda options: [][0])
+    error = io.StringIO()
+    with contextlib.redirect_stderr(error):
+        assert main(["envs"]) == 1
+    assert "unexpected IndexError" in error.getvalue() and "--debug" in error.getvalue()
+    with pytest.raises(IndexError):
+        main(["envs", "--debug"])
