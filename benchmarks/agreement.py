@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 
 from agreement_table import options_of, row, write_table
+from reference_agreement import CASES, Agreement, Case, compare
 
 import warpdrive as wd
-from warpdrive.envs.agreement import CASES, Agreement, Case, compare
 
 HEAD = [
     "| environment | reference | compared | steps | episodes | largest difference | allowed | doubtful |",

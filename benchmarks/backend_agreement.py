@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import torch
 from agreement_table import options_of, row, write_table
+from reference_agreement import TOLERANCES, USUAL_TOLERANCE
 
 import warpdrive as wd
-from warpdrive.backends.interface import load_backend, usable_backends
+from warpdrive.backends.loading import load_backend, usable_backends
 from warpdrive.checks.agreement import Agreement, Setting, compare
 from warpdrive.environment import kernel_functions
-from warpdrive.envs.agreement import TOLERANCES, USUAL_TOLERANCE
 from warpdrive.errors import DefinitionError
 
 HEAD = [

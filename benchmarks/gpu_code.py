@@ -17,12 +17,12 @@ from typing import Any
 import torch
 
 import warpdrive as wd
-from warpdrive.backends.cache import CACHE_VARIABLE
 from warpdrive.backends.cuda.code import Capability, CudaCode
 from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.numba_cuda.compile import compile_kernel
 from warpdrive.backends.numba_cuda.fused import prepare
 from warpdrive.backends.pycuda.nvrtc import compile_fused
+from warpdrive.backends.shared.cache import CACHE_VARIABLE
 from warpdrive.kernels.fusion import Fusion
 
 CAPABILITIES: tuple[Capability, ...] = ((8, 0), (9, 0))

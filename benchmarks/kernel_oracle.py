@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from oracle import FAULTS, KINDS, REFUSED_BY_CUDA, Outcome, examine, shrunk
 
-from warpdrive.backends.cache import CACHE_VARIABLE
+from warpdrive.backends.shared.cache import CACHE_VARIABLE
 
 SHOWN = 5
 """The number of faults printed with their kernels; the others are printed as one line each."""

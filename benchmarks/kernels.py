@@ -25,8 +25,8 @@ from numba import cuda, njit, prange
 from startup import compiling, seconds
 
 import warpdrive as wd
-from warpdrive.backends.cpu import workers
 from warpdrive.backends.cpu.launch import bind
+from warpdrive.backends.shared import workers
 
 REST = 0.3
 TILE = 16

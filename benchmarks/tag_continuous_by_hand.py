@@ -16,7 +16,7 @@ from env_step import CONFIGURATIONS
 from numba import njit, prange
 
 import warpdrive as wd
-from warpdrive.fused_step import FusedKernel
+from warpdrive.fused_step.fuse import FusedKernel
 
 TITLE = next(iter(CONFIGURATIONS))
 K = CONFIGURATIONS[TITLE][2]["num_other_agents_observed"]

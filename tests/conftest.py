@@ -10,7 +10,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import pytest
 import torch
 
-from warpdrive.backends.interface import load_backend, usable_backends
+from warpdrive.backends.loading import load_backend, usable_backends
 from warpdrive.backends.pycuda import ON_HOST_VARIABLE
 
 # Without a GPU, kernel functions in CUDA C are compiled for the host.

@@ -24,7 +24,7 @@ from paths import ROOT
 
 import warpdrive as wd
 from warpdrive import errors, used_code
-from warpdrive.backends import cache
+from warpdrive.backends.shared import cache
 from warpdrive.errors import TeamError, TrustError
 from warpdrive.private import is_private, user_folder
 from warpdrive.training.checkpoint.checkpoint import _sealed

@@ -17,7 +17,7 @@ from warpdrive.arguments import check_is, check_within
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.episode_log import BEGAN_MIDWAY
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
-from warpdrive.recording import Recording
+from warpdrive.recording.recording import Recording
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.checkpoint.checkpoint import (
     Checkpoint,

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the same names for type checkers, which do not see through __getattr__
     from warpdrive import random as random
     from warpdrive import testing as testing
-    from warpdrive.backends.pycuda.cuda_kernel import CudaKernel as CudaKernel
-    from warpdrive.backends.pycuda.cuda_kernel import cuda_kernel as cuda_kernel
     from warpdrive.checks.debugger import debug as debug
     from warpdrive.checks.launch import check_launch as check_launch
     from warpdrive.device_context import DeviceContext as DeviceContext
@@ -22,12 +20,14 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.errors import WarpDriveError as WarpDriveError
     from warpdrive.host_transfers import HostTransferError as HostTransferError
     from warpdrive.host_transfers import no_host_transfers as no_host_transfers
+    from warpdrive.kernels.cuda_kernel import CudaKernel as CudaKernel
+    from warpdrive.kernels.cuda_kernel import cuda_kernel as cuda_kernel
     from warpdrive.kernels.errors import KernelError as KernelError
     from warpdrive.kernels.kernel import Kernel as Kernel
     from warpdrive.kernels.kernel import device_function as device_function
     from warpdrive.kernels.kernel import kernel as kernel
     from warpdrive.per_replica import PerReplica as PerReplica
-    from warpdrive.recording import Recording as Recording
+    from warpdrive.recording.recording import Recording as Recording
     from warpdrive.registry import make as make
     from warpdrive.registry import register as register
     from warpdrive.registry import registered_names as registered_names
@@ -55,8 +55,8 @@ __version__ = "0.1.0"
 _HOME_OF = {
     "kernel": "warpdrive.kernels.kernel",
     "device_function": "warpdrive.kernels.kernel",
-    "CudaKernel": "warpdrive.backends.pycuda.cuda_kernel",
-    "cuda_kernel": "warpdrive.backends.pycuda.cuda_kernel",
+    "CudaKernel": "warpdrive.kernels.cuda_kernel",
+    "cuda_kernel": "warpdrive.kernels.cuda_kernel",
     "Kernel": "warpdrive.kernels.kernel",
     "WarpDriveError": "warpdrive.errors",
     "KernelError": "warpdrive.kernels.errors",
@@ -69,7 +69,7 @@ _HOME_OF = {
     "HostTransferError": "warpdrive.host_transfers",
     "check_launch": "warpdrive.checks.launch",
     "debug": "warpdrive.checks.debugger",
-    "Recording": "warpdrive.recording",
+    "Recording": "warpdrive.recording.recording",
     "make": "warpdrive.registry",
     "register": "warpdrive.registry",
     "registered_names": "warpdrive.registry",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from warpdrive.backends.machine import Machine
-from warpdrive.backends.requirements import BACKENDS, Lack, chosen, lacks
+from warpdrive.backends.diagnostics import BACKENDS, Lack, chosen, lacks
+from warpdrive.backends.system_info import Machine
 from warpdrive.errors import BackendError
 
 

@@ -12,16 +12,17 @@ from gymnasium import spaces
 from warpdrive import registry
 from warpdrive.actions import checked_actions
 from warpdrive.arguments import check_is, check_within
-from warpdrive.backends.interface import Backend, load_backend
+from warpdrive.backends.interface import Backend
+from warpdrive.backends.loading import load_backend
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, State, check_environment, kernel_functions, spaces_by_tag
-from warpdrive.episode_recorder import EpisodeRecorder, checked_replicas
 from warpdrive.errors import DefinitionError, nearest, shown
-from warpdrive.fused_step import fuse_reset, fuse_step
+from warpdrive.fused_step.fuse import fuse_reset, fuse_step
+from warpdrive.fused_step.replica_arrays import make_replica_arrays, make_uniform
 from warpdrive.observations import mapped
 from warpdrive.per_replica import per_replica_attributes
-from warpdrive.recording import Recording
-from warpdrive.replica_arrays import make_replica_arrays, make_uniform
+from warpdrive.recording.recorder import EpisodeRecorder, checked_replicas
+from warpdrive.recording.recording import Recording
 from warpdrive.rollout import Rollout, make_record, of_agents
 from warpdrive.spaces import SpaceArray, action_arrays, nested, observation_arrays
 

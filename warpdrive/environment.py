@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from warpdrive.backends.pycuda.cuda_kernel import CudaKernel
 from warpdrive.errors import DefinitionError, shown
+from warpdrive.kernels.cuda_kernel import CudaKernel
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.user_code import user_code

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from warpdrive.binding import Binding, may_change
 from warpdrive.device_context import DeviceContext
+from warpdrive.fused_step.binding import Binding, may_change
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.spaces import action_arrays, observation_arrays
 

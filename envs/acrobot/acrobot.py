@@ -13,9 +13,9 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs import parameters
 from warpdrive.envs.acrobot import reference
-from warpdrive.envs.angles import wrapped
+from warpdrive.envs.common import parameters
+from warpdrive.envs.common.angles import wrapped
 
 if TYPE_CHECKING:
     from gymnasium.envs.classic_control import AcrobotEnv

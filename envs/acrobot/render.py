@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from warpdrive.envs import drawing
+from warpdrive.envs.common import drawing
 
 if TYPE_CHECKING:
     from warpdrive.envs.acrobot.acrobot import Acrobot

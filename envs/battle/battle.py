@@ -12,8 +12,8 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs import parameters
 from warpdrive.envs.battle import formation, reference
+from warpdrive.envs.common import parameters
 from warpdrive.errors import DefinitionError, shown
 
 if TYPE_CHECKING:

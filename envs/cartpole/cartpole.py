@@ -13,8 +13,8 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs import parameters
 from warpdrive.envs.cartpole import reference
+from warpdrive.envs.common import parameters
 
 if TYPE_CHECKING:
     from gymnasium.envs.classic_control import CartPoleEnv

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
-from warpdrive.envs import drawing
+from warpdrive.envs.common import drawing
 
 if TYPE_CHECKING:
     from warpdrive.envs.mountain_car.valley import Valley

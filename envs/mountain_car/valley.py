@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs import parameters
+from warpdrive.envs.common import parameters
 from warpdrive.envs.mountain_car import reference
 
 if TYPE_CHECKING:

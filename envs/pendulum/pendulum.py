@@ -13,8 +13,8 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs import parameters
-from warpdrive.envs.angles import wrapped
+from warpdrive.envs.common import parameters
+from warpdrive.envs.common.angles import wrapped
 from warpdrive.envs.pendulum import reference
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc
 
-from warpdrive.envs import drawing
+from warpdrive.envs.common import drawing
 
 if TYPE_CHECKING:
     from warpdrive.envs.pendulum.pendulum import Pendulum

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from warpdrive.envs import drawing
-from warpdrive.envs import particles_drawing as shared
+from warpdrive.envs.common import drawing
+from warpdrive.envs.particles import drawing as shared
 
 if TYPE_CHECKING:
     from warpdrive.envs.simple_spread.simple_spread import SimpleSpread

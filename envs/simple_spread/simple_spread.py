@@ -12,7 +12,8 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs import parameters, particles
+from warpdrive.envs.common import parameters
+from warpdrive.envs.particles import dynamics
 from warpdrive.envs.simple_spread import reference
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ INFINITY = np.float32(np.inf)
 def reset(loc_x, loc_y, landmark_x, landmark_y, rng, num_agents, num_landmarks, start_range):
     """Draw the positions of the agents and the landmarks."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    loc_x[env, agent], loc_y[env, agent] = particles.random_place(rng, env, agent, start_range)
+    loc_x[env, agent], loc_y[env, agent] = dynamics.random_place(rng, env, agent, start_range)
     for i in range(agent, num_landmarks, num_agents):
-        landmark_x[env, i], landmark_y[env, i] = particles.random_place(rng, env, agent, start_range)
+        landmark_x[env, i], landmark_y[env, i] = dynamics.random_place(rng, env, agent, start_range)
 
 
 def _step(push: Any) -> Any:
@@ -64,7 +65,7 @@ def _step(push: Any) -> Any:
         push_x, push_y = push(actions, env, agent)
         force_x, force_y = acceleration * push_x, acceleration * push_y
         for other in range(num_agents):
-            contact_x, contact_y = particles.contact(
+            contact_x, contact_y = dynamics.contact(
                 x - loc_x[env, other],
                 y - loc_y[env, other],
                 touching_distance,
@@ -105,7 +106,7 @@ def _step(push: Any) -> Any:
     return step
 
 
-discrete_step, continuous_step = _step(particles.discrete_push), _step(particles.continuous_push)
+discrete_step, continuous_step = _step(dynamics.discrete_push), _step(dynamics.continuous_push)
 
 
 @wd.kernel
@@ -127,7 +128,7 @@ def observe(loc_x, loc_y, velocity_x, velocity_y, landmark_x, landmark_y, observ
         observations[env, agent, first + 1 + 2 * i] = loc_y[env, other] - y
 
 
-class SimpleSpread(particles.ParticleWorld):
+class SimpleSpread(dynamics.ParticleWorld):
     """Agents share a reward for covering the landmarks, and each is penalized for collisions.
 
     All constants are those of ``mpe2``'s ``simple_spread_v3``.

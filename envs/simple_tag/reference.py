@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpdrive.envs import particles_reference as physics
+from warpdrive.envs.particles import reference as physics
 
 if TYPE_CHECKING:
     from warpdrive.envs.simple_tag.simple_tag import SimpleTag

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from warpdrive.envs import drawing
-from warpdrive.envs import particles_drawing as shared
+from warpdrive.envs.common import drawing
+from warpdrive.envs.particles import drawing as shared
 
 if TYPE_CHECKING:
     from warpdrive.envs.simple_tag.simple_tag import SimpleTag

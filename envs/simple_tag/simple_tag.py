@@ -12,7 +12,8 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs import parameters, particles
+from warpdrive.envs.common import parameters
+from warpdrive.envs.particles import dynamics
 from warpdrive.envs.simple_tag import reference
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def reset(
 ):
     """Draw the positions of the agents and the obstacles."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    loc_x[env, agent], loc_y[env, agent] = particles.random_place(rng, env, agent, start_range)
+    loc_x[env, agent], loc_y[env, agent] = dynamics.random_place(rng, env, agent, start_range)
     for i in range(agent, num_obstacles, num_agents):
-        obstacle_x[env, i], obstacle_y[env, i] = particles.random_place(rng, env, agent, obstacle_range)
+        obstacle_x[env, i], obstacle_y[env, i] = dynamics.random_place(rng, env, agent, obstacle_range)
 
 
 @wd.device_function
@@ -86,7 +87,7 @@ def _step(push: Any) -> Any:
         push_x, push_y = push(actions, env, agent)
         force_x, force_y = acceleration[agent] * push_x, acceleration[agent] * push_y
         for other in range(num_agents):
-            contact_x, contact_y = particles.contact(
+            contact_x, contact_y = dynamics.contact(
                 x - loc_x[env, other],
                 y - loc_y[env, other],
                 size[agent] + size[other],
@@ -97,7 +98,7 @@ def _step(push: Any) -> Any:
             force_x += contact_x
             force_y += contact_y
         for i in range(num_obstacles):
-            contact_x, contact_y = particles.contact(
+            contact_x, contact_y = dynamics.contact(
                 x - obstacle_x[env, i],
                 y - obstacle_y[env, i],
                 size[agent] + obstacle_size,
@@ -142,7 +143,7 @@ def _step(push: Any) -> Any:
     return step
 
 
-discrete_step, continuous_step = _step(particles.discrete_push), _step(particles.continuous_push)
+discrete_step, continuous_step = _step(dynamics.discrete_push), _step(dynamics.continuous_push)
 
 
 @wd.device_function
@@ -200,7 +201,7 @@ def observe(
         )  # fmt: skip
 
 
-class SimpleTag(particles.ParticleWorld):
+class SimpleTag(dynamics.ParticleWorld):
     """Adversaries are rewarded for touching good agents, which are faster, and penalized for contacts and for leaving.
 
     All constants are those of ``mpe2``'s ``simple_tag_v3``.

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import EllipseCollection, PolyCollection
 from matplotlib.figure import Figure
 
-from warpdrive.envs import drawing
+from warpdrive.envs.common import drawing
 
 if TYPE_CHECKING:
     from warpdrive.envs.tag_continuous.tag_continuous import TagContinuous

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from warpdrive.envs import drawing
+from warpdrive.envs.common import drawing
 
 if TYPE_CHECKING:
     from warpdrive.envs.tag_gridworld.tag_gridworld import TagGridworld

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs import parameters
+from warpdrive.envs.common import parameters
 from warpdrive.envs.tag_gridworld import reference
 from warpdrive.errors import DefinitionError
 

@@ -12,10 +12,11 @@ import pytest
 import torch
 
 import warpdrive.cuda_src
-from warpdrive import episode_log, polynomials, random, recorder, resetter, sampler
+from warpdrive import episode_log, polynomials, random, resetter, sampler
 from warpdrive.backends.cpu import CpuBackend
 from warpdrive.backends.pycuda import PyCudaBackend
 from warpdrive.backends.pycuda.nvrtc import compile_fused
+from warpdrive.fused_step.fuse import rollout_writer as recorder
 from warpdrive.kernels.fusion import Barrier, Call, Fusion
 from warpdrive.kernels.kernel import DeviceFunction
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 from lanes import Lanes
+from reference_agreement import TOLERANCES, USUAL_TOLERANCE
 
 import warpdrive as wd
-from warpdrive.backends.interface import Backend, load_backend, usable_backends
+from warpdrive.backends.interface import Backend
+from warpdrive.backends.loading import load_backend, usable_backends
 from warpdrive.checks.agreement import Agreement, Setting, compare
 from warpdrive.checks.environment import CheckingBackend
 from warpdrive.checks.findings import Report
 from warpdrive.environment import Environment, kernel_functions
-from warpdrive.envs.agreement import TOLERANCES, USUAL_TOLERANCE
 from warpdrive.errors import DefinitionError
 
 SHORT = {"episode_length": 17}

@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs import classic_control
+from reference_agreement import CASES, compare
 
 import warpdrive as wd
-from warpdrive.envs.agreement import CASES, compare
 from warpdrive.errors import DefinitionError
 
 REGISTERED = {

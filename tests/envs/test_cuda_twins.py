@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reference_agreement import TOLERANCES
 
 import warpdrive as wd
 from warpdrive.backends.pycuda import PyCudaBackend
 from warpdrive.backends.pycuda.nvrtc import compile_fused
 from warpdrive.checks.agreement import Setting, compare
-from warpdrive.envs.agreement import TOLERANCES
 from warpdrive.kernels.fusion import Fusion
 
 TAG = {"num_taggers": 2, "num_runners": 5, "grid_length": 3.0, "tagging_distance": 0.1}

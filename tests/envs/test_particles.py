@@ -10,9 +10,9 @@ import re
 import numpy as np
 import pytest
 import torch
+from reference_agreement import CASES, compare
 
 import warpdrive as wd
-from warpdrive.envs.agreement import CASES, compare
 from warpdrive.errors import DefinitionError
 
 # machines with a GPU and no network do not have it (tools/gather_wheels.py); the extra `test` does

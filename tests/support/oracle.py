@@ -21,9 +21,9 @@ from numba.core.errors import NumbaError
 from numba.cuda.core.errors import NumbaError as CudaError
 
 import warpdrive as wd
-from warpdrive.backends.arguments import baked_values, resolved_for
 from warpdrive.backends.numba_cuda import compile as gpu
 from warpdrive.backends.numba_cuda.arguments import argument, read_all
+from warpdrive.backends.shared.arguments import baked_values, resolved_for
 from warpdrive.errors import WarpDriveError
 
 SAME, DIFFERENT, UNDETERMINED = "the same", "different", "results depend on the order of threads"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import warpdrive as wd
-from warpdrive.backends.interface import usable_backends
+from warpdrive.backends.loading import usable_backends
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import DefinitionError
 from warpdrive.training.checkpoint.checkpoint import read_checkpoint

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from warpdrive import __version__
-from warpdrive.backends.machine import this_machine
+from warpdrive.backends.system_info import this_machine
 from warpdrive.doctor import diagnosis
 from warpdrive.training.cli.printing import console_for_people
 

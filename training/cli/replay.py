@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.recording import FORMATS as ARRAYS
-from warpdrive.recording import Recording, check_recording_path
+from warpdrive.recording.recording import FORMATS as ARRAYS
+from warpdrive.recording.recording import Recording, check_recording_path
 from warpdrive.training.checkpoint.checkpoint import find_checkpoint
 from warpdrive.training.cli.printing import console_for_people
 from warpdrive.training.replay.animation import FORMATS as PICTURES

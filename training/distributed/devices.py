@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from warpdrive.backends.interface import Backend, load_backend
+from warpdrive.backends.interface import Backend
+from warpdrive.backends.loading import load_backend
 from warpdrive.errors import BackendError, ConfigError
 
 _BACKENDS = {("Python", "cpu"): "cpu", ("Python", "cuda"): "numba", ("CUDA C", "cpu"): "pycuda"}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from warpdrive.backends.machine import this_machine
+from warpdrive.backends.system_info import this_machine
 from warpdrive.errors import TeamError
 from warpdrive.file_lock import locked
 from warpdrive.training.distributed.bootstrap import RUN

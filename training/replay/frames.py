@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpdrive.environment import Environment
-from warpdrive.recording import Recording
+from warpdrive.recording.recording import Recording
 from warpdrive.training.replay.animation import Frame, frame_of
 from warpdrive.training.replay.montage import GAP, Panel, columns_for, fits_in_bold, side_by_side
 

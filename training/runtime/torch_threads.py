@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from warpdrive.backends.machine import usable_cores
+from warpdrive.backends.system_info import usable_cores
 
 FEW_CORES = 4
 """Number of cores up to which one thread is the default: see ``TrainerConfig.torch_threads``."""

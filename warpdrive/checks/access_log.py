@@ -22,7 +22,7 @@ from warpdrive.checks.grid import Grid
 from warpdrive.checks.happens_before import HappensBefore
 from warpdrive.checks.helpers import is_of_library
 from warpdrive.checks.memory import Block
-from warpdrive.checks.silent_log import Line, SilentLog
+from warpdrive.checks.null_log import Line, SilentLog
 
 
 class _Access(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from warpdrive.backends.interface import Backend, backends_at_hand, load_backend
+from warpdrive.backends.interface import Backend
+from warpdrive.backends.loading import backends_at_hand, load_backend
 from warpdrive.checks import advice
 from warpdrive.checks.agreement import RNG, Difference, Setting, compare
 from warpdrive.checks.behaviour import TOLERANCE

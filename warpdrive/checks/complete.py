@@ -9,7 +9,7 @@ from warpdrive.checks.backends import check_backends, comparable_backends
 from warpdrive.checks.behaviour import TOLERANCE, check_environment_behaviour
 from warpdrive.checks.environment import check_environment_kernels, is_written_for
 from warpdrive.checks.findings import Report
-from warpdrive.checks.silent_log import MAX_STEPS
+from warpdrive.checks.null_log import MAX_STEPS
 from warpdrive.environment import Environment
 from warpdrive.environment import check_environment as check_definition
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from warpdrive.checks.grid import Grid
+from warpdrive.checks.interpreter import Machine
 from warpdrive.checks.launch import named_arguments
-from warpdrive.checks.machine import Machine
 from warpdrive.checks.memory import with_fields
 from warpdrive.kernels.configuration import Configuration
 from warpdrive.kernels.kernel import Kernel, kernel

@@ -16,8 +16,8 @@ from warpdrive.checks.helpers import is_of_library
 from warpdrive.checks.language import check_text
 from warpdrive.checks.launch import CheckedLaunches
 from warpdrive.checks.memory import as_array
-from warpdrive.checks.order import others
-from warpdrive.checks.silent_log import MAX_STEPS
+from warpdrive.checks.null_log import MAX_STEPS
+from warpdrive.checks.schedules import others
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, kernel_functions
 from warpdrive.errors import DefinitionError

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from warpdrive.backends.arguments import ArgumentKind, baked_values, resolved_for
 from warpdrive.backends.cpu.launch import BoundKernel
+from warpdrive.backends.shared.arguments import ArgumentKind, baked_values, resolved_for
 from warpdrive.checks.findings import Report
 from warpdrive.checks.float64 import check_types
 from warpdrive.checks.grid import Grid

@@ -8,14 +8,14 @@ from typing import Any
 
 from warpdrive.checks.access_log import AccessLog
 from warpdrive.checks.advice import ENDLESS, WAITING
-from warpdrive.checks.checked_machine import CheckedMachine
+from warpdrive.checks.checked_interpreter import CheckedMachine
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.helpers import HELPERS
 from warpdrive.checks.language import check_text
 from warpdrive.checks.memory import as_array, copies, named_arrays
-from warpdrive.checks.order import Order, backwards, compare, others
-from warpdrive.checks.silent_log import MAX_STEPS, EndlessError, SilentLog
+from warpdrive.checks.null_log import MAX_STEPS, EndlessError, SilentLog
+from warpdrive.checks.schedules import Order, backwards, compare, others
 from warpdrive.garbage_collection import no_garbage_collection
 from warpdrive.kernels.kernel import Kernel, kernel
 from warpdrive.kernels.source import FunctionSource
@@ -74,7 +74,7 @@ class CheckedLaunches:
         report: Report that findings are added to.
         nan: If True, report NaN and infinity.
         max_steps: Maximum number of steps of a thread in a launch.
-        options: Options of :class:`warpdrive.checks.machine.Machine`.
+        options: Options of :class:`warpdrive.checks.interpreter.Machine`.
     """
 
     def __init__(

@@ -14,10 +14,10 @@ import numpy as np
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import python_function
 from warpdrive.kernels.language import BARRIERS, SPACES, intrinsic_named, intrinsic_of, is_cuda_module
-from warpdrive.kernels.names import source_of
-from warpdrive.kernels.refusals import refusal, refused_path
+from warpdrive.kernels.name_lookup import source_of
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
+from warpdrive.kernels.unsupported import refusal, refused_path
 
 UNKNOWN = object()
 """Sentinel for names whose value is known only when the kernel runs."""

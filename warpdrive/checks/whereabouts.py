@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
-from warpdrive.checks.machine import Thread
-from warpdrive.checks.silent_log import EndlessError, Line, SilentLog
+from warpdrive.checks.interpreter import Thread
+from warpdrive.checks.null_log import EndlessError, Line, SilentLog
 
 
 def whereabouts(threads: Sequence[Thread], log: SilentLog, line: Line) -> EndlessError:

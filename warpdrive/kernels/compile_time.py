@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 
 from warpdrive.kernels.language import ARRAYS, Intrinsic
-from warpdrive.kernels.names import local_names_of, look_up, names_in, source_of
+from warpdrive.kernels.name_lookup import local_names_of, look_up, names_in, source_of
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import copy_tree, stored_names, walk
 

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
+from warpdrive.kernels.control_flow import changing_names, straighten
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.language import BARRIER, VOTES
 from warpdrive.kernels.resolve import Function
-from warpdrive.kernels.structure import changing_names, straighten
 from warpdrive.kernels.syntax import (
     GENERATED,
     TALLY,

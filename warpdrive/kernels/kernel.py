@@ -95,7 +95,7 @@ class Kernel(DeviceFunction):
         """
         written = repr(configuration)  # distinguishes 1 from 1.0 and True, which compare equal
         if written not in self._launchers:
-            from warpdrive.backends.alone import launcher
+            from warpdrive.backends.standalone import launcher
 
             self._launchers[written] = launcher(self, Configuration.of(configuration, repr(self)))
         return self._launchers[written]

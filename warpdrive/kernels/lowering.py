@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpdrive.kernels.classes import AuthorsClass
+from warpdrive.kernels.fission import stretches
 from warpdrive.kernels.inline import inline
 from warpdrive.kernels.local_arrays import name_local_arrays
 from warpdrive.kernels.regions import Part, split
 from warpdrive.kernels.resolve import Function, Table, resolve
 from warpdrive.kernels.source import FunctionSource
-from warpdrive.kernels.stretches import stretches
 from warpdrive.kernels.syntax import at, copy_tree, is_barrier
 from warpdrive.kernels.uniform import find_uniform
 from warpdrive.kernels.variables import Variables, place_variables

@@ -19,7 +19,6 @@ from typing import Any, cast
 import numpy as np
 
 from warpdrive.errors import nearest
-from warpdrive.kernels.absent import without_absent
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.compile_time import (
     DTYPE,
@@ -44,7 +43,7 @@ from warpdrive.kernels.language import (
     VOTES,
     Intrinsic,
 )
-from warpdrive.kernels.names import (
+from warpdrive.kernels.name_lookup import (
     LITERALS,
     LOCAL,
     dtype_named,
@@ -54,7 +53,7 @@ from warpdrive.kernels.names import (
     names_in,
     source_of,
 )
-from warpdrive.kernels.refusals import HALF, alone, refusal_of_function, unusable
+from warpdrive.kernels.none_pruning import without_absent
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -67,6 +66,7 @@ from warpdrive.kernels.syntax import (
     stored_names,
     walk,
 )
+from warpdrive.kernels.unsupported import HALF, alone, refusal_of_function, unusable
 
 
 @dataclass

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from warpdrive.kernels.structure import jumps_out_of
+from warpdrive.kernels.control_flow import jumps_out_of
 from warpdrive.kernels.syntax import GENERATED, assign, at, contains_barrier, copy_tree, load, stored_names, walk
 from warpdrive.kernels.variables import exposed_names
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import warpdrive as wd
-from warpdrive.backends.interface import load_backend
+from warpdrive.backends.loading import load_backend
 from warpdrive.step_graph import GraphError
 from warpdrive.training.experience.advantages import AdvantageEstimator
 from warpdrive.training.models.fully_connected import FullyConnected

@@ -15,7 +15,7 @@ from sound_environments import SOUND
 
 import warpdrive as wd
 from warpdrive.checks import check_environment_behaviour, check_environment_kernels
-from warpdrive.fused_step import FusedKernel
+from warpdrive.fused_step.fuse import FusedKernel
 from warpdrive.training.cli.parser import main
 
 SMALL_BATTLE: dict[str, object] = {"agents_per_team": 3, "map_size": 5, "random_starts": True, "view_range": 1}

@@ -10,9 +10,9 @@ import pytest
 from numba import cuda, float32
 
 import warpdrive as wd
-from warpdrive.checks.checked_machine import CheckedMachine
+from warpdrive.checks.checked_interpreter import CheckedMachine
 from warpdrive.checks.grid import Grid
-from warpdrive.checks.silent_log import SilentLog
+from warpdrive.checks.null_log import SilentLog
 
 ROWS = np.arange(32, dtype=np.float32).reshape(8, 4)
 UNIT = np.complex64(1 + 2j)

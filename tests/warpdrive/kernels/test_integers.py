@@ -7,9 +7,9 @@ import pytest
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.checks.checked_machine import CheckedMachine
+from warpdrive.checks.checked_interpreter import CheckedMachine
 from warpdrive.checks.grid import Grid
-from warpdrive.checks.silent_log import SilentLog
+from warpdrive.checks.null_log import SilentLog
 
 SMALL = np.array([-3, -2, -1, 0, 1, 2, 3, 4], np.int32)
 BYTES = np.array([250, 3, 0, 255, 7, 8, 9, 128], np.uint8)

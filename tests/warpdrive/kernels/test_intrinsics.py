@@ -20,10 +20,11 @@ from numba.cuda import libdevice, shfl_down_sync
 from numba.cuda.target import CUDATypingContext
 
 import warpdrive as wd
-from warpdrive.backends.cpu import mathematics, scalars
-from warpdrive.checks.checked_machine import CheckedMachine
+from warpdrive.backends.cpu import mathematics
+from warpdrive.backends.shared import scalars
+from warpdrive.checks.checked_interpreter import CheckedMachine
 from warpdrive.checks.grid import Grid
-from warpdrive.checks.silent_log import SilentLog
+from warpdrive.checks.null_log import SilentLog
 
 KINDS = (
     *(types.boolean, types.int8, types.int32, types.int64, types.uint8, types.uint32, types.uint64),

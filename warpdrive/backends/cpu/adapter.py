@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from warpdrive.backends.cpu import atomics, intrinsics, mathematics, scalars
-from warpdrive.backends.module_writer import header_of, hidden_parameters, int32, lane, position
+from warpdrive.backends.cpu import atomics, intrinsics, mathematics
+from warpdrive.backends.shared import scalars
+from warpdrive.backends.shared.module_writer import header_of, hidden_parameters, int32, lane, position
 from warpdrive.kernels.language import ATOMIC_DTYPES, INDICES, SCALARS, WARP
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import GENERATED, RANGE_ITEM, FunctionName, IntrinsicName, SharedName, at, load

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from warpdrive.backends.cpu.native import native_module
+from warpdrive.backends.shared.native import native_module
 
 Array = npt.NDArray[Any]
 

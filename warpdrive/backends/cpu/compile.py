@@ -12,8 +12,6 @@ import numba
 from numba import types
 from numba.core.errors import NumbaError
 
-from warpdrive.backends import cache
-from warpdrive.backends.arguments import ArgumentKind
 from warpdrive.backends.cpu.generate import (
     LaunchKind,
     generate_functions,
@@ -22,9 +20,11 @@ from warpdrive.backends.cpu.generate import (
 )
 from warpdrive.backends.cpu.generate_turns import generate_turns
 from warpdrive.backends.cpu.slot_types import infer_types, known_slots, slots_of, together_by_type
-from warpdrive.backends.module_writer import GeneratedModule
-from warpdrive.backends.origins import errors_at_their_origin
-from warpdrive.backends.slots import Slot
+from warpdrive.backends.shared import cache
+from warpdrive.backends.shared.arguments import ArgumentKind
+from warpdrive.backends.shared.module_writer import GeneratedModule
+from warpdrive.backends.shared.origins import errors_at_their_origin
+from warpdrive.backends.shared.slots import Slot
 from warpdrive.garbage_collection import no_garbage_collection
 from warpdrive.kernels.classes import authors_class
 from warpdrive.kernels.dtypes import dtype_of

@@ -21,8 +21,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from warpdrive.backends.cpu.interrupts import watch
-from warpdrive.backends.cpu.native import native_module
+from warpdrive.backends.shared.interrupts import watch
+from warpdrive.backends.shared.native import native_module
 from warpdrive.kernels.configuration import Dimensions
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.turns import KINDS

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpdrive.backends.arguments import ArgumentKind
 from warpdrive.backends.cpu.adapter import CpuAdapter
-from warpdrive.backends.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
-from warpdrive.backends.slots import Slot, without_array_calls
+from warpdrive.backends.shared.arguments import ArgumentKind
+from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
+from warpdrive.backends.shared.slots import Slot, without_array_calls
 from warpdrive.kernels.configuration import Configuration, Dimensions
 from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, INDICES, MIND_WIDTH
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults

@@ -6,7 +6,6 @@ import ast
 import math
 from collections.abc import Sequence
 
-from warpdrive.backends.arguments import ArgumentKind
 from warpdrive.backends.cpu import fibres
 from warpdrive.backends.cpu.adapter import CpuAdapter
 from warpdrive.backends.cpu.generate import (
@@ -20,7 +19,8 @@ from warpdrive.backends.cpu.generate import (
     import_text,
     minds_width,
 )
-from warpdrive.backends.module_writer import AXES, GeneratedModule, ModuleWriter, index_name
+from warpdrive.backends.shared.arguments import ArgumentKind
+from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, index_name
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.language import DYNAMIC
 from warpdrive.kernels.local_arrays import is_local_array

@@ -13,7 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from warpdrive.backends.ranges import range_item_of
+from warpdrive.backends.shared.ranges import range_item_of
 from warpdrive.kernels.dtypes import dtype_of
 
 _STACK_ALIGNMENT = 64

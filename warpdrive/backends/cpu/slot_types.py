@@ -17,7 +17,7 @@ from numba.np.numpy_support import as_dtype
 
 from warpdrive.backends.cpu.compiler import EntryCompiler
 from warpdrive.backends.cpu.slots import bytes_of, is_kept
-from warpdrive.backends.slots import Slot
+from warpdrive.backends.shared.slots import Slot
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.language import INDICES
 from warpdrive.kernels.local_arrays import is_local_array

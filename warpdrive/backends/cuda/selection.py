@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from warpdrive.backends.cuda import pytorch
 from warpdrive.backends.cuda.device import Device, device_at
-from warpdrive.backends.machine import this_machine
-from warpdrive.backends.requirements import gpu_of, lacks
+from warpdrive.backends.diagnostics import gpu_of, lacks
+from warpdrive.backends.system_info import this_machine
 from warpdrive.errors import BackendError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from warpdrive.backends.module_writer import header_of, hidden_parameters, int32, lane, position
+from warpdrive.backends.shared.module_writer import header_of, hidden_parameters, int32, lane, position
 from warpdrive.kernels.language import INDICES
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, SharedName, at, load

@@ -11,8 +11,8 @@ import numba
 import numpy as np
 import torch
 
-from warpdrive.backends.arguments import ArgumentKind
 from warpdrive.backends.numba_cuda.parameters import Parameter
+from warpdrive.backends.shared.arguments import ArgumentKind
 from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import KernelError
 

@@ -17,17 +17,17 @@ import numpy as np
 from numba import types
 from numba.core.errors import NumbaError
 
-from warpdrive.backends import cache
-from warpdrive.backends.arguments import ArgumentKind
 from warpdrive.backends.cpu.compile import lower_with_slots
 from warpdrive.backends.cuda.code import Capability, CudaCode
 from warpdrive.backends.cuda.linker import LinkError, Resources, link
 from warpdrive.backends.cuda.packing import Packing
-from warpdrive.backends.module_writer import GeneratedModule
 from warpdrive.backends.numba_cuda.generate import ENTRY, generate
 from warpdrive.backends.numba_cuda.parameters import Parameter
-from warpdrive.backends.origins import errors_at_their_origin
-from warpdrive.backends.slots import Slot
+from warpdrive.backends.shared import cache
+from warpdrive.backends.shared.arguments import ArgumentKind
+from warpdrive.backends.shared.module_writer import GeneratedModule
+from warpdrive.backends.shared.origins import errors_at_their_origin
+from warpdrive.backends.shared.slots import Slot
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower

@@ -10,8 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpdrive.backends.arguments import ArgumentKind, baked_extents, baked_values, resolved_for, takes_dynamic_memory
 from warpdrive.backends.numba_cuda.parameters import Parameter
+from warpdrive.backends.shared.arguments import (
+    ArgumentKind,
+    baked_extents,
+    baked_values,
+    resolved_for,
+    takes_dynamic_memory,
+)
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.lowering import ResolvedKernel

@@ -10,10 +10,10 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from warpdrive.backends.cuda.packing import Packing
-from warpdrive.backends.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
 from warpdrive.backends.numba_cuda.adapter import CUDA, CudaAdapter
 from warpdrive.backends.numba_cuda.parameters import Parameter
-from warpdrive.backends.slots import Slot, without_array_calls
+from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
+from warpdrive.backends.shared.slots import Slot, without_array_calls
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, WARP
 from warpdrive.kernels.lowering import LoweredKernel

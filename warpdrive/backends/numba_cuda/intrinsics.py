@@ -9,7 +9,7 @@ from numba.cuda import cgutils
 from numba.cuda.extending import intrinsic
 from numba.cuda.np.arrayobj import make_array, populate_array
 
-from warpdrive.backends.ranges import range_item_of
+from warpdrive.backends.shared.ranges import range_item_of
 from warpdrive.kernels.dtypes import dtype_of
 
 range_item = range_item_of(intrinsic)

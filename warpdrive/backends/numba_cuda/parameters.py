@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpdrive.backends.arguments import ArgumentKind
+from warpdrive.backends.shared.arguments import ArgumentKind
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpdrive.backends.pycuda.signature import c_type, is_array, is_constant
+from warpdrive.kernels.cuda_signature import c_type, is_array, is_constant
 from warpdrive.kernels.errors import KernelError
 
 WORD = 8

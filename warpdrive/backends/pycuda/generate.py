@@ -15,9 +15,9 @@ from typing import Any
 import warpdrive.cuda_src
 from warpdrive.backends.cuda.packing import MOST_THREADS, Packing
 from warpdrive.backends.pycuda.arguments import declarations, extents, view
-from warpdrive.backends.pycuda.cuda_kernel import CudaKernel
-from warpdrive.backends.pycuda.refusals import check_text
-from warpdrive.backends.pycuda.signature import is_array, without_comments, without_functions
+from warpdrive.backends.pycuda.unsupported import check_text
+from warpdrive.kernels.cuda_kernel import CudaKernel
+from warpdrive.kernels.cuda_signature import is_array, without_comments, without_functions
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Barrier, Call, FusedStep, Fusion, When
 from warpdrive.kernels.kernel import DeviceFunction

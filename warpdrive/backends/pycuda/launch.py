@@ -16,10 +16,10 @@ import torch
 from warpdrive.backends.cuda import pytorch
 from warpdrive.backends.cuda.device import device_at
 from warpdrive.backends.cuda.selection import check_usable
-from warpdrive.backends.machine import this_machine
+from warpdrive.backends.diagnostics import gpu_of
 from warpdrive.backends.pycuda.arguments import argument_bytes
 from warpdrive.backends.pycuda.nvrtc import compile_fused
-from warpdrive.backends.requirements import gpu_of
+from warpdrive.backends.system_info import this_machine
 from warpdrive.errors import BackendError
 from warpdrive.kernels.fusion import Fusion
 

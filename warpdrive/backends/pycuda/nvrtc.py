@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from warpdrive.backends import cache
 from warpdrive.backends.cuda.code import Capability, CudaCode
 from warpdrive.backends.cuda.linker import Resources, resources_in
 from warpdrive.backends.cuda.packing import Packing
-from warpdrive.backends.interface import BackendError
 from warpdrive.backends.pycuda.generate import (
     GENERATED,
     LIBRARY,
@@ -21,6 +19,8 @@ from warpdrive.backends.pycuda.generate import (
     uses_raw_shared_memory,
 )
 from warpdrive.backends.pycuda.messages import compile_error
+from warpdrive.backends.shared import cache
+from warpdrive.errors import BackendError
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Fusion
 

@@ -15,9 +15,9 @@ from numba import cuda
 from numba.core.codegen import JITCodeLibrary
 
 import warpdrive as wd
-from warpdrive.backends.cache import CACHE_VARIABLE
 from warpdrive.backends.cpu.generate import FUNCTION_DECORATOR
 from warpdrive.backends.cpu.launch import bind
+from warpdrive.backends.shared.cache import CACHE_VARIABLE
 
 
 def test_numba_compiles_without_its_runtime():

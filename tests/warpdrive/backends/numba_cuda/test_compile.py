@@ -8,11 +8,11 @@ import torch
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.backends import cache
 from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.numba_cuda.compile import compile_kernel
 from warpdrive.backends.numba_cuda.fused import prepare
 from warpdrive.backends.numba_cuda.parameters import words_of
+from warpdrive.backends.shared import cache
 from warpdrive.kernels.errors import KernelError
 
 CAPABILITY = (9, 0)

@@ -7,9 +7,9 @@ import pytest
 from corpus import CASES
 
 import warpdrive as wd
-from warpdrive.backends.arguments import baked_values, resolved_for
 from warpdrive.backends.numba_cuda.arguments import argument
 from warpdrive.backends.numba_cuda.compile import compile_kernel
+from warpdrive.backends.shared.arguments import baked_values, resolved_for
 
 
 class OnGpu:

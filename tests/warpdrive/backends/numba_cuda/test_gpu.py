@@ -11,7 +11,7 @@ from corpus import CASES
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.backends.interface import load_backend
+from warpdrive.backends.loading import load_backend
 from warpdrive.kernels.fusion import Fusion
 
 pytestmark = pytest.mark.gpu

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 import warpdrive as wd
-from warpdrive.backends.cpu.workers import get_num_threads, set_num_threads
-from warpdrive.backends.interface import BackendError
 from warpdrive.backends.pycuda import PyCudaBackend, host
-from warpdrive.errors import DefinitionError
+from warpdrive.backends.shared.workers import get_num_threads, set_num_threads
+from warpdrive.errors import BackendError, DefinitionError
 from warpdrive.kernels.errors import KernelError
 
 RING = f"{Path(__file__).parent / 'ring.py'}:Ring"

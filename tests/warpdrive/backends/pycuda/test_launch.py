@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from warpdrive.backends.interface import BackendError, load_backend
+from warpdrive.backends.loading import load_backend
 from warpdrive.backends.pycuda import PyCudaBackend, launch
 from warpdrive.backends.pycuda.nvrtc import compile_fused
+from warpdrive.errors import BackendError
 from warpdrive.kernels.fusion import Call, Fusion
 
 TEXT = """

@@ -13,11 +13,11 @@ import torch
 
 import warpdrive as wd
 from warpdrive.backends.cuda.packing import Packing
-from warpdrive.backends.interface import BackendError
 from warpdrive.backends.pycuda import nvrtc
 from warpdrive.backends.pycuda.generate import LIBRARY
 from warpdrive.backends.pycuda.host import host_compiler
 from warpdrive.backends.pycuda.nvrtc import compile_fused
+from warpdrive.errors import BackendError
 from warpdrive.kernels.errors import KernelError
 
 RING = f"{Path(__file__).parent / 'ring.py'}:Ring"

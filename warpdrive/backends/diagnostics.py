@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from warpdrive.backends.machine import CudaLibrary, Machine
+from warpdrive.backends.system_info import CudaLibrary, Machine
 
 BACKENDS = ("cpu", "numba", "pycuda")
 

@@ -11,7 +11,7 @@ import pytest
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.backends.cpu import workers
+from warpdrive.backends.shared import workers
 
 
 @wd.kernel

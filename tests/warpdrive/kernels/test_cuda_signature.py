@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import warpdrive as wd
-from warpdrive.backends.pycuda.signature import read_signatures, without_functions
+from warpdrive.kernels.cuda_signature import read_signatures, without_functions
 from warpdrive.kernels.errors import KernelError
 
 MANY = """

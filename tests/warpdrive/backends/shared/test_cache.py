@@ -102,7 +102,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(start, tmp_path):
 FULL = """
 import errno
 from numba.core import caching
-from warpdrive.backends import cache
+from warpdrive.backends.shared import cache
 
 write, tried = cache._store, []
 

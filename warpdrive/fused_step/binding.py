@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from warpdrive.backends.pycuda.cuda_kernel import CudaKernel
 from warpdrive.device_context import DeviceContext, torch_dtype
 from warpdrive.environment import Environment, KernelFunction, KernelFunctions
 from warpdrive.errors import DefinitionError, nearest
+from warpdrive.kernels.cuda_kernel import CudaKernel
 from warpdrive.kernels.errors import KernelError, place
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.syntax import stored_names

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from warpdrive.backends.pycuda.signature import Signature, read_signatures
 from warpdrive.errors import nearest
+from warpdrive.kernels.cuda_signature import Signature, read_signatures
 from warpdrive.kernels.errors import KernelError
 
 

@@ -12,10 +12,10 @@ import torch
 from gymnasium import spaces
 
 from warpdrive import random
-from warpdrive.binding import Binding, named_parameters
 from warpdrive.device_context import DeviceContext, host_memory, torch_dtype
 from warpdrive.environment import Environment, KernelFunctions, State, functions_in_every_language
 from warpdrive.errors import DefinitionError, nearest, shown
+from warpdrive.fused_step.binding import Binding, named_parameters
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 from warpdrive.user_code import user_code

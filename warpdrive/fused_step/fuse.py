@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from warpdrive import episode_log, recorder, resetter, sampler
+from warpdrive import episode_log, resetter, sampler
 from warpdrive.backends.interface import Backend
-from warpdrive.binding import Binding
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, KernelFunction
+from warpdrive.fused_step import rollout_writer
+from warpdrive.fused_step.binding import Binding
 from warpdrive.kernels.fusion import Barrier, Call, FusedStep, Fusion, When
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
@@ -116,13 +117,13 @@ def fuse_step(
         _sample(fused, environment)
         for name in ("active", "action_mask"):
             if name in context:
-                _record(fused, recorder.record_row, name)
+                _record(fused, rollout_writer.record_row, name)
     fused.call(episode_log.begin_step)
     fused.barrier()
     if sampled:
         for array in action_arrays(environment):
             acted = array.name if array.choices else f"sampler.{array.name}"
-            _record(fused, recorder.record_row, acted, array.name)
+            _record(fused, rollout_writer.record_row, acted, array.name)
     fused.call_user(binding.functions.step, binding)
     fused.call_user(binding.functions.observe, binding)
     fused.call(episode_log.end_step, episode_length="constant.episode_length")
@@ -130,13 +131,13 @@ def fuse_step(
     fused.call(episode_log.add_rewards, running_return="episode.running_return")
     fused.call(episode_log.is_done, result="done")
     if sampled:
-        _record(fused, recorder.record_per_agent, "rewards")
+        _record(fused, rollout_writer.record_per_agent, "rewards")
         for name in ("terminated", "truncated"):
-            _record(fused, recorder.record_per_env, name)
+            _record(fused, rollout_writer.record_per_env, name)
         if "active" in context:
-            _record(fused, recorder.record_row, "active", "still_active")
+            _record(fused, rollout_writer.record_row, "active", "still_active")
         fused.call(
-            recorder.note_final_slot,
+            rollout_writer.note_final_slot,
             final_slot="rollout.final_slot",
             final_count="rollout.final_count",
             final=f"rollout.final_{observations[0].name}",
@@ -157,9 +158,9 @@ def fuse_step(
             _restart(fused, binding)
     if sampled:
         for array in observations:
-            _record(fused, recorder.record_next_row, array.name)
+            _record(fused, rollout_writer.record_next_row, array.name)
         for name in global_state:
-            _record(fused, recorder.record_next_row, name, f"global_state.{name}")
+            _record(fused, rollout_writer.record_next_row, name, f"global_state.{name}")
     return fused
 
 
@@ -198,7 +199,7 @@ def _sample(fused: FusedKernel, environment: Environment) -> None:
                 sample = _sample_discrete if array.choices else _sample_continuous
                 sample(fused, array, tag)
     fused.call(
-        recorder.record_per_agent,
+        rollout_writer.record_per_agent,
         source="sampler.log_probabilities",
         record="rollout.log_probabilities",
         slot="rollout.step",
@@ -244,7 +245,7 @@ def _sampler_arrays(array: SpaceArray, tag: str, logits: str) -> dict[str, str]:
 
 
 def _record(fused: FusedKernel, function: DeviceFunction, name: str, as_name: str | None = None) -> None:
-    by_row = function in (recorder.record_row, recorder.record_next_row)
+    by_row = function in (rollout_writer.record_row, rollout_writer.record_next_row)
     source, record = (fused.rows(n) if by_row else n for n in (name, f"rollout.{as_name or name}"))
     fused.call(function, source=source, record=record, slot="rollout.step")
 
@@ -258,14 +259,14 @@ def _keep_final(fused: FusedKernel, name: str, recorded: bool, as_name: str | No
     source = fused.rows(name)
     if recorded:
         fused.call(
-            recorder.record_final_row,
+            rollout_writer.record_final_row,
             source=source,
             record=fused.rows(f"rollout.final_{as_name or name}"),
             final_slot="rollout.final_slot",
             slot="rollout.step",
         )
     else:
-        fused.call(recorder.copy_row, source=source, target=fused.rows(f"final_{name}"))
+        fused.call(rollout_writer.copy_row, source=source, target=fused.rows(f"final_{name}"))
 
 
 def _restart(fused: FusedKernel, binding: Binding) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from warpdrive.errors import DefinitionError, shown
-from warpdrive.recording import Array, Recording
+from warpdrive.recording.recording import Array, Recording
 from warpdrive.spaces import action_arrays, nested, observation_arrays
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from numba.core.errors import NumbaError
 
-from warpdrive.backends.module_writer import GeneratedModule
-from warpdrive.backends.numba_messages import in_words, missing_field
+from warpdrive.backends.shared.module_writer import GeneratedModule
+from warpdrive.backends.shared.numba_messages import in_words, missing_field
 from warpdrive.kernels.errors import KernelError, refuse
 from warpdrive.kernels.lowering import ResolvedKernel
 from warpdrive.kernels.syntax import GENERATED

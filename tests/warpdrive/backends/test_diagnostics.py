@@ -11,13 +11,14 @@ import pytest
 from rich.console import Console
 
 import warpdrive as wd
-from warpdrive.backends import interface, requirements
-from warpdrive.backends import machine as machine_module
+from warpdrive.backends import diagnostics as requirements
+from warpdrive.backends import loading
+from warpdrive.backends import system_info as machine_module
 from warpdrive.backends.cuda import driver, selection
 from warpdrive.backends.cuda.driver import Gpu
-from warpdrive.backends.interface import load_backend
-from warpdrive.backends.machine import CudaLibrary, Machine, NvidiaDriver, PyTorch, this_machine
-from warpdrive.backends.requirements import chosen, lacks
+from warpdrive.backends.diagnostics import chosen, lacks
+from warpdrive.backends.loading import load_backend
+from warpdrive.backends.system_info import CudaLibrary, Machine, NvidiaDriver, PyTorch, this_machine
 from warpdrive.doctor import diagnosis
 from warpdrive.errors import BackendError
 from warpdrive.training.cli.doctor import print_diagnosis
@@ -106,12 +107,12 @@ def on(monkeypatch):
     """Give a function that lets the library see another machine."""
 
     def see(machine):
-        for module in (interface, selection):
+        for module in (loading, selection):
             monkeypatch.setattr(module, "this_machine", lambda: machine)
-        interface._say.cache_clear()
+        loading._say.cache_clear()
 
     yield see
-    interface._say.cache_clear()
+    loading._say.cache_clear()
 
 
 @pytest.mark.parametrize(("changes", "said"), MACHINES.values(), ids=MACHINES)

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from warpdrive.backends.arguments import baked_values, resolved_for, takes_dynamic_memory
 from warpdrive.backends.cuda import pytorch
 from warpdrive.backends.cuda.code import CudaCode
 from warpdrive.backends.cuda.device import Device, device_at
@@ -14,6 +13,7 @@ from warpdrive.backends.cuda.launch import Launch
 from warpdrive.backends.cuda.selection import check_usable
 from warpdrive.backends.numba_cuda.arguments import Argument, argument, read_all
 from warpdrive.backends.numba_cuda.compile import compile_kernel
+from warpdrive.backends.shared.arguments import baked_values, resolved_for, takes_dynamic_memory
 from warpdrive.kernels.configuration import Configuration
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel

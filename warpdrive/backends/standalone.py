@@ -64,7 +64,7 @@ def _bind(kernel: Kernel, arguments: dict[str, Any], configuration: Configuratio
         from warpdrive.backends.cpu.launch import BoundKernel
 
         return BoundKernel(kernel, arguments, configuration)
-    from warpdrive.backends.numba_cuda.alone import BoundOnGpu
+    from warpdrive.backends.numba_cuda.standalone import BoundOnGpu
 
     return BoundOnGpu(kernel, arguments, configuration, device.index)
 

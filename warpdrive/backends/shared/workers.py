@@ -18,8 +18,8 @@ from types import ModuleType
 import numba
 import numpy as np
 
-from warpdrive.backends.cpu.interrupts import watch
-from warpdrive.backends.cpu.native import native_module
+from warpdrive.backends.shared.interrupts import watch
+from warpdrive.backends.shared.native import native_module
 
 PARTS_PER_THREAD = 4
 """Number of parts per thread: enough that threads of unequal speed finish together."""

@@ -13,11 +13,11 @@ import numpy as np
 from warpdrive.checks import arithmetic
 from warpdrive.checks.arrays import CheckedArray
 from warpdrive.checks.grid import Grid
+from warpdrive.checks.interpreter import Machine, Thread, ThreadLinker
 from warpdrive.checks.linking import Linker
-from warpdrive.checks.machine import Machine, Thread, ThreadLinker
 from warpdrive.checks.memory import Block, like, mark_mixed, memory_of
-from warpdrive.checks.order import Order, forwards
-from warpdrive.checks.silent_log import EndlessError, Line, SilentLog
+from warpdrive.checks.null_log import EndlessError, Line, SilentLog
+from warpdrive.checks.schedules import Order, forwards
 from warpdrive.checks.whereabouts import whereabouts
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource

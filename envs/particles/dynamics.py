@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 import warpdrive as wd
-from warpdrive.envs import parameters
+from warpdrive.envs.common import parameters
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 NEGLIGIBLE = np.float32(-20)

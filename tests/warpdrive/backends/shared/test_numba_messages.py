@@ -9,7 +9,7 @@ import pytest
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.backends.numba_messages import in_words
+from warpdrive.backends.shared.numba_messages import in_words
 
 NOTHING = "No implementation of function Function(<built-in function {0}>) found for signature: {0}({1})"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import particles_of_mpe2
 import torch
 from gymnasium import spaces
 
 from warpdrive.checks.agreement import Tolerance
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, State
-from warpdrive.envs import particles_twins
 from warpdrive.envs.acrobot import reference as acrobot
 from warpdrive.envs.cartpole import reference as cartpole
 from warpdrive.envs.mountain_car import reference as mountain_car
@@ -210,8 +210,8 @@ CASES: dict[str, Case] = {
         1e-5,
         1e-3,
         random_actions,
-        reward_margin=particles_twins.spread_margin,
-        twin=particles_twins.spread,
+        reward_margin=particles_of_mpe2.spread_margin,
+        twin=particles_of_mpe2.spread,
         variants=BY_ACTIONS,
     ),
     "simple_tag": Case(
@@ -219,8 +219,8 @@ CASES: dict[str, Case] = {
         1e-5,
         1e-3,
         random_actions,
-        reward_margin=particles_twins.tag_margin,
-        twin=particles_twins.tag,
+        reward_margin=particles_of_mpe2.tag_margin,
+        twin=particles_of_mpe2.tag,
         variants=BY_ACTIONS,
     ),
     "tag_gridworld": Case(IN_NUMPY, 1e-6, 1e-6, random_actions),

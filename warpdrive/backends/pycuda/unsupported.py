@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from warpdrive.backends.pycuda.signature import without_comments
 from warpdrive.errors import nearest
+from warpdrive.kernels.cuda_signature import without_comments
 from warpdrive.kernels.errors import KernelError
 
 _WARPS = "works on warps, which a replica may share with others, or have several of: use WD_SHARED and wd_barrier()"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from warpdrive.backends import cache
+from warpdrive.backends.shared import cache
 
 
 def native_module(text: str) -> ModuleType:

@@ -19,9 +19,9 @@ from warpdrive.kernels.language import (
     intrinsic_of,
     is_cuda_module,
 )
-from warpdrive.kernels.refusals import refusal, refused_path
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import stored_names, walk
+from warpdrive.kernels.unsupported import refusal, refused_path
 
 LITERALS = (bool, int, float, complex)
 

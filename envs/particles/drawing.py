@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from warpdrive.envs import drawing
+from warpdrive.envs.common import drawing
 
 LONGEST_TRAIL = 12
 

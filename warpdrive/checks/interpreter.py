@@ -16,7 +16,7 @@ from warpdrive.checks.grid import Grid
 from warpdrive.checks.intrinsics import PLAIN, Index
 from warpdrive.checks.linking import Linker, has_barrier, path_of
 from warpdrive.checks.memory import with_fields
-from warpdrive.checks.order import Order, forwards
+from warpdrive.checks.schedules import Order, forwards
 from warpdrive.kernels.language import ARRAYS, BARRIERS, FENCES, WARP, WARP_BARRIER
 from warpdrive.kernels.source import FunctionSource
 
