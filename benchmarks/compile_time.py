@@ -127,11 +127,11 @@ STEPS = (
     ("numba.core.codegen", "CPUCodeLibrary.add_ir_module", "LLVM: reading"),
     ("numba.core.codegen", "CPUCodeLibrary._optimize_functions", "LLVM: optimising"),
     ("numba.core.codegen", "CPUCodeLibrary._optimize_final_module", "LLVM: optimising"),
-    ("warpdrive.backends.cpu.compiler", "LinkedLibrary._optimize_final_module", "LLVM: optimising"),
+    ("warpdrive.backends.host.compiler", "LinkedLibrary._optimize_final_module", "LLVM: optimising"),
     ("numba.core.codegen", "CPUCodeLibrary.finalize", "LLVM: linking"),
     ("numba.core.codegen", "JITCodeLibrary._finalize_specific", "LLVM: machine code"),
-    ("warpdrive.backends.cpu.compiler", "LinkingLibrary._finalize_specific", "LLVM: machine code"),
-    ("warpdrive.backends.cpu.compiler", "LinkedLibrary._finalize_final_module", "LLVM: linking"),
+    ("warpdrive.backends.host.compiler", "LinkingLibrary._finalize_specific", "LLVM: machine code"),
+    ("warpdrive.backends.host.compiler", "LinkedLibrary._finalize_final_module", "LLVM: linking"),
 )
 """Functions, and the step that their processor time is attributed to, excluding callees in the list."""
 REST = "all else"

@@ -15,7 +15,7 @@ import torch
 from measure import machine, medians, rate
 
 import warpdrive as wd
-from warpdrive.backends.shared import workers
+from warpdrive.backends.host import workers
 
 CONFIGURATIONS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "tag_continuous, 10 taggers + 100 runners, partial observation, K 10, 100 replicas": (

@@ -24,7 +24,7 @@ from environments_peers import Measure, Peer
 from measure import machine, medians, rate
 
 import warpdrive as wd
-from warpdrive.backends.shared import workers
+from warpdrive.backends.host import workers
 
 PAGE = Path(__file__).parent / "results" / "environments.md"
 STEPS = 16

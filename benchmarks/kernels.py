@@ -26,7 +26,7 @@ from startup import compiling, seconds
 
 import warpdrive as wd
 from warpdrive.backends.cpu.launch import bind
-from warpdrive.backends.shared import workers
+from warpdrive.backends.host import workers
 
 REST = 0.3
 TILE = 16

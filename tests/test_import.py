@@ -162,7 +162,7 @@ def test_modules_are_imported_where_there_is_no_unix():
     """As on Windows: no numbers of users, no limits of processes, no SIGHUP."""
     names = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
     program = WITHOUT_UNIX + "".join(f"import warpdrive.training.cli.{name}\n" for name in names)
-    program += "import warpdrive.training.distributed.launch, warpdrive.private, warpdrive.backends.shared.interrupts\n"
+    program += "import warpdrive.training.distributed.launch, warpdrive.private, warpdrive.backends.host.interrupts\n"
     program += "print(warpdrive.private.user_folder('kernels').name)\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "kernels\n", done.stderr

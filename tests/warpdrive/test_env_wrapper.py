@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.backends.shared import workers
+from warpdrive.backends.host import workers
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ActionError, DefinitionError
 

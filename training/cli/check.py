@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from warpdrive import registry
+from warpdrive.backends.host.interrupts import launches_within
 from warpdrive.backends.interface import Backend
-from warpdrive.backends.shared.interrupts import launches_within
 from warpdrive.checks.backends import comparable_backends
 from warpdrive.checks.complete import check_environment
 from warpdrive.checks.environment import is_written_for

@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore, PrefixStore, TCPStore
 from torch._C._distributed_c10d import Store as TorchStore
 
-from warpdrive.backends.shared.workers import get_num_threads, set_num_threads
+from warpdrive.backends.host.workers import get_num_threads, set_num_threads
 from warpdrive.errors import TeamError
 from warpdrive.training.distributed.folder_store import FolderStore, Store
 from warpdrive.training.distributed.heartbeat import Watch

@@ -19,8 +19,8 @@ from numba.core.ssa import reconstruct_ssa
 from numba.core.typing.templates import AbstractTemplate, Signature, signature
 from numba.extending import typeof_impl
 
-from warpdrive.backends.cpu.mathematics import replacement
-from warpdrive.backends.shared import scalars
+from warpdrive.backends.host import scalars
+from warpdrive.backends.host.mathematics import replacement
 from warpdrive.checks.linking import Linker, has_barrier
 from warpdrive.kernels.compile_time import shape_parameters
 from warpdrive.kernels.language import SCALARS, VOTES

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numba.np.numpy_support import as_dtype
 
-from warpdrive.backends.shared import scalars
+from warpdrive.backends.host import scalars
 from warpdrive.checks.arithmetic import cast
 from warpdrive.kernels.language import ATOMIC_DTYPES, SCALARS
 

@@ -20,8 +20,7 @@ from numba.cuda import libdevice, shfl_down_sync
 from numba.cuda.target import CUDATypingContext
 
 import warpdrive as wd
-from warpdrive.backends.cpu import mathematics
-from warpdrive.backends.shared import scalars
+from warpdrive.backends.host import mathematics, scalars
 from warpdrive.checks.checked_interpreter import CheckedMachine
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.null_log import SilentLog

@@ -25,6 +25,6 @@ class CpuBackend:
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
         """Return the number of replicas that run concurrently; see :class:`warpdrive.backends.interface.Backend`."""
-        from warpdrive.backends.shared.workers import get_num_threads
+        from warpdrive.backends.host.workers import get_num_threads
 
         return get_num_threads()

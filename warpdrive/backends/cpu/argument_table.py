@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from warpdrive.backends.shared.native import native_module
+from warpdrive.backends.host.native import native_module
 
 Array = npt.NDArray[Any]
 
@@ -33,7 +33,7 @@ KIND = C_CONTIGUOUS | F_CONTIGUOUS | WRITEABLE
 # objects they read do not change.
 _TEXT = f"""
 from numba import njit
-from warpdrive.backends.cpu.intrinsics import load_word, store_word
+from warpdrive.backends.host.intrinsics import load_word, store_word
 
 ITEMS = {tuple.__basicsize__}
 TYPE = {object.__basicsize__ - 8}

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
 
-import numba
-from numba import types
 from numba.core.errors import NumbaError
 
 from warpdrive.backends.cpu.generate import (
     LaunchKind,
-    generate_functions,
     generate_kernel,
-    generate_typing_twin,
 )
 from warpdrive.backends.cpu.generate_turns import generate_turns
-from warpdrive.backends.cpu.slot_types import infer_types, known_slots, slots_of, together_by_type
+from warpdrive.backends.host.functions import generate_functions
+from warpdrive.backends.host.typing import array_names, lower_with_slots
 from warpdrive.backends.shared import cache
 from warpdrive.backends.shared.arguments import ArgumentKind
 from warpdrive.backends.shared.module_writer import GeneratedModule
 from warpdrive.backends.shared.origins import errors_at_their_origin
 from warpdrive.backends.shared.slots import Slot
 from warpdrive.garbage_collection import no_garbage_collection
-from warpdrive.kernels.classes import authors_class
-from warpdrive.kernels.dtypes import dtype_of
-from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
+from warpdrive.kernels.lowering import ResolvedKernel, lower
 from warpdrive.kernels.turns import Turns, turns_of
 
 
@@ -117,7 +110,9 @@ def _generate(
 ) -> None:
     kernel.table.classes.update((named.alias, named) for kind in kinds.values() for named in kind.classes())
     is_thread = launch.block == (1, 1, 1)
-    lowered, slots = (lower(kernel, _arrays(kinds)), []) if is_thread else lower_with_slots(key, kernel, kinds, origins)
+    lowered, slots = (
+        (lower(kernel, array_names(kinds)), []) if is_thread else lower_with_slots(key, kernel, kinds, origins)
+    )
     functions = generate_functions(lowered)
     origins["functions"] = functions
     functions_module = cache.module_name(key, "functions")
@@ -139,58 +134,3 @@ def _generate_turns(
     functions, generated = generate_turns(kernel, turns, list(kinds.values()), launch, functions_module)
     origins |= {"functions": functions, "kernel": generated}
     cache.store(key, {"functions.py": functions.text, "kernel.py": generated.text})
-
-
-def lower_with_slots(
-    key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], origins: dict[str, GeneratedModule]
-) -> tuple[LoweredKernel, list[Slot]]:
-    """Split a kernel into regions, and return a slot for each variable that is kept between them.
-
-    Unknown types are inferred from the kernel without its barriers, in which each version of a variable has a type of
-    its own. Versions of one type then share a variable.
-
-    Args:
-        key: Cache key of the kernel.
-        kernel: The kernel, with its names resolved.
-        kinds: Kind of each parameter, by name.
-        origins: Generated modules by name, to which the modules made for type inference are added.
-
-    Returns:
-        The lowered kernel and the slots of its kept variables.
-    """
-    lowered = lower(kernel, _arrays(kinds))
-    known = known_slots(lowered)
-    if set(known) == set(lowered.variables.kept):
-        return lowered, list(known.values())
-    functions = generate_functions(lowered)
-    functions_module = cache.module_name(key, "functions")
-    twin = generate_typing_twin(lowered, functions_module)
-    origins |= {"functions": functions, "twin": twin}
-    own = f"{key}-{os.getpid()}"  # the shared folder is created only when complete
-    cache.store(own, {"functions.py": functions.text})
-    cache.import_file(functions_module, cache.path(own, "functions.py"))
-    cache.discard(own)
-    inferred = infer_types(_twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
-    lowered = lower(kernel, _arrays(kinds), together_by_type(inferred))
-    return lowered, slots_of(lowered, inferred)
-
-
-def _arrays(kinds: Mapping[str, ArgumentKind]) -> list[str]:
-    return [name for name, kind in kinds.items() if kind.rank is not None]
-
-
-def _twin_function(twin: GeneratedModule) -> Any:
-    namespace: dict[str, Any] = {}
-    exec(compile(twin.text, "<twin>", "exec"), namespace)
-    return namespace["twin"]
-
-
-def _numba_type(kind: ArgumentKind) -> types.Type:
-    if kind.parts is not None:
-        named = kind.named
-        made = None if named is None else authors_class(named.base, named.name, named.members)
-        return types.BaseTuple.from_types([_numba_type(part) for part in kind.parts], made)
-    if not kind.dtype:
-        return types.none
-    element = numba.from_dtype(dtype_of(kind.dtype))
-    return element if kind.rank is None else types.Array(element, kind.rank, kind.layout, readonly=kind.readonly)

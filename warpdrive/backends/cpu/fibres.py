@@ -21,8 +21,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from warpdrive.backends.shared.interrupts import watch
-from warpdrive.backends.shared.native import native_module
+from warpdrive.backends.host.interrupts import watch
+from warpdrive.backends.host.native import native_module
 from warpdrive.kernels.configuration import Dimensions
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.turns import KINDS
@@ -163,7 +163,7 @@ def _text() -> str:
     return "\n".join(
         [
             "from numba import cfunc, njit",
-            "from warpdrive.backends.cpu.intrinsics import load_word as get, store_word as put",
+            "from warpdrive.backends.host.intrinsics import load_word as get, store_word as put",
             "from warpdrive.backends.cpu.fibres import beginning_of_fibre, switch_stacks",
             *(f"{name} = {value}" for name, value in names.items()),
             f"WORDS, FUNCTION, ARGUMENT_1, ARGUMENT_2, BACK = {words}, {function}, {first}, {second}, {back}",

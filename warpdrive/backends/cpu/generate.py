@@ -7,36 +7,29 @@ region between barriers) and ``entry`` (one part of the blocks), which reads its
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpdrive.backends.cpu.adapter import CpuAdapter
+from warpdrive.backends.host.adapter import CpuAdapter
+from warpdrive.backends.host.functions import INLINED_DECORATOR, NUMBA_OPTIONS, import_text, minds_width, shared_arrays
 from warpdrive.backends.shared.arguments import ArgumentKind
-from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
+from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, index_name
 from warpdrive.backends.shared.slots import Slot, without_array_calls
 from warpdrive.kernels.configuration import Configuration, Dimensions
-from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, INDICES, MIND_WIDTH
-from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults
+from warpdrive.kernels.language import DIMENSIONS
+from warpdrive.kernels.lowering import LoweredKernel, without_barriers
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.syntax import (
     GENERATED,
     RANGE,
-    FunctionName,
-    IntrinsicName,
     assign,
     copy_tree,
     load,
     loaded_names,
     stored_names,
-    walk,
 )
 from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
 
-NUMBA_OPTIONS = "_nrt=False, error_model='numpy', nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True"
-FUNCTION_OPTIONS = f"{NUMBA_OPTIONS}, pipeline_class=FunctionCompiler"
-FUNCTION_DECORATOR = f"@njit({FUNCTION_OPTIONS})"
-INLINED_DECORATOR = f"@njit({FUNCTION_OPTIONS}, forceinline=True)"
 BLOCK_DECORATOR = f"@njit({NUMBA_OPTIONS}, pipeline_class=EntryCompiler, forceinline=True)"
 """Decorator of the function of a block without arrays in shared memory.
 
@@ -71,13 +64,6 @@ class LaunchKind:
         return LaunchKind(grid_rank, configuration.threads, configuration.shared_bytes)
 
 
-MOST_COPIES = 4
-"""Maximum number of inlined copies of a device function.
-
-A call passes each array as its address, shape and strides, in memory, and so hides constants from LLVM. Above this
-number, LLVM decides whether to inline.
-"""
-
 PACK = 256
 """Number of single-thread blocks that run one stretch before any runs the next.
 
@@ -85,34 +71,6 @@ LLVM can vectorise over them, and their data stays in the cache.
 """
 
 POSITION_PARAMETERS = [index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS[1:] for axis in AXES]
-
-
-def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedModule:
-    """Generate the module of the device functions that a kernel calls; ``imports`` are further lines of its header."""
-    adapter = CpuAdapter(minds_width(kernel))
-    writer = ModuleWriter(adapter)
-    copies = copies_of_functions(kernel)
-    for function in kernel.device_functions:
-        writer.function(
-            INLINED_DECORATOR if copies[function.name] <= MOST_COPIES else FUNCTION_DECORATOR,
-            function.name,
-            [*function.parameters, *hidden_parameters(function)],
-            writer.adapt(function.body),
-        )
-    return writer.module(adapter.header(kernel.table, imports))
-
-
-def copies_of_functions(kernel: LoweredKernel) -> Counter[str]:
-    """Return the number of copies of each device function in the machine code if all calls were inlined."""
-    copies = Counter(_called_names(kernel.body))
-    for function in reversed(kernel.device_functions):  # callers before callees
-        for name in _called_names(function.body):
-            copies[name] += copies[function.name]
-    return copies
-
-
-def _called_names(body: list[ast.stmt]) -> list[str]:
-    return [node.function.name for node in walk(body) if isinstance(node, FunctionName)]
 
 
 def generate_kernel(
@@ -142,7 +100,7 @@ def generate_kernel(
         bodies = [_Block(kernel, slots, adapter, writer, launch.block).statements()]
     beginning = [
         *(assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)),
-        *_shared_arrays(kernel, adapter, launch.shared_bytes),
+        *shared_arrays(kernel, adapter, launch.shared_bytes),
     ]
     parameters = [*kernel.parameters, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
     names = [f"{RUN_BLOCK}_{number}" for number in range(len(bodies))]
@@ -161,47 +119,12 @@ def _not_negative(name: str) -> ast.stmt:
     return assign(name, ast.Call(load("not_negative"), [load(name)], []))
 
 
-def minds_width(kernel: LoweredKernel) -> bool:
-    """Return True if the kernel calls a function whose result depends on indices being int32, as on a GPU."""
-    bodies = (kernel.body, *(function.body for function in kernel.device_functions))
-    return any(isinstance(node, IntrinsicName) and node.path in MIND_WIDTH for body in bodies for node in walk(body))
-
-
-def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:
-    """Generate a function ``twin`` with the kernel's statements, without barriers, for type inference."""
-    adapter = CpuAdapter(minds_width(kernel))
-    writer = ModuleWriter(adapter)
-    parameters = [*kernel.parameters, *map(index_name, INDICES)]
-    body = [*_shared_arrays(kernel, adapter, 1), *writer.adapt(without_faults(without_barriers(kernel.body)))]
-    writer.function("", "twin", parameters, body)
-    return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
-
-
 def _single_thread(stretch: list[ast.stmt], writer: ModuleWriter) -> list[ast.stmt]:
     """Return the statements of single-thread blocks, which have no barriers."""
     body = writer.adapt(without_barriers(stretch))
     used = loaded_names(body)
     indices = (index_name(f"threadIdx.{axis}") for axis in AXES)
     return [*(assign(name, ast.Constant(0)) for name in indices if name in used), *body]
-
-
-def _shared_arrays(kernel: LoweredKernel, adapter: CpuAdapter, dynamic_bytes: int) -> list[ast.stmt]:
-    """Return the statements that allocate the shared arrays of a block.
-
-    Arrays of dynamic size all begin at the same address, whatever their dtypes.
-    """
-    statements: list[ast.stmt] = []
-    dynamic = f"{GENERATED}dynamic"
-    if DYNAMIC in (shape for shape, _ in kernel.table.shared.values()):
-        memory = adapter.stack_array((dynamic_bytes,), "uint8")
-        statements.append(assign(dynamic, ast.Call(load(memory), [], [])))
-    for name, (shape, dtype) in kernel.table.shared.items():
-        if shape == DYNAMIC:
-            call = ast.Call(load(adapter.view(dtype)), [load(dynamic)], [])
-        else:
-            call = ast.Call(load(adapter.stack_array(shape, dtype)), [], [])
-        statements.append(assign(name, call))
-    return statements
 
 
 class _Block:
@@ -299,12 +222,6 @@ class _Block:
         assert isinstance(innermost, ast.For)
         innermost.body[-1:] = body or [ast.Pass()]
         return outermost
-
-
-def import_text(kernel: LoweredKernel, functions_module: str) -> str:
-    """Return the line that imports the device functions of a kernel."""
-    names = ", ".join(function.name for function in kernel.device_functions)
-    return f"from {functions_module} import {names}" if names else ""
 
 
 def _entry_text(

@@ -7,13 +7,10 @@ import math
 from collections.abc import Sequence
 
 from warpdrive.backends.cpu import fibres
-from warpdrive.backends.cpu.adapter import CpuAdapter
-from warpdrive.backends.cpu.generate import (
-    ENTRY_OPTIONS,
+from warpdrive.backends.cpu.generate import ENTRY_OPTIONS, POSITION_PARAMETERS, LaunchKind, argument_loads
+from warpdrive.backends.host.adapter import CpuAdapter
+from warpdrive.backends.host.functions import (
     INLINED_DECORATOR,
-    POSITION_PARAMETERS,
-    LaunchKind,
-    argument_loads,
     copies_of_functions,
     generate_functions,
     import_text,
@@ -63,7 +60,7 @@ def generate_turns(
     calls = "\n".join(
         [
             "from warpdrive.backends.cpu.fibres import fibre_call",
-            "from warpdrive.backends.cpu.intrinsics import array_at, load_word",
+            "from warpdrive.backends.host.intrinsics import array_at, load_word",
             f"{TAKE} = fibre_call({fibres.HEADER_TAKE}, {stack})",
             f"{WAIT} = fibre_call({fibres.HEADER_WAIT}, {stack})",
             f"{MEET} = fibre_call({fibres.HEADER_MEET}, {stack})",

@@ -21,6 +21,7 @@ from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.fibres import WaitingLaunch
 from warpdrive.backends.cpu.generate import LaunchKind
 from warpdrive.backends.cpu.nesting import flattened, nesting_of
+from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores, parts_of
 from warpdrive.backends.shared.arguments import (
     ArgumentKind,
     baked_extents,
@@ -28,7 +29,6 @@ from warpdrive.backends.shared.arguments import (
     resolved_for,
     takes_dynamic_memory,
 )
-from warpdrive.backends.shared.workers import get_num_threads, launch_on_all_cores, parts_of
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.configuration import Configuration, Dimensions, dimensions
 from warpdrive.kernels.dtypes import dtype_of, dtype_text

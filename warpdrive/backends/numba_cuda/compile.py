@@ -17,10 +17,10 @@ import numpy as np
 from numba import types
 from numba.core.errors import NumbaError
 
-from warpdrive.backends.cpu.compile import lower_with_slots
 from warpdrive.backends.cuda.code import Capability, CudaCode
 from warpdrive.backends.cuda.linker import LinkError, Resources, link
 from warpdrive.backends.cuda.packing import Packing
+from warpdrive.backends.host.typing import lower_with_slots
 from warpdrive.backends.numba_cuda.generate import ENTRY, generate
 from warpdrive.backends.numba_cuda.parameters import Parameter
 from warpdrive.backends.shared import cache

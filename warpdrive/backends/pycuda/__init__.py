@@ -51,7 +51,7 @@ class PyCudaBackend:
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
         """Return the number of replicas that run concurrently; see :class:`warpdrive.backends.interface.Backend`."""
         if self.on_host:
-            from warpdrive.backends.shared.workers import get_num_threads
+            from warpdrive.backends.host.workers import get_num_threads
 
             return get_num_threads()
         from warpdrive.backends.pycuda.launch import replicas_at_once

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from warpdrive.backends.host.workers import launch_on_all_cores, parts_of
 from warpdrive.backends.pycuda.arguments import argument_bytes
 from warpdrive.backends.pycuda.generate import GENERATED, HOST_ENTRY, LIBRARY, FusedSource, host_source, packing_of
 from warpdrive.backends.pycuda.messages import compile_error
 from warpdrive.backends.shared import cache
-from warpdrive.backends.shared.workers import launch_on_all_cores, parts_of
 from warpdrive.errors import BackendError
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Fusion

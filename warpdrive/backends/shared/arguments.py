@@ -54,7 +54,7 @@ class ArgumentKind:
 
     @property
     def loader_arguments(self) -> tuple[str, int, str, bool, tuple[int | None, ...]]:
-        """Arguments of :func:`warpdrive.backends.cpu.intrinsics.array_loader` for an array."""
+        """Arguments of :func:`warpdrive.backends.host.intrinsics.array_loader` for an array."""
         assert self.rank is not None
         return (self.dtype, self.rank, self.layout, self.readonly, self.extents or (None,) * self.rank)
 

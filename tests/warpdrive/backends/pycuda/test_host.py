@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import warpdrive as wd
+from warpdrive.backends.host.workers import get_num_threads, set_num_threads
 from warpdrive.backends.pycuda import PyCudaBackend, host
-from warpdrive.backends.shared.workers import get_num_threads, set_num_threads
 from warpdrive.errors import BackendError, DefinitionError
 from warpdrive.kernels.errors import KernelError
 

@@ -15,8 +15,8 @@ import signal, sys, threading, time
 import numpy as np
 from numba import cuda
 import warpdrive as wd
-from warpdrive.backends.shared import workers
-from warpdrive.backends.shared.interrupts import launches_within
+from warpdrive.backends.host import workers
+from warpdrive.backends.host.interrupts import launches_within
 
 
 @wd.kernel
@@ -94,7 +94,7 @@ import os, signal, threading, time
 import numpy as np
 from numba import cuda
 import warpdrive as wd
-from warpdrive.backends.shared import workers
+from warpdrive.backends.host import workers
 
 
 @wd.kernel

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import ast
+import os
 import pickle
 import re
 from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
+import numba
 import numpy as np
 from numba import types
 from numba.core import compiler
 from numba.core.registry import cpu_target
 from numba.np.numpy_support import as_dtype
 
-from warpdrive.backends.cpu.compiler import EntryCompiler
-from warpdrive.backends.cpu.slots import bytes_of, is_kept
+from warpdrive.backends.host.compiler import EntryCompiler
+from warpdrive.backends.host.functions import generate_functions, generate_typing_twin
+from warpdrive.backends.host.kept_values import bytes_of, is_kept
+from warpdrive.backends.shared import cache
+from warpdrive.backends.shared.arguments import ArgumentKind
+from warpdrive.backends.shared.module_writer import GeneratedModule
 from warpdrive.backends.shared.slots import Slot
+from warpdrive.kernels.classes import authors_class
+from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.language import INDICES
 from warpdrive.kernels.local_arrays import is_local_array
-from warpdrive.kernels.lowering import LoweredKernel
+from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
 from warpdrive.kernels.syntax import GENERATED, stored_names, walk
 from warpdrive.kernels.versions import Naming
 
@@ -107,3 +115,59 @@ def _slot(kernel: LoweredKernel, name: str, kind: Any) -> Slot:
 def authors_name(name: str) -> str:
     """Return the author's name of a variable that may have been renamed when its function was inlined."""
     return re.sub(rf"^({GENERATED}(own|\d+|[av]\d+)_)+", "", name)
+
+
+def lower_with_slots(
+    key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], origins: dict[str, GeneratedModule]
+) -> tuple[LoweredKernel, list[Slot]]:
+    """Split a kernel into regions, and return a slot for each variable that is kept between them.
+
+    Unknown types are inferred from the kernel without its barriers, in which each version of a variable has a type of
+    its own. Versions of one type then share a variable.
+
+    Args:
+        key: Cache key of the kernel.
+        kernel: The kernel, with its names resolved.
+        kinds: Kind of each parameter, by name.
+        origins: Generated modules by name, to which the modules made for type inference are added.
+
+    Returns:
+        The lowered kernel and the slots of its kept variables.
+    """
+    lowered = lower(kernel, array_names(kinds))
+    known = known_slots(lowered)
+    if set(known) == set(lowered.variables.kept):
+        return lowered, list(known.values())
+    functions = generate_functions(lowered)
+    functions_module = cache.module_name(key, "functions")
+    twin = generate_typing_twin(lowered, functions_module)
+    origins |= {"functions": functions, "twin": twin}
+    own = f"{key}-{os.getpid()}"  # the shared folder is created only when complete
+    cache.store(own, {"functions.py": functions.text})
+    cache.import_file(functions_module, cache.path(own, "functions.py"))
+    cache.discard(own)
+    inferred = infer_types(_twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
+    lowered = lower(kernel, array_names(kinds), together_by_type(inferred))
+    return lowered, slots_of(lowered, inferred)
+
+
+def array_names(kinds: Mapping[str, ArgumentKind]) -> list[str]:
+    """Return the names of the parameters that are arrays."""
+    return [name for name, kind in kinds.items() if kind.rank is not None]
+
+
+def _twin_function(twin: GeneratedModule) -> Any:
+    namespace: dict[str, Any] = {}
+    exec(compile(twin.text, "<twin>", "exec"), namespace)
+    return namespace["twin"]
+
+
+def _numba_type(kind: ArgumentKind) -> types.Type:
+    if kind.parts is not None:
+        named = kind.named
+        made = None if named is None else authors_class(named.base, named.name, named.members)
+        return types.BaseTuple.from_types([_numba_type(part) for part in kind.parts], made)
+    if not kind.dtype:
+        return types.none
+    element = numba.from_dtype(dtype_of(kind.dtype))
+    return element if kind.rank is None else types.Array(element, kind.rank, kind.layout, readonly=kind.readonly)

@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed, lower_builtin
 from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 
-from warpdrive.backends.shared.scalars import FLOATS, Code, declare
+from warpdrive.backends.host.scalars import FLOATS, Code, declare
 
 REPLACED = frozenset({"ceil", "floor", "trunc", "fmod", "modf", "remainder", "pow", "frexp", "ldexp"})
 """Functions of ``math`` that this module replaces, under the same name."""

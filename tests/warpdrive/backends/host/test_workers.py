@@ -11,7 +11,7 @@ import pytest
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.backends.shared import workers
+from warpdrive.backends.host import workers
 
 
 @wd.kernel

@@ -18,8 +18,8 @@ from types import ModuleType
 import numba
 import numpy as np
 
-from warpdrive.backends.shared.interrupts import watch
-from warpdrive.backends.shared.native import native_module
+from warpdrive.backends.host.interrupts import watch
+from warpdrive.backends.host.native import native_module
 
 PARTS_PER_THREAD = 4
 """Number of parts per thread: enough that threads of unequal speed finish together."""
@@ -45,7 +45,7 @@ MAX_THREADS = 256
 # core's cache; then it helps with the others.
 _TEXT = f"""
 from numba import njit
-from warpdrive.backends.cpu.intrinsics import atomic_load, atomic_store, call_entry, fetch_add
+from warpdrive.backends.host.intrinsics import atomic_load, atomic_store, call_entry, fetch_add
 
 LINE = 64
 DONE, FUNCTION, TABLE, PARTS, QUEUES, FIRST_QUEUE = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from warpdrive.backends.cpu import atomics, intrinsics, mathematics
-from warpdrive.backends.shared import scalars
+from warpdrive.backends.host import atomics, intrinsics, mathematics, scalars
 from warpdrive.backends.shared.module_writer import header_of, hidden_parameters, int32, lane, position
 from warpdrive.kernels.language import ATOMIC_DTYPES, INDICES, SCALARS, WARP
 from warpdrive.kernels.resolve import Table
@@ -47,12 +46,12 @@ class CpuAdapter(ast.NodeTransformer):
         """Return the header of a generated module: imports of the kernel's names and recorded helpers."""
         lines = header_of(table, dict.fromkeys(mathematics.REPLACEMENTS, mathematics.__name__))
         lines.append("from numba import cfunc, njit")
-        lines.append("from warpdrive.backends.cpu.compiler import EntryCompiler, FunctionCompiler")
+        lines.append("from warpdrive.backends.host.compiler import EntryCompiler, FunctionCompiler")
         lines.append(
-            "from warpdrive.backends.cpu.intrinsics import array_loader, not_constant, not_negative, number_loader"
+            "from warpdrive.backends.host.intrinsics import array_loader, not_constant, not_negative, number_loader"
         )
-        lines.append(f"from warpdrive.backends.cpu.intrinsics import range_item as {RANGE_ITEM}, stack_array, view")
-        lines.append("from warpdrive.backends.cpu.slots import slot_accessors")
+        lines.append(f"from warpdrive.backends.host.intrinsics import range_item as {RANGE_ITEM}, stack_array, view")
+        lines.append("from warpdrive.backends.host.kept_values import slot_accessors")
         lines += imports.splitlines()
         for path in sorted(self.intrinsics):
             name = path.replace(".", "_")

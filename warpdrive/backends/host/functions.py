@@ -1,0 +1,101 @@
+"""Generation of the Python modules that numba types or compiles for the host: device functions, and a kernel without
+its barriers for type inference.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+from warpdrive.backends.host.adapter import CpuAdapter
+from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, hidden_parameters, index_name
+from warpdrive.kernels.language import DYNAMIC, INDICES, MIND_WIDTH
+from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults
+from warpdrive.kernels.syntax import (
+    GENERATED,
+    FunctionName,
+    IntrinsicName,
+    assign,
+    load,
+    walk,
+)
+
+NUMBA_OPTIONS = "_nrt=False, error_model='numpy', nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True"
+FUNCTION_OPTIONS = f"{NUMBA_OPTIONS}, pipeline_class=FunctionCompiler"
+FUNCTION_DECORATOR = f"@njit({FUNCTION_OPTIONS})"
+INLINED_DECORATOR = f"@njit({FUNCTION_OPTIONS}, forceinline=True)"
+MOST_COPIES = 4
+"""Maximum number of inlined copies of a device function.
+
+A call passes each array as its address, shape and strides, in memory, and so hides constants from LLVM. Above this
+number, LLVM decides whether to inline.
+"""
+
+
+def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedModule:
+    """Generate the module of the device functions that a kernel calls; ``imports`` are further lines of its header."""
+    adapter = CpuAdapter(minds_width(kernel))
+    writer = ModuleWriter(adapter)
+    copies = copies_of_functions(kernel)
+    for function in kernel.device_functions:
+        writer.function(
+            INLINED_DECORATOR if copies[function.name] <= MOST_COPIES else FUNCTION_DECORATOR,
+            function.name,
+            [*function.parameters, *hidden_parameters(function)],
+            writer.adapt(function.body),
+        )
+    return writer.module(adapter.header(kernel.table, imports))
+
+
+def copies_of_functions(kernel: LoweredKernel) -> Counter[str]:
+    """Return the number of copies of each device function in the machine code if all calls were inlined."""
+    copies = Counter(_called_names(kernel.body))
+    for function in reversed(kernel.device_functions):  # callers before callees
+        for name in _called_names(function.body):
+            copies[name] += copies[function.name]
+    return copies
+
+
+def _called_names(body: list[ast.stmt]) -> list[str]:
+    return [node.function.name for node in walk(body) if isinstance(node, FunctionName)]
+
+
+def minds_width(kernel: LoweredKernel) -> bool:
+    """Return True if the kernel calls a function whose result depends on indices being int32, as on a GPU."""
+    bodies = (kernel.body, *(function.body for function in kernel.device_functions))
+    return any(isinstance(node, IntrinsicName) and node.path in MIND_WIDTH for body in bodies for node in walk(body))
+
+
+def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:
+    """Generate a function ``twin`` with the kernel's statements, without barriers, for type inference."""
+    adapter = CpuAdapter(minds_width(kernel))
+    writer = ModuleWriter(adapter)
+    parameters = [*kernel.parameters, *map(index_name, INDICES)]
+    body = [*shared_arrays(kernel, adapter, 1), *writer.adapt(without_faults(without_barriers(kernel.body)))]
+    writer.function("", "twin", parameters, body)
+    return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
+
+
+def shared_arrays(kernel: LoweredKernel, adapter: CpuAdapter, dynamic_bytes: int) -> list[ast.stmt]:
+    """Return the statements that allocate the shared arrays of a block.
+
+    Arrays of dynamic size all begin at the same address, whatever their dtypes.
+    """
+    statements: list[ast.stmt] = []
+    dynamic = f"{GENERATED}dynamic"
+    if DYNAMIC in (shape for shape, _ in kernel.table.shared.values()):
+        memory = adapter.stack_array((dynamic_bytes,), "uint8")
+        statements.append(assign(dynamic, ast.Call(load(memory), [], [])))
+    for name, (shape, dtype) in kernel.table.shared.items():
+        if shape == DYNAMIC:
+            call = ast.Call(load(adapter.view(dtype)), [load(dynamic)], [])
+        else:
+            call = ast.Call(load(adapter.stack_array(shape, dtype)), [], [])
+        statements.append(assign(name, call))
+    return statements
+
+
+def import_text(kernel: LoweredKernel, functions_module: str) -> str:
+    """Return the line that imports the device functions of a kernel."""
+    names = ", ".join(function.name for function in kernel.device_functions)
+    return f"from {functions_module} import {names}" if names else ""
