@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.arguments import check_is, check_within
+from warpdrive.backends.loading import never_uses_gpu
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.episode_log import BEGAN_MIDWAY
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
@@ -629,7 +630,7 @@ def make_env(config: RunConfig) -> EnvWrapper:
     team = join(config.trainer.process_timeout)
     share = team.share(config.trainer.num_envs, config.trainer.dedicated_learner)
     device, backend = config.trainer.rollout_device, config.trainer.env_backend
-    if backend != "cpu" and device != "cpu":
+    if not never_uses_gpu(backend) and device != "cpu":
         check_gpus(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), config.trainer.gpu_memory_fraction)
     return EnvWrapper(
         env_name=config.env.name,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from warpdrive.backends.diagnostics import BACKENDS, Lack, chosen, lacks
+from warpdrive.backends.diagnostics import Lack
+from warpdrive.backends.loading import TABLE, chosen, lacks
 from warpdrive.backends.system_info import Machine
 from warpdrive.errors import BackendError
 
@@ -17,7 +18,7 @@ def diagnosis(machine: Machine) -> dict[str, Any]:
     the backend selected by ``env_backend="auto"``.
     """
     found = asdict(machine)
-    missing = {backend: lacks(backend, machine) for backend in BACKENDS}
+    missing = {backend: lacks(backend, machine) for backend in TABLE}
     if not missing["numba"] and (failure := _failure_of_use()):
         missing["numba"].append(Lack(failure))
         missing["pycuda"].append(Lack(failure))

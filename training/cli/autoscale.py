@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
+from warpdrive.backends.loading import never_uses_gpu
 from warpdrive.errors import ConfigError
 from warpdrive.training.autoscale import Autoscaled, autoscale
 from warpdrive.training.autoscale.memory import gib, parse_bytes
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 def devices_for(config: RunConfig) -> int:
     """Return the number of devices of a run: all GPUs, or one for the CPU."""
-    return 1 if config.trainer.env_backend == "cpu" else max(1, torch.cuda.device_count())
+    return 1 if never_uses_gpu(config.trainer.env_backend) else max(1, torch.cuda.device_count())
 
 
 def file_for(config: RunConfig, options: argparse.Namespace) -> Path:

@@ -14,6 +14,7 @@ from signal import Signals
 from rich.console import Console
 from rich.markup import escape
 
+from warpdrive.backends.loading import never_uses_gpu
 from warpdrive.errors import WarpDriveError
 from warpdrive.importing import module_command
 from warpdrive.training.checkpoint.run_folder import RunFolder
@@ -90,7 +91,7 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
     from warpdrive.training.distributed.launch import check_devices, launch
 
     fraction = config.trainer.gpu_memory_fraction if config else None
-    on_cpu = config is not None and config.trainer.env_backend == "cpu"
+    on_cpu = config is not None and never_uses_gpu(config.trainer.env_backend)
     processes = check_devices(options.num_gpus, options.num_processes, fraction, on_cpu)
     source = ["--resume", options.resume] if options.resume else [options.source, *options.overrides]
     if config is not None and options.auto_scale:

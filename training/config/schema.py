@@ -30,6 +30,7 @@ from warpdrive.training.config.values import (
     PositiveSchedule,
     UserFunction,
     Width,
+    backend_name,
     load_function,
     name_of_function,
     switch,
@@ -82,7 +83,7 @@ class TrainerConfig(Section):
     total_steps: Count
     """Training ends with the first update that reaches this many environment steps."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    env_backend: Literal["auto", "cpu", "numba", "pycuda"] = "auto"
+    env_backend: Annotated[str, BeforeValidator(backend_name)] = "auto"
     rollout_device: Device | None = None
     """Device of environment steps and acting policies; None: that of ``env_backend``."""
     learner_device: Device | None = None

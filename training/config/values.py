@@ -10,7 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
+from pydantic_core import PydanticKnownError
 
+from warpdrive.backends.loading import backend_names
 from warpdrive.errors import DefinitionError, shown
 from warpdrive.importing import load_attribute
 from warpdrive.used_code import note_used
@@ -30,6 +32,14 @@ def _representable(value: object) -> object:
     """Raise ``ValueError`` for an integer that is too large for a float."""
     if type(value) is int and not is_number(value):
         raise ValueError("a finite number")
+    return value
+
+
+def backend_name(value: object) -> object:
+    """Check that a value is the name of a backend or ``"auto"``."""
+    if value not in backend_names():
+        names = [repr(name) for name in backend_names()]
+        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(names[:-1])} or {names[-1]}"})
     return value
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 
 from warpdrive.backends.interface import Backend
-from warpdrive.backends.loading import load_backend
+from warpdrive.backends.loading import load_backend, name_for
 from warpdrive.errors import BackendError, ConfigError
-
-_BACKENDS = {("Python", "cpu"): "cpu", ("Python", "cuda"): "numba", ("CUDA C", "cpu"): "pycuda"}
 
 
 def backend_at(key: str, device: str | None, like: Backend) -> Backend:
@@ -24,7 +22,7 @@ def backend_at(key: str, device: str | None, like: Backend) -> Backend:
     """
     if device is None or _is_on(like, device):
         return like
-    return _load(key, device, _BACKENDS.get((like.language, torch.device(device).type), "pycuda"))
+    return _load(key, device, name_for(like.language, torch.device(device).type))
 
 
 def rollout_backend(name: str, device: str, process_id: int = 0) -> Backend:
@@ -39,7 +37,7 @@ def rollout_backend(name: str, device: str, process_id: int = 0) -> Backend:
         ConfigError: this machine has no such device, lacks what is needed to use it, or the backend is for another.
     """
     if name == "auto":
-        name = _BACKENDS["Python", torch.device(device).type]
+        name = name_for("Python", torch.device(device).type)
     return _load("trainer.rollout_device", device, name, process_id)
 
 

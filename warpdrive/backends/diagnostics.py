@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpdrive.backends.system_info import CudaLibrary, Machine
-
-BACKENDS = ("cpu", "numba", "pycuda")
 
 LEAST_CAPABILITY = (7, 0)
 """Minimum compute capability: from Volta on, threads of one warp can wait for each other individually."""
@@ -32,32 +30,13 @@ class Lack:
         return f"{self.what}: {self.remedy}" if self.remedy else self.what
 
 
-def lacks(backend: str, machine: Machine, process_id: int = 0) -> list[Lack]:
-    """Return the unmet requirements of a backend on the GPU of ``process_id``; empty if it is usable.
-
-    Args:
-        backend: Name of the backend.
-        machine: Description of the machine.
-        process_id: Index of the process among those on the machine.
-
-    Returns:
-        The unmet requirements.
-    """
-    return list(_LACKS[backend](machine, process_id))
-
-
 def gpu_of(process_id: int, machine: Machine) -> int:
     """Return the index of the GPU that a process uses; GPUs are assigned round-robin."""
     return process_id % len(machine.driver.gpus)
 
 
-def chosen(machine: Machine, process_id: int = 0) -> tuple[str, list[Lack]]:
-    """Return the backend that ``"auto"`` selects, and if it is not numba, the unmet requirements of that."""
-    missing = lacks("numba", machine, process_id)
-    return ("cpu", missing) if missing else ("numba", [])
-
-
-def _cpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+def cpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+    """Yield the unmet requirements of the CPU backend."""
     if machine.pytorch.failure:
         yield Lack(f"PyTorch cannot be imported ({machine.pytorch.failure})", f"install it anew ({_GET_PYTORCH})")
     if "numba" not in machine.packages:
@@ -71,7 +50,7 @@ def _gpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
         yield Lack(driver.failure)
     elif driver.cuda is None or not driver.gpus:
         yield Lack("the NVIDIA driver sees no GPU", "see whether nvidia-smi lists one")
-    yield from _cpu_lacks(machine, process_id)
+    yield from cpu_lacks(machine, process_id)
     if not pytorch.failure and pytorch.cuda is None:
         yield Lack(
             f"PyTorch {pytorch.version} is built without CUDA",
@@ -103,7 +82,8 @@ def _card_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
         )
 
 
-def _numba_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+def numba_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+    """Yield the unmet requirements of the Numba CUDA backend on the GPU of ``process_id``."""
     yield from _gpu_lacks(machine, process_id)
     install = _command("numba-cuda[{}]", machine=machine)
     if "numba-cuda" not in machine.packages:
@@ -116,7 +96,8 @@ def _numba_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
     yield from _compiler_lacks("NVVM", nvvm, linker, install, machine, process_id)
 
 
-def _pycuda_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+def pycuda_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
+    """Yield the unmet requirements of the PyCUDA backend on the GPU of ``process_id``."""
     yield from _gpu_lacks(machine, process_id)
     if "pycuda" not in machine.packages:
         yield Lack("PyCUDA is not installed", "pip install pycuda (it is built from source, with the CUDA toolkit)")
@@ -157,13 +138,6 @@ def _compiler_lacks(
             f"newer; {gpu.name} has {_text(gpu.capability)}",
             _command("numba-cuda[{}]", machine=machine, most=(12, 9)),
         )
-
-
-_LACKS: dict[str, Callable[[Machine, int], Iterator[Lack]]] = {
-    "cpu": _cpu_lacks,
-    "numba": _numba_lacks,
-    "pycuda": _pycuda_lacks,
-}
 
 
 def _command(*packages: str, machine: Machine, most: Version = (13, 0)) -> str:

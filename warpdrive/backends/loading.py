@@ -4,14 +4,74 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 
-from warpdrive.backends.diagnostics import BACKENDS, Lack, chosen
+from warpdrive.backends.diagnostics import Lack, cpu_lacks, numba_lacks, pycuda_lacks
 from warpdrive.backends.interface import Backend
-from warpdrive.backends.system_info import this_machine
+from warpdrive.backends.system_info import Machine, this_machine
 from warpdrive.errors import BackendError, nearest, shown
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Entry of a backend in the table.
+
+    Attributes:
+        language: Language of the kernel functions it runs.
+        device_types: Types of the devices it runs on, as in ``torch.device``, the usual one first.
+        load: Creates the backend for a process, given its index among those on the machine.
+        lacks: Yields the unmet requirements on a machine, for a process.
+    """
+
+    language: str
+    device_types: tuple[str, ...]
+    load: Callable[[int], Backend]
+    lacks: Callable[[Machine, int], Iterable[Lack]]
+
+
+def backend_names() -> tuple[str, ...]:
+    """Return the values of ``env_backend``: ``"auto"`` and the names of the backends."""
+    return ("auto", *TABLE)
+
+
+def lacks(name: str, machine: Machine, process_id: int = 0) -> list[Lack]:
+    """Return the unmet requirements of a backend on the GPU of ``process_id``; empty if it is usable.
+
+    Args:
+        name: Name of the backend.
+        machine: Description of the machine.
+        process_id: Index of the process among those on the machine.
+
+    Returns:
+        The unmet requirements.
+    """
+    return list(TABLE[name].lacks(machine, process_id))
+
+
+def chosen(machine: Machine, process_id: int = 0) -> tuple[str, list[Lack]]:
+    """Return the backend that ``"auto"`` selects, and if it is not numba, the unmet requirements of that."""
+    missing = lacks("numba", machine, process_id)
+    return ("cpu", missing) if missing else ("numba", [])
+
+
+def never_uses_gpu(name: str) -> bool:
+    """Return True if a backend runs on the CPU alone; False for ``"auto"``."""
+    return name in TABLE and "cuda" not in TABLE[name].device_types
+
+
+def name_for(language: str, device_type: str) -> str:
+    """Return the name of the backend that runs kernel functions of a language on a type of device.
+
+    Raises:
+        BackendError: If there is none.
+    """
+    for name, entry in TABLE.items():
+        if entry.language == language and device_type in entry.device_types:
+            return name
+    raise BackendError(f"no backend runs kernel functions in {language} on {device_type}")
 
 
 def load_backend(name: str, process_id: int = 0) -> Backend:
@@ -30,10 +90,10 @@ def load_backend(name: str, process_id: int = 0) -> Backend:
     """
     if name == "auto":
         return _best_backend(process_id)
-    if name not in BACKENDS:
-        known = ("auto", *BACKENDS)
+    if name not in TABLE:
+        known = backend_names()
         raise BackendError(f"env_backend is {shown(name)}: expected one of {', '.join(known)}.{nearest(name, known)}")
-    return _LOADERS[name](process_id)
+    return TABLE[name].load(process_id)
 
 
 def _best_backend(process_id: int) -> Backend:
@@ -41,7 +101,7 @@ def _best_backend(process_id: int) -> Backend:
     name, missing = chosen(machine, process_id)
     if name != "cpu":
         try:
-            backend = _LOADERS[name](process_id)
+            backend = TABLE[name].load(process_id)
             _say(logging.INFO, f"env_backend 'auto' is '{name}', on {backend.device}")
             return backend
         except BackendError as error:  # PyTorch cannot use the GPU
@@ -50,7 +110,7 @@ def _best_backend(process_id: int) -> Backend:
         logging.WARNING if machine.driver.gpus else logging.INFO,
         f"env_backend 'auto' is 'cpu', since {missing[0]} (`warpdrive doctor` tells more)",
     )
-    return _LOADERS["cpu"](process_id)
+    return TABLE["cpu"].load(process_id)
 
 
 def usable_backends() -> list[str]:
@@ -63,7 +123,7 @@ def usable_backends() -> list[str]:
             return False
         return True
 
-    return [name for name in _LOADERS if is_usable(name)]
+    return [name for name in TABLE if is_usable(name)]
 
 
 def backends_at_hand() -> list[Backend]:
@@ -105,4 +165,9 @@ def _pycuda(process_id: int) -> Backend:
     return PyCudaBackend(process_id)
 
 
-_LOADERS: dict[str, Callable[[int], Backend]] = {"cpu": _cpu, "numba": _numba, "pycuda": _pycuda}
+TABLE = {
+    "cpu": Entry("Python", ("cpu",), _cpu, cpu_lacks),
+    "numba": Entry("Python", ("cuda",), _numba, numba_lacks),
+    "pycuda": Entry("CUDA C", ("cuda", "cpu"), _pycuda, pycuda_lacks),
+}
+"""Backends by name, that of the CPU first. On a CPU, CUDA C is compiled by a C++ compiler, for tests."""

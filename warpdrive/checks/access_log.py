@@ -22,7 +22,7 @@ from warpdrive.checks.grid import Grid
 from warpdrive.checks.happens_before import HappensBefore
 from warpdrive.checks.helpers import is_of_library
 from warpdrive.checks.memory import Block
-from warpdrive.checks.null_log import Line, SilentLog
+from warpdrive.checks.null_log import Line, NullLog
 
 
 class _Access(NamedTuple):
@@ -53,7 +53,7 @@ class _Element:
         self.changes: dict[_By, _When] = {}
 
 
-class AccessLog(SilentLog):
+class AccessLog(NullLog):
     """Log that receives every access and reports errors.
 
     Args:
@@ -61,7 +61,7 @@ class AccessLog(SilentLog):
         grid: Grid of the launch, which names blocks and threads.
         nan: If True, report NaN and infinity.
         helpers: Files of library functions, whose accesses are reported at the line of their caller.
-        options: Options of :class:`SilentLog`.
+        options: Options of :class:`NullLog`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Machine of the checks: the arithmetic of compiled kernels, and arrays that log accesses."""
+"""Interpreter of the checks: the arithmetic of compiled kernels, and arrays that log accesses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 from warpdrive.checks import arithmetic
 from warpdrive.checks.arrays import CheckedArray
 from warpdrive.checks.grid import Grid
-from warpdrive.checks.interpreter import Machine, Thread, ThreadLinker
+from warpdrive.checks.interpreter import Interpreter, Thread, ThreadLinker
 from warpdrive.checks.linking import Linker
 from warpdrive.checks.memory import Block, like, mark_mixed, memory_of
-from warpdrive.checks.null_log import EndlessError, Line, SilentLog
+from warpdrive.checks.null_log import EndlessError, Line, NullLog
 from warpdrive.checks.schedules import Order, forwards
 from warpdrive.checks.whereabouts import whereabouts
 from warpdrive.kernels.errors import KernelError
@@ -24,17 +24,17 @@ from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 
 
-class CheckedMachine(Machine):
-    """Machine that runs a kernel with the arithmetic of compiled kernels and logs its actions, launch after launch.
+class CheckedInterpreter(Interpreter):
+    """Interpreter that runs a kernel with the arithmetic of compiled kernels and logs its actions, launch after launch.
 
     Args:
         source: The kernel.
         grid: Its blocks and threads.
         log: Log of accesses and barriers.
-        options: Options of :class:`Machine`.
+        options: Options of :class:`Interpreter`.
     """
 
-    def __init__(self, source: FunctionSource, grid: Grid, log: SilentLog, **options: Any) -> None:
+    def __init__(self, source: FunctionSource, grid: Grid, log: NullLog, **options: Any) -> None:
         self.log = log
         self.arguments: dict[str, Block] = {}
         super().__init__(source, grid, **options)
@@ -82,7 +82,7 @@ class CheckedMachine(Machine):
         return arithmetic.operation(kind, self.log.undefined)
 
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
-        """Return the linker of a function; see :class:`Machine`."""
+        """Return the linker of a function; see :class:`Interpreter`."""
         intrinsics = self.intrinsics.__getitem__
         linker = CheckedLinker(source, self.function, intrinsics, call=self._stand_in, is_kernel=is_kernel)
         linker.checked_constant, linker.operation = self._checked_constant, self._operation
@@ -90,32 +90,32 @@ class CheckedMachine(Machine):
         return linker
 
     def begin_block(self, block: int) -> None:
-        """Begin a block; see :class:`Machine`."""
+        """Begin a block; see :class:`Interpreter`."""
         self.written_dynamically: set[int] = set()
         self.log.begin_block(block)
 
     def begin_thread(self, thread: int) -> None:
-        """Begin or resume a thread; see :class:`Machine`."""
+        """Begin or resume a thread; see :class:`Interpreter`."""
         self.log.begin_thread(thread)
 
     def barrier(self) -> None:
-        """Log a barrier; see :class:`Machine`."""
+        """Log a barrier; see :class:`Interpreter`."""
         self.log.barrier()
 
     def warp_barrier(self, threads: list[int]) -> None:
-        """Log a warp barrier; see :class:`Machine`."""
+        """Log a warp barrier; see :class:`Interpreter`."""
         self.log.warp_barrier(threads)
 
     def fence(self) -> None:
-        """Log a fence; see :class:`Machine`."""
+        """Log a fence; see :class:`Interpreter`."""
         self.log.fence()
 
     def divergence(self, waiting: Thread, elsewhere: Thread | int) -> None:
-        """Log barrier divergence; see :class:`Machine`."""
+        """Log barrier divergence; see :class:`Interpreter`."""
         self.log.divergence(waiting.number, _line_of(waiting), *_whereabouts(elsewhere))
 
     def array(self, kind: str, shape: tuple[int, ...], dtype: Any, name: str, buffer: Any = None) -> Any:
-        """Return a new shared or local array that logs accesses; see :class:`Machine`."""
+        """Return a new shared or local array that logs accesses; see :class:`Interpreter`."""
         array = super().array(kind, shape, dtype, name, buffer)
         is_mixed = buffer is not None  # dynamic shared arrays overlap each other
         written = self.written_dynamically if is_mixed else set[int]()

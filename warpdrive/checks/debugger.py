@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from warpdrive.checks.grid import Grid
-from warpdrive.checks.interpreter import Machine
+from warpdrive.checks.interpreter import Interpreter
 from warpdrive.checks.launch import named_arguments
 from warpdrive.checks.memory import with_fields
 from warpdrive.kernels.configuration import Configuration
@@ -32,9 +32,9 @@ class Debugged:
 
         def launch(*arguments: Any, **named: Any) -> None:
             given = named_arguments(self.kernel, arguments, **named)
-            machine = Machine(self.kernel.source, grid, shared_bytes=launched.shared_bytes)
+            interpreter = Interpreter(self.kernel.source, grid, shared_bytes=launched.shared_bytes)
             with np.errstate(all="ignore"):
-                machine.run([with_fields(value) for value in given.values()])
+                interpreter.run([with_fields(value) for value in given.values()])
             for argument, array in zip(self.kernel.arguments_of(arguments, named), given.values(), strict=True):
                 if isinstance(argument, torch.Tensor) and argument.device.type != "cpu":  # the kernel changed a copy
                     argument.copy_(argument.new_tensor(array))

@@ -50,7 +50,7 @@ class Thread:
         return tuple(places)
 
 
-class Machine:
+class Interpreter:
     """Interpreter of one kernel on a grid of threads.
 
     Subclasses may override the linking of functions, the creation of arrays, and the event callbacks.

@@ -8,13 +8,13 @@ from typing import Any
 
 from warpdrive.checks.access_log import AccessLog
 from warpdrive.checks.advice import ENDLESS, WAITING
-from warpdrive.checks.checked_interpreter import CheckedMachine
+from warpdrive.checks.checked_interpreter import CheckedInterpreter
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.helpers import HELPERS
 from warpdrive.checks.language import check_text
 from warpdrive.checks.memory import as_array, copies, named_arrays
-from warpdrive.checks.null_log import MAX_STEPS, EndlessError, SilentLog
+from warpdrive.checks.null_log import MAX_STEPS, EndlessError, NullLog
 from warpdrive.checks.schedules import Order, backwards, compare, others
 from warpdrive.garbage_collection import no_garbage_collection
 from warpdrive.kernels.kernel import Kernel, kernel
@@ -74,7 +74,7 @@ class CheckedLaunches:
         report: Report that findings are added to.
         nan: If True, report NaN and infinity.
         max_steps: Maximum number of steps of a thread in a launch.
-        options: Options of :class:`warpdrive.checks.interpreter.Machine`.
+        options: Options of :class:`warpdrive.checks.interpreter.Interpreter`.
     """
 
     def __init__(
@@ -90,12 +90,12 @@ class CheckedLaunches:
         self.source, self.grid, self.report, self.options = source, grid, report, options
         self.max_steps = max_steps
         self.log = AccessLog(report, grid, nan, HELPERS, max_steps=max_steps)
-        self.machine = CheckedMachine(source, grid, self.log, **options)
+        self.interpreter = CheckedInterpreter(source, grid, self.log, **options)
 
     @cached_property
-    def silent(self) -> CheckedMachine:
-        """Machine that runs the kernel in other orders."""
-        return CheckedMachine(self.source, self.grid, SilentLog(self.grid, self.max_steps), **self.options)
+    def silent(self) -> CheckedInterpreter:
+        """Interpreter that runs the kernel in other orders."""
+        return CheckedInterpreter(self.source, self.grid, NullLog(self.grid, self.max_steps), **self.options)
 
     def check(self, arguments: Mapping[str, Any], orders: Mapping[str, Order]) -> None:
         """Run the kernel from the first to the last thread and report errors.
@@ -109,10 +109,10 @@ class CheckedLaunches:
     def _check(self, arguments: Mapping[str, Any], orders: Mapping[str, Order]) -> None:
         before = copies(list(arguments.values()))
         try:
-            self.machine.check(arguments)
+            self.interpreter.check(arguments)
         except EndlessError as error:
             try:
-                self.machine.check(dict(zip(arguments, before, strict=True)), backwards)
+                self.interpreter.check(dict(zip(arguments, before, strict=True)), backwards)
             except EndlessError:
                 self.report.add(Finding("endless", "", (), (), (), error.lines, str(error), ENDLESS))
             else:
@@ -129,7 +129,7 @@ class CheckedLaunches:
                 self._find_endless(name, error)
             else:
                 arrays = {key: array for item in again.items() for key, array in named_arrays(*item).items()}
-                compare(self.machine.arguments, arrays, name, self.report)
+                compare(self.interpreter.arguments, arrays, name, self.report)
 
     def _find_endless(self, order: str, error: EndlessError) -> None:
         what = f"if blocks and threads run {order}, {error}"

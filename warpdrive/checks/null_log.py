@@ -25,7 +25,7 @@ class EndlessError(KernelError):
         self.lines = lines
 
 
-class SilentLog:
+class NullLog:
     """Log of all events of a launch (see :class:`warpdrive.checks.arrays.Log`) that reports nothing.
 
     Args:

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Sequence
 
 from warpdrive.checks.interpreter import Thread
-from warpdrive.checks.null_log import EndlessError, Line, SilentLog
+from warpdrive.checks.null_log import EndlessError, Line, NullLog
 
 
-def whereabouts(threads: Sequence[Thread], log: SilentLog, line: Line) -> EndlessError:
+def whereabouts(threads: Sequence[Thread], log: NullLog, line: Line) -> EndlessError:
     """Return the error for a block whose running thread exceeded the maximum number of steps.
 
     Args:
@@ -47,7 +47,7 @@ def whereabouts(threads: Sequence[Thread], log: SilentLog, line: Line) -> Endles
     return EndlessError("; ".join(told), (here, *waiting))
 
 
-def _read(log: SilentLog) -> str:
+def _read(log: NullLog) -> str:
     """Return a description of the running thread's last read."""
     if log.thread not in log.last_read:
         return ""

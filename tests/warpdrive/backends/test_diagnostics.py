@@ -16,8 +16,7 @@ from warpdrive.backends import loading
 from warpdrive.backends import system_info as machine_module
 from warpdrive.backends.cuda import driver, selection
 from warpdrive.backends.cuda.driver import Gpu
-from warpdrive.backends.diagnostics import chosen, lacks
-from warpdrive.backends.loading import load_backend
+from warpdrive.backends.loading import chosen, lacks, load_backend
 from warpdrive.backends.system_info import CudaLibrary, Machine, NvidiaDriver, PyTorch, this_machine
 from warpdrive.doctor import diagnosis
 from warpdrive.errors import BackendError

@@ -10,9 +10,9 @@ import pytest
 from numba import cuda, float32
 
 import warpdrive as wd
-from warpdrive.checks.checked_interpreter import CheckedMachine
+from warpdrive.checks.checked_interpreter import CheckedInterpreter
 from warpdrive.checks.grid import Grid
-from warpdrive.checks.null_log import SilentLog
+from warpdrive.checks.null_log import NullLog
 
 ROWS = np.arange(32, dtype=np.float32).reshape(8, 4)
 UNIT = np.complex64(1 + 2j)
@@ -91,7 +91,7 @@ def run(kernel, *arguments):
     wd.debug(kernel)[1, 8](arguments[0], *debugged)
     grid = Grid.of(1, 8)
     named = zip(inspect.signature(kernel).parameters, [arguments[0], *checked], strict=True)
-    CheckedMachine(wd.kernel(kernel).source, grid, SilentLog(grid)).check(dict(named))
+    CheckedInterpreter(wd.kernel(kernel).source, grid, NullLog(grid)).check(dict(named))
     for found, *expected in zip(given, debugged, checked, strict=True):
         for other in expected:
             np.testing.assert_allclose(found, other, rtol=1e-6)

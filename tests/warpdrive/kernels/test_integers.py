@@ -7,9 +7,9 @@ import pytest
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.checks.checked_interpreter import CheckedMachine
+from warpdrive.checks.checked_interpreter import CheckedInterpreter
 from warpdrive.checks.grid import Grid
-from warpdrive.checks.null_log import SilentLog
+from warpdrive.checks.null_log import NullLog
 
 SMALL = np.array([-3, -2, -1, 0, 1, 2, 3, 4], np.int32)
 BYTES = np.array([250, 3, 0, 255, 7, 8, 9, 128], np.uint8)
@@ -128,7 +128,7 @@ def test_integers_are_computed_as_on_a_gpu(kernel):
     wd.kernel(kernel)[1, 8](*launched)
     interpreted = [array.copy() for array in arguments]
     grid = Grid.of(1, 8)
-    machine = CheckedMachine(wd.kernel(kernel).source, grid, SilentLog(grid))
+    machine = CheckedInterpreter(wd.kernel(kernel).source, grid, NullLog(grid))
     machine.check(dict(zip("abcd", interpreted, strict=True)))
     for found in (launched, interpreted):
         np.testing.assert_array_equal(found[2], expected[0])

@@ -21,9 +21,9 @@ from numba.cuda.target import CUDATypingContext
 
 import warpdrive as wd
 from warpdrive.backends.host import mathematics, scalars
-from warpdrive.checks.checked_interpreter import CheckedMachine
+from warpdrive.checks.checked_interpreter import CheckedInterpreter
 from warpdrive.checks.grid import Grid
-from warpdrive.checks.null_log import SilentLog
+from warpdrive.checks.null_log import NullLog
 
 KINDS = (
     *(types.boolean, types.int8, types.int32, types.int64, types.uint8, types.uint32, types.uint64),
@@ -42,7 +42,7 @@ def debug(kernel, blocks, threads, *arguments):
 def check(kernel, blocks, threads, *arguments):
     """Leave behind what the checks' own machine computes."""
     source, grid = wd.kernel(kernel).source, Grid.of(blocks, threads)
-    CheckedMachine(source, grid, SilentLog(grid)).check(dict(zip(source.parameters, arguments, strict=True)))
+    CheckedInterpreter(source, grid, NullLog(grid)).check(dict(zip(source.parameters, arguments, strict=True)))
 
 
 @pytest.fixture(scope="module")

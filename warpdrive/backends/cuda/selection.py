@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from warpdrive.backends.cuda import pytorch
 from warpdrive.backends.cuda.device import Device, device_at
-from warpdrive.backends.diagnostics import gpu_of, lacks
-from warpdrive.backends.system_info import this_machine
+from warpdrive.backends.diagnostics import Lack, gpu_of
+from warpdrive.backends.system_info import Machine, this_machine
 from warpdrive.errors import BackendError
 
+Lacks = Callable[[Machine, int], Iterable[Lack]]
+"""Function that yields the unmet requirements of a backend on a machine, for a process."""
 
-def usable_device(backend: str, process_id: int) -> Device:
+
+def usable_device(backend: str, lacks: Lacks, process_id: int) -> Device:
     """Return the GPU of a process, assigned round-robin, and make it PyTorch's current device.
 
-    Raises :class:`BackendError` if it cannot be used.
+    Args:
+        backend: Name of the backend, for messages.
+        lacks: Requirements of the backend.
+        process_id: Index of the process among those on the machine.
+
+    Raises:
+        BackendError: If the GPU cannot be used.
     """
-    check_usable(backend, process_id)
+    check_usable(backend, lacks, process_id)
     device = device_at(gpu_of(process_id, this_machine()))
     pytorch.make_current(device.index)
     return device
 
 
-def check_usable(backend: str, process_id: int) -> None:
-    """Raise :class:`BackendError` with all unmet requirements of ``backend`` on this machine, if there are any."""
-    missing = lacks(backend, this_machine(), process_id)
+def check_usable(backend: str, lacks: Lacks, process_id: int) -> None:
+    """Check that a backend can be used here; see :func:`usable_device` for the arguments.
+
+    Raises:
+        BackendError: If there are unmet requirements; the message has all of them.
+    """
+    missing = list(lacks(this_machine(), process_id))
     if missing:
         raise BackendError(
             f"env_backend '{backend}' cannot be used on this machine. {'. '.join(map(str, missing))}. "

@@ -28,8 +28,9 @@ class NumbaCudaBackend:
 
     def __init__(self, process_id: int = 0) -> None:
         from warpdrive.backends.cuda.selection import usable_device
+        from warpdrive.backends.diagnostics import numba_lacks
 
-        self.gpu = usable_device(self.name, process_id)
+        self.gpu = usable_device(self.name, numba_lacks, process_id)
         self.device = torch.device("cuda", self.gpu.index)
         self._constants: dict[int, tuple[npt.NDArray[Any], torch.Tensor]] = {}
 

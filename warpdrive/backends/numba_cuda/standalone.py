@@ -11,6 +11,7 @@ from warpdrive.backends.cuda.code import CudaCode
 from warpdrive.backends.cuda.device import Device, device_at
 from warpdrive.backends.cuda.launch import Launch
 from warpdrive.backends.cuda.selection import check_usable
+from warpdrive.backends.diagnostics import numba_lacks
 from warpdrive.backends.numba_cuda.arguments import Argument, argument, read_all
 from warpdrive.backends.numba_cuda.compile import compile_kernel
 from warpdrive.backends.shared.arguments import baked_values, resolved_for, takes_dynamic_memory
@@ -42,9 +43,9 @@ class BoundOnGpu:
                 "PyTorch or numba.cuda, or 0 for PyTorch's current one"
             )
         if index is None:
-            check_usable("numba", 0)
+            check_usable("numba", numba_lacks, 0)
             index = pytorch.current_device()
-        check_usable("numba", index)
+        check_usable("numba", numba_lacks, index)
         device, name = device_at(index), kernel.source.name
         baked = baked_values(kernel, arguments)
         self._baked = [(place, baked[p]) for place, p in enumerate(kernel.parameters) if p in baked]

@@ -16,7 +16,7 @@ import torch
 from warpdrive.backends.cuda import pytorch
 from warpdrive.backends.cuda.device import device_at
 from warpdrive.backends.cuda.selection import check_usable
-from warpdrive.backends.diagnostics import gpu_of
+from warpdrive.backends.diagnostics import gpu_of, pycuda_lacks
 from warpdrive.backends.pycuda.arguments import argument_bytes
 from warpdrive.backends.pycuda.nvrtc import compile_fused
 from warpdrive.backends.system_info import this_machine
@@ -33,7 +33,7 @@ def usable_device(process_id: int) -> torch.device:
     Raises :class:`BackendError` if it cannot be used.
     """
     try:
-        check_usable("pycuda", process_id)
+        check_usable("pycuda", pycuda_lacks, process_id)
     except BackendError as error:
         raise BackendError(f"{error}; WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, to test it") from None
     index = gpu_of(process_id, this_machine())

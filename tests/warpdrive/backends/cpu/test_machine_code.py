@@ -15,8 +15,8 @@ from numba import cuda
 from numba.core.codegen import JITCodeLibrary
 
 import warpdrive as wd
-from warpdrive.backends.host.functions import FUNCTION_DECORATOR
 from warpdrive.backends.cpu.launch import bind
+from warpdrive.backends.host.functions import FUNCTION_DECORATOR
 from warpdrive.backends.shared.cache import CACHE_VARIABLE
 
 

@@ -59,8 +59,8 @@ class DeviceArray:
 @pytest.fixture(autouse=True)
 def all_is_there(monkeypatch, fake_gpu):
     fake_gpu.set(count=2)
-    monkeypatch.setattr(alone, "check_usable", lambda backend, process_id: None)
-    monkeypatch.setattr(selection, "check_usable", lambda backend, process_id: None)
+    monkeypatch.setattr(alone, "check_usable", lambda *_: None)
+    monkeypatch.setattr(selection, "check_usable", lambda *_: None)
     monkeypatch.setattr(selection, "gpu_of", lambda process_id, machine: process_id % 2)
 
 

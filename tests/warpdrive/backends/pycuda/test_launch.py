@@ -131,7 +131,7 @@ def gpu(monkeypatch):
         ExternalStream=lambda handle, device: stream_of(handle, log),
     )
     monkeypatch.setattr(launch, "torch", SimpleNamespace(cuda=cuda, device=torch.device))
-    monkeypatch.setattr(launch, "check_usable", lambda backend, process_id: None)
+    monkeypatch.setattr(launch, "check_usable", lambda *_: None)
     monkeypatch.setattr(launch, "gpu_of", lambda process_id, machine: process_id % 2)
     monkeypatch.setattr(launch.pytorch, "start", lambda index: log.append(f"torch on cuda:{index}"))
     monkeypatch.setattr(launch.pytorch, "make_current", lambda index: log.append(f"current: {index}"))
@@ -218,7 +218,7 @@ def test_processes_take_turns_at_the_gpus(gpu):
 
 
 def test_a_gpu_that_cannot_be_used_is_told(monkeypatch):
-    def lacks_everything(backend, process_id):
+    def lacks_everything(backend, lacks, process_id):
         raise BackendError(f"env_backend '{backend}' cannot be used on this machine")
 
     monkeypatch.delenv("WARPDRIVE_CUDA_ON_HOST", raising=False)
