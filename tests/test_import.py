@@ -15,8 +15,6 @@ from paths import ROOT
 import warpdrive
 
 FOLDERS = {"warpdrive": "warpdrive", "warpdrive.envs": "envs", "warpdrive.training": "training"}
-# Imports against the direction that happen inside a function when it is called, and why.
-DEFERRED = {("kernels.kernel", "backends"): "a kernel launched on its own compiles itself"}
 HEAVY = {"torch", "numba", "numpy", "matplotlib", "gymnasium", "pydantic"}
 
 
@@ -137,8 +135,6 @@ def test_imports_run_one_way(module):
     own = layer_of(module)
     assert own is not None, f"docs/architecture.md does not say which layer '{module}' belongs to"
     for other in imported_by(module):
-        if (module, other.split(".")[0]) in DEFERRED:
-            continue
         layer = layer_of(other)
         assert layer is not None, f"docs/architecture.md does not say which layer '{other}' belongs to"
         assert layer <= own, f"'{module}' imports '{other}', which stands above it in docs/architecture.md"

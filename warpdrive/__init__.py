@@ -23,9 +23,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.kernels.cuda_kernel import CudaKernel as CudaKernel
     from warpdrive.kernels.cuda_kernel import cuda_kernel as cuda_kernel
     from warpdrive.kernels.errors import KernelError as KernelError
-    from warpdrive.kernels.kernel import Kernel as Kernel
-    from warpdrive.kernels.kernel import device_function as device_function
-    from warpdrive.kernels.kernel import kernel as kernel
+    from warpdrive.launching import Kernel as Kernel
+    from warpdrive.launching import device_function as device_function
+    from warpdrive.launching import kernel as kernel
     from warpdrive.per_replica import PerReplica as PerReplica
     from warpdrive.recording.recording import Recording as Recording
     from warpdrive.registry import make as make
@@ -53,11 +53,11 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
 __version__ = "0.1.0"
 
 _HOME_OF = {
-    "kernel": "warpdrive.kernels.kernel",
-    "device_function": "warpdrive.kernels.kernel",
+    "kernel": "warpdrive.launching",
+    "device_function": "warpdrive.launching",
     "CudaKernel": "warpdrive.kernels.cuda_kernel",
     "cuda_kernel": "warpdrive.kernels.cuda_kernel",
-    "Kernel": "warpdrive.kernels.kernel",
+    "Kernel": "warpdrive.launching",
     "WarpDriveError": "warpdrive.errors",
     "KernelError": "warpdrive.kernels.errors",
     "DeviceContext": "warpdrive.device_context",

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 from warpdrive.errors import nearest, shown
 from warpdrive.kernels.configuration import Configuration
@@ -69,7 +69,13 @@ class Kernel(DeviceFunction):
     ``k[blocks, threads](*arguments)``, where blocks and threads are integers or tuples of up to three, or as
     ``k.forall(n)(*arguments)``. Arguments are numbers and arrays: NumPy arrays and CPU tensors launch it on the CPU,
     CUDA tensors and arrays with ``__cuda_array_interface__`` on their GPU.
+
+    Attributes:
+        launcher: Creates the function that launches a kernel in a configuration; set by ``warpdrive.launching``, as
+            this package knows no backend.
     """
+
+    launcher: ClassVar[Callable[[Kernel, Configuration], Callable[..., None]]]
 
     @cached_property
     def _launchers(self) -> dict[str, Callable[..., None]]:
@@ -95,9 +101,7 @@ class Kernel(DeviceFunction):
         """
         written = repr(configuration)  # distinguishes 1 from 1.0 and True, which compare equal
         if written not in self._launchers:
-            from warpdrive.backends.standalone import launcher
-
-            self._launchers[written] = launcher(self, Configuration.of(configuration, repr(self)))
+            self._launchers[written] = type(self).launcher(self, Configuration.of(configuration, repr(self)))
         return self._launchers[written]
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
