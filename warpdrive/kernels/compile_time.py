@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable
 
 from warpdrive.kernels.language import ARRAYS, Intrinsic
-from warpdrive.kernels.name_lookup import local_names_of, look_up, names_in, source_of
+from warpdrive.kernels.name_lookup import look_up, names_in, source_of
 from warpdrive.kernels.source import FunctionSource
-from warpdrive.kernels.syntax import copy_tree, stored_names, walk
+from warpdrive.kernels.syntax import copy_tree
 
 DTYPE = ".dtype"
 """Suffix of a parameter's name for the dtype of that parameter, among the compile-time values."""
@@ -60,11 +60,8 @@ def _parameters(
     needed: set[str] = set()
     if source.tree in callers:
         return needed
-    local_names = local_names_of(source)
-    for node in walk(source.tree.body):
-        if not isinstance(node, ast.Call):
-            continue
-        value = look_up(node.func, source, local_names)
+    for node in source.facts.calls:
+        value = look_up(node.func, source, source.facts.local_names)
         if isinstance(value, Intrinsic) and value.path in ARRAYS:
             parameters: tuple[str, ...] = ("shape", "dtype")
             inner = {word}
@@ -91,17 +88,12 @@ def place_of_dtype(node: ast.expr) -> str:
 
 def unassigned_parameters(source: FunctionSource) -> set[str]:
     """Return the parameters of a function that it never reassigns."""
-    return set(source.parameters) - stored_names(source.tree.body)
+    return set(source.parameters) - source.facts.stored_names
 
 
 def with_local_constants(node: ast.expr, source: FunctionSource) -> ast.expr:
     """Return a copy of an expression in which variables that are assigned once are replaced by their values."""
-    body = source.tree.body
-    stores = [child.id for child in walk(body) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)]
-    assignments = [node for node in walk(body) if isinstance(node, ast.Assign) and len(node.targets) == 1]
-    values = {node.targets[0].id: node.value for node in assignments if isinstance(node.targets[0], ast.Name)}
-    known = {name: value for name, value in values.items() if stores.count(name) == 1 and name not in source.parameters}
-
+    known = source.facts.assigned_once
     in_progress: list[str] = []
 
     class Replacer(ast.NodeTransformer):

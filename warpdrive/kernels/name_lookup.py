@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from warpdrive.kernels.language import (
     is_cuda_module,
 )
 from warpdrive.kernels.source import FunctionSource, read_function
-from warpdrive.kernels.syntax import stored_names, walk
 from warpdrive.kernels.unsupported import refusal, refused_path
 
 LITERALS = (bool, int, float, complex)
@@ -39,13 +39,13 @@ def source_of(value: Any) -> FunctionSource | None:
     return None
 
 
-def look_up(node: ast.expr, source: FunctionSource, local_names: set[str]) -> Any:
+def look_up(node: ast.expr, source: FunctionSource, local_names: Set[str]) -> Any:
     """Return the value of a name or dotted name, or ``LOCAL`` if it is only known at run time.
 
     Args:
         node: The expression; one that is no name or attribute is ``LOCAL``.
         source: The function that it is part of, whose namespace is searched.
-        local_names: The names of the function's parameters and variables, see :func:`local_names_of`.
+        local_names: The names of the function's parameters and variables, see :class:`FunctionFacts`.
 
     Returns:
         The object, an :class:`Intrinsic`, or ``LOCAL``.
@@ -95,14 +95,6 @@ def _known(node: ast.expr, value: Any) -> Any:
     if path is not None:
         refuse(node, refusal(path))
     return intrinsic_of(value) or value
-
-
-def local_names_of(source: FunctionSource) -> set[str]:
-    """Return the local names of a function: parameters, variables, and inner definitions and imports."""
-    body = source.tree.body
-    defined = {node.name for node in walk(body) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    imported = {(node.asname or node.name).split(".")[0] for node in walk(body) if isinstance(node, ast.alias)}
-    return {*source.parameters, *defined, *imported, *stored_names(body)}
 
 
 def names_in(node: ast.AST) -> set[str]:

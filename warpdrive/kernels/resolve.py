@@ -48,7 +48,6 @@ from warpdrive.kernels.name_lookup import (
     LOCAL,
     dtype_named,
     importable,
-    local_names_of,
     look_up,
     names_in,
     source_of,
@@ -154,7 +153,7 @@ def resolve(source: FunctionSource, constants: Mapping[str, Any], table: Table) 
 class _Resolver(ast.NodeTransformer):
     def __init__(self, source: FunctionSource, constants: Mapping[str, Any], table: Table) -> None:
         self.source, self.constants, self.table = source, constants, table
-        self.local_names = local_names_of(source)
+        self.local_names = source.facts.local_names
 
     def resolve_body(self) -> list[ast.stmt]:
         for name in self.source.parameters:

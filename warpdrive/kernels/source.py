@@ -8,13 +8,59 @@ import inspect
 import linecache
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.syntax import stored_names, walk
+
+
+class FunctionFacts:
+    """Properties of a function that follow from its syntax tree alone, computed on first use.
+
+    Args:
+        tree: The syntax tree of the ``def`` statement, which is not modified any more.
+    """
+
+    def __init__(self, tree: ast.FunctionDef) -> None:
+        self.tree = tree
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters, in order."""
+        return tuple(argument.arg for argument in self.tree.args.args)
+
+    @cached_property
+    def stored_names(self) -> frozenset[str]:
+        """The names that are assigned."""
+        return frozenset(stored_names(self.tree.body))
+
+    @cached_property
+    def local_names(self) -> frozenset[str]:
+        """The names of parameters, variables, and inner definitions and imports."""
+        body = self.tree.body
+        defined = {node.name for node in walk(body) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        imported = {(node.asname or node.name).split(".")[0] for node in walk(body) if isinstance(node, ast.alias)}
+        return frozenset({*self.parameters, *defined, *imported, *self.stored_names})
+
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        """The calls in the function."""
+        return tuple(node for node in walk(self.tree.body) if isinstance(node, ast.Call))
+
+    @cached_property
+    def assigned_once(self) -> dict[str, ast.expr]:
+        """The values of variables that are assigned in one place, by name."""
+        body = self.tree.body
+        stores = Counter(n.id for n in walk(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        assignments = [node for node in walk(body) if isinstance(node, ast.Assign) and len(node.targets) == 1]
+        values = {node.targets[0].id: node.value for node in assignments if isinstance(node.targets[0], ast.Name)}
+        return {name: value for name, value in values.items() if stores[name] == 1 and name not in self.parameters}
 
 
 @dataclass(frozen=True)
@@ -28,12 +74,14 @@ class FunctionSource:
         tree: The syntax tree of the ``def`` statement, without decorators.
         file: The file name in error messages.
         namespace: The values of the free names: closure, globals and builtins.
+        facts: Properties that follow from the tree.
         defaults: The default values of parameters.
     """
 
     tree: ast.FunctionDef
     file: str
     namespace: Mapping[str, Any]
+    facts: FunctionFacts = field(repr=False, compare=False)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -44,7 +92,7 @@ class FunctionSource:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters, in order."""
-        return tuple(argument.arg for argument in self.tree.args.args)
+        return self.facts.parameters
 
 
 def read_function(function: FunctionType) -> FunctionSource:
@@ -184,7 +232,7 @@ def parse_function(
             "a kernel function has plain named ones"
         )
     tree.decorator_list = []
-    return FunctionSource(tree, file, namespace)
+    return FunctionSource(tree, file, namespace, FunctionFacts(tree))
 
 
 def _namespace_of(function: FunctionType) -> dict[str, Any]:

@@ -99,13 +99,25 @@ def walk(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
         waiting = deque([statement])
         while waiting:
             node = waiting.popleft()
-            for name in node._fields:
+            for name in _TREE_FIELDS[type(node)]:
                 value = getattr(node, name, None)
                 if isinstance(value, list):
                     waiting.extend([child for child in value if isinstance(child, ast.AST)])
-                elif isinstance(value, ast.AST) and name != "ctx":
+                elif isinstance(value, ast.AST):
                     waiting.append(value)
             yield node
+
+
+class _TreeFields(dict[type[ast.AST], tuple[str, ...]]):
+    """Fields of each node type that may hold nodes other than expression contexts."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        leaf = issubclass(kind, (ast.Name, ast.Constant))
+        self[kind] = () if leaf else tuple(name for name in kind._fields if name not in ("ctx", "id", "attr", "arg"))
+        return self[kind]
+
+
+_TREE_FIELDS = _TreeFields()
 
 
 def is_barrier(statement: ast.AST) -> bool:

@@ -146,18 +146,18 @@ def test_a_missing_file_is_told_when_it_is_needed(tmp_path):
 
 
 def test_a_relative_path_begins_where_the_calling_module_is():
-    assert wd.cuda_kernel("ring.cu", "step").parameters[:2] == ("position", "actions")
+    assert wd.cuda_kernel("../backends/pycuda/ring.cu", "step").parameters[:2] == ("position", "actions")
 
 
 def test_a_kernel_says_what_it_may_change():
-    step = wd.cuda_kernel("ring.cu", "step")
+    step = wd.cuda_kernel("../backends/pycuda/ring.cu", "step")
     changed = {name for name in step.parameters if step.may_change(name)}
     assert changed == {"position", "rewards", "terminated", "catches"}
 
 
 def test_a_kernel_is_not_called_on_the_host():
     with pytest.raises(KernelError, match=r"CudaKernel step of ring.cu.*env_backend='pycuda'"):
-        wd.cuda_kernel("ring.cu", "step")()
+        wd.cuda_kernel("../backends/pycuda/ring.cu", "step")()
 
 
 def test_functions_of_other_fused_kernels_are_left_out_and_lines_stay():
