@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 
-from warpdrive.kernels.fusion import Fusion
+if TYPE_CHECKING:  # configurations and loaded policies need no kernels
+    from warpdrive.kernels.fusion import Fusion
 
 
 @runtime_checkable
