@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpdrive.envs.particles.dynamics import reference as physics
+from warpdrive.envs.particles import reference as physics
 
 if TYPE_CHECKING:
     from warpdrive.envs.simple_spread import SimpleSpread
