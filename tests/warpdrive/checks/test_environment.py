@@ -148,7 +148,7 @@ def test_the_library_s_own_kernels_are_checked_as_well(monkeypatch):
     monkeypatch.setattr(FusedKernel, "barrier", lambda self: None)
     report = check_environment_kernels(wd.make("tag_gridworld", **SMALL["tag_gridworld"]), steps=3)
     raced = {Path(line.rpartition(":")[0]).name for finding in report.races for line in finding.lines}
-    assert {"episode_log.py", "recorder.py", "resetter.py"} <= raced
+    assert {"episode_log.py", "resetter.py", "rollout_writer.py"} <= raced
 
 
 def test_episodes_end_and_begin_within_the_steps(monkeypatch):

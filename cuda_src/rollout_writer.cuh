@@ -1,4 +1,4 @@
-// Record steps into the slots of a rollout. See warpdrive/recorder.py.
+// Record steps into the slots of a rollout. See warpdrive/fused_step/rollout_writer.py.
 //
 // `slot` is an array of one integer: which step of the rollout this is.
 
