@@ -71,9 +71,13 @@ RUNNING = [
     if runs(wd.make(name, **config), load_backend(backend))
 ]
 """All that can run here."""
-ON_OTHERS = [running for running in RUNNING if running.values[2] != "cpu"]
 FIRST = [running for running in RUNNING if "-0-" in running.id]
 """Those of one configuration for each environment."""
+LATER = [running for running in RUNNING if running not in FIRST]
+
+
+def on_others(running: list[Any]) -> list[Any]:
+    return [parameters for parameters in running if parameters.values[2] != "cpu"]
 
 
 def maker(name: str, config: dict[str, Any]) -> Callable[[], Environment]:
@@ -96,13 +100,13 @@ def assert_backends_agree(name: str, config: dict[str, Any], backend: str, sampl
     return found
 
 
-@pytest.mark.parametrize(("name", "config", "backend"), ON_OTHERS)
+@pytest.mark.parametrize(("name", "config", "backend"), on_others(LATER))
 def test_steps(name: str, config: dict[str, Any], backend: str) -> None:
     found = assert_backends_agree(name, config, backend, sampled=False)
     assert not config or found.episodes >= 40  # each replica ended episodes and began others
 
 
-@pytest.mark.parametrize(("name", "config", "backend"), [first for first in FIRST if first in ON_OTHERS])
+@pytest.mark.parametrize(("name", "config", "backend"), on_others(FIRST))
 def test_sampled_and_recorded_steps(name: str, config: dict[str, Any], backend: str) -> None:
     found = assert_backends_agree(name, config, backend, sampled=True)
     assert not config or found.episodes >= 40
@@ -110,14 +114,18 @@ def test_sampled_and_recorded_steps(name: str, config: dict[str, Any], backend: 
 
 @pytest.mark.parametrize("name", wd.registered_names())
 def test_python_agrees(name: str) -> None:
-    """The kernels as Python runs them, with the numbers that compiled kernels have, under the checks."""
-    config = CONFIGURATIONS[name][0]
+    """The kernels as Python runs them, with the numbers that compiled kernels have, under the checks.
+
+    Every episode ends within the steps, and another begins.
+    """
+    config = {**CONFIGURATIONS[name][0], "episode_length": 7}
     report = Report()
-    settings = Setting("cpu", 6), Setting(CheckingBackend(report), 2, first_env=3)
+    settings = Setting("cpu", 6), Setting(CheckingBackend(report, nan=True), 2, first_env=3)
     tolerance = TOLERANCES.get(name, USUAL_TOLERANCE).step
-    found = compare(maker(name, config), *settings, tolerance, 20, sampled=True, same_states=True)
+    found = compare(maker(name, config), *settings, tolerance, 9, sampled=True, same_states=True)
     assert_agrees(found)
-    assert report.clean, report
+    assert found.episodes >= 2
+    assert report.clean and not report.notes, report
 
 
 @pytest.mark.parametrize(("name", "config", "backend"), FIRST)
@@ -130,11 +138,14 @@ def test_numbers_of_replicas(name: str, config: dict[str, Any], backend: str) ->
 
 @pytest.mark.parametrize("name", ["cartpole", "tag_gridworld"])
 def test_packings(name: str) -> None:
-    """Code for a GPU, run on the CPU: one replica alone in its warp, and one among others in another lane and block."""
+    """Code for a GPU, run on the CPU: one replica alone in its warp, and one among others in another lane and block.
+
+    It does what the CPU backend does, bit for bit.
+    """
     config = CONFIGURATIONS[name][0]
     settings = Setting(Lanes(), 140), Setting(Lanes(), 1, first_env=135)
     found = compare(maker(name, config), *settings, 0.0, STEPS, sampled=True, same_states=False)
     assert found.steps == STEPS and not found.wrong
-    settings = Setting("cpu", 10, first_env=130), settings[0]
-    found = compare(maker(name, config), *settings, TOLERANCES[name].step, STEPS, sampled=True, same_states=True)
-    assert_agrees(found)
+    settings = Setting("cpu", 140), settings[0]
+    found = compare(maker(name, config), *settings, 0.0, STEPS, sampled=True, same_states=False)
+    assert found.episodes >= 140 and not found.wrong

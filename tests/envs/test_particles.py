@@ -76,8 +76,11 @@ def test_spaces_are_those_of_mpe2(name, continuous):
             assert original.action_space(original.possible_agents[agent]) == env.action_space
 
 
-@pytest.mark.parametrize("others", [False, True], ids=["as_published", "other_constants"])
-@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+@pytest.mark.parametrize(
+    ("continuous", "others"),
+    [(False, True), (True, False)],
+    ids=["discrete-other_constants", "continuous-as_published"],
+)
 @pytest.mark.parametrize("name", ORIGINALS)
 def test_steps_agree_with_mpe2(name, continuous, others, python_backend):
     case = CASES[name]
@@ -181,30 +184,30 @@ class TestRules:
         np.testing.assert_allclose(after["velocity_y"], [0, 0, 0, -0.2, 0.2], atol=1e-6)
 
     def test_overlapping_agents_push_each_other_apart(self):
-        env = wd.make("simple_spread", num_agents=2, num_landmarks=1)
-        start = {"loc_x": [-0.1, 0.1], "loc_y": [0.0, 0.0], "velocity_x": [0.0, 0.0], "velocity_y": [0.0, 0.0]}
-        _, rewards, after = self.stepped(env, {**start, "landmark_x": [0.1], "landmark_y": [0.4]}, [0, 0])
+        # agent 2 is far away, where two landmarks are
+        start = {"loc_x": [-0.1, 0.1, 9.0], "loc_y": [0.0] * 3, "velocity_x": [0.0] * 3, "velocity_y": [0.0] * 3}
+        landmarks = {"landmark_x": [0.1, 9.0, 9.0], "landmark_y": [0.4, 0.0, 0.0]}
+        _, rewards, after = self.stepped(wd.make("simple_spread"), {**start, **landmarks}, [0, 0, 0])
         # they overlap by 0.1: a force of 100 * 0.1 for 0.1 units of time
-        np.testing.assert_allclose(after["velocity_x"], [-1, 1], atol=1e-4)
+        np.testing.assert_allclose(after["velocity_x"], [-1, 1, 0], atol=1e-4)
         # half of -0.4, the landmark's distance from agent 1, and half of -1 for the collision
-        np.testing.assert_allclose(rewards, [-0.7, -0.7], atol=1e-6)
+        np.testing.assert_allclose(rewards, [-0.7, -0.7, -0.2], atol=1e-6)
 
     def test_agents_in_one_place_stay_finite(self):
-        env = wd.make("simple_spread", num_agents=2, num_landmarks=1)
-        start = {key: [0.25, 0.25] for key in ("loc_x", "loc_y")}
-        observations, rewards, after = self.stepped(env, start, [0, 0])
+        start = {key: [0.25, 0.25, 0.25] for key in ("loc_x", "loc_y")}
+        observations, rewards, after = self.stepped(wd.make("simple_spread"), start, [0, 0, 0])
         assert torch.isfinite(observations).all() and np.isfinite(rewards).all()
-        assert after["loc_x"] == [0.25, 0.25]
+        assert after["loc_x"] == [0.25, 0.25, 0.25]
 
     def test_touches_are_paid_to_every_adversary_and_speeds_are_limited(self):
-        env = wd.make("simple_tag", num_obstacles=1)
+        env = wd.make("simple_tag")
         start = {
             "loc_x": [0.0, 0.1, 0.8, 0.05],
             "loc_y": [0.0, 0.0, 0.8, 0.0],
             "velocity_x": [0.0] * 4,
             "velocity_y": [0.0, 0.0, 3.0, 3.0],
-            "obstacle_x": [-0.9],
-            "obstacle_y": [-0.9],
+            "obstacle_x": [-0.9, 0.9],
+            "obstacle_y": [-0.9, -0.9],
         }
         _, rewards, after = self.stepped(env, start, [0, 0, 0, 0])
         # the good agent has moved to (0.05, 0.3), out of reach: only agents 0 and 1 overlap
@@ -218,8 +221,9 @@ class TestRules:
         ("x", "paid"), [(0.85, 0.0), (0.95, 0.5), (-0.95, 0.5), (1.5, math.e), (2.0, math.exp(2)), (3.0, 10.0)]
     )
     def test_what_leaving_costs(self, x, paid):
-        env = wd.make("simple_tag", num_obstacles=1)
-        start = {"loc_x": [-0.5, 0.0, 0.5, x], "loc_y": [-0.5] * 3 + [0.0], "obstacle_x": [0.0], "obstacle_y": [-0.9]}
+        env = wd.make("simple_tag")
+        start = {"loc_x": [-0.5, 0.0, 0.5, x], "loc_y": [-0.5] * 3 + [0.0]}
+        start |= {"obstacle_x": [-0.2, 0.2], "obstacle_y": [-0.9, -0.9]}
         _, rewards, _ = self.stepped(env, start, [0, 0, 0, 0])
         assert rewards[:3] == [0.0, 0.0, 0.0] and rewards[3] == pytest.approx(-paid, rel=1e-5, abs=1e-6)
 

@@ -19,7 +19,6 @@ CAPABILITY = (9, 0)
 CONFIGURATIONS = [
     *((name, {}) for name in wd.registered_names()),
     ("tag_gridworld", {"use_full_observation": False}),
-    ("tag_continuous", {"num_taggers": 10, "num_runners": 100, "use_full_observation": False}),
     ("tag_continuous", {"num_taggers": 100, "num_runners": 2900, "use_full_observation": False}),
     ("battle", {"agents_per_team": 300, "map_size": 50, "random_starts": True, "minimap": True}),
 ]
@@ -45,8 +44,8 @@ class Compiler:
 def test_environments_compile_for_gpus_and_compute_in_float32(name, config):
     compiler = Compiler()
     environment = wd.make(name, **config)
-    environment.global_state = ("timestep", "rewards")
-    wd.EnvWrapper(environment, 7, compiler).allocate_rollout(4, global_state=True)
+    environment.global_state = ("timestep", "rewards") if name == "cartpole" else ()
+    wd.EnvWrapper(environment, 7, compiler).allocate_rollout(4, global_state=name == "cartpole")
     assert len(compiler.codes) == 2
     for kernel, code in compiler.codes.items():
         assert ".target sm_90" in code.ptx

@@ -19,21 +19,18 @@ from warpdrive.kernels.fusion import Fusion
 
 SHORT = {"episode_length": 9}
 ENVIRONMENTS = {
-    "one agent, 32 replicas in a warp": ("cartpole", {}, 70),
-    "5 agents, 6 replicas in a warp": ("tag_gridworld", {"num_taggers": 4, "grid_length": 5, "episode_length": 9}, 50),
-    "33 agents, a replica in a block": ("tag_gridworld", {"num_taggers": 32, "episode_length": 9}, 3),
-    "1100 agents, two for each thread": ("tag_gridworld", {"num_taggers": 1099, "use_full_observation": False}, 2),
-    "110 agents with atomic rewards": (
+    "110 agents in a block, with atomic rewards": (
         "tag_continuous",
         {"num_taggers": 10, "num_runners": 100, "grid_length": 4.0, "use_full_observation": False, "episode_length": 9},
         2,
     ),
-    "1040 agents that draw their places until all have one": (
+    "1040 agents, two for each thread, that draw their places until all have one": (
         "battle",
         {"agents_per_team": 520, "map_size": 50, "random_starts": True, "view_range": 1, **SHORT},
         2,
     ),
 }
+"""Replicas that fill a block; ``tests/envs/test_agreement.py`` has those of which a warp holds several."""
 
 
 @pytest.mark.parametrize(("name", "config", "num_envs"), ENVIRONMENTS.values(), ids=ENVIRONMENTS.keys())
@@ -144,7 +141,7 @@ def types_change(x, out, num_agents):
     out[env, agent] += 1000 * ~n
 
 
-CASES = [(loops, n) for n in (1, 5, 16, 33, 110, 3000)]
+CASES = [(loops, n) for n in (1, 5, 33, 3000)]
 CASES += [(kernel, n) for kernel in (early_returns, reduction) for n in (1, 5, 32, 33, 3000)]
 CASES += [(types_change, n) for n in (5, 3000)]
 
