@@ -24,13 +24,14 @@ ENVIRONMENTS = {
         {"num_taggers": 10, "num_runners": 100, "grid_length": 4.0, "use_full_observation": False, "episode_length": 9},
         2,
     ),
-    "1040 agents, two for each thread, that draw their places until all have one": (
+    "1100 agents, two for each thread": ("tag_gridworld", {"num_taggers": 1099, "use_full_observation": False}, 2),
+    "8 agents that draw their places until all have one, 4 replicas in a warp": (
         "battle",
-        {"agents_per_team": 520, "map_size": 50, "random_starts": True, "view_range": 1, **SHORT},
-        2,
+        {"agents_per_team": 4, "map_size": 6, "random_starts": True, "view_range": 1, "damage": 5.0, **SHORT},
+        21,
     ),
 }
-"""Replicas that fill a block; ``tests/envs/test_agreement.py`` has those of which a warp holds several."""
+"""``tests/envs/test_agreement.py`` has agents alone, and three of them, with many replicas in a warp."""
 
 
 @pytest.mark.parametrize(("name", "config", "num_envs"), ENVIRONMENTS.values(), ids=ENVIRONMENTS.keys())

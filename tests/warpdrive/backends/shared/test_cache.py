@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import ForkedProgram
 
 KERNELS = """
 from numba import cuda
@@ -42,22 +44,20 @@ if __name__ == "__main__":
 @pytest.fixture
 def start(tmp_path):
     """Give a function that starts a program in a process of its own."""
+    numbers = itertools.count()
 
-    def start(text=KERNELS, cache=tmp_path / "cache", name="program.py", **environment):
+    def start(text=KERNELS, cache=tmp_path / "cache", name="program.py"):
         path = tmp_path / name
         path.write_text(text + MAIN)
-        environment = {**os.environ, "WARPDRIVE_CACHE_DIR": str(cache), "NUMBA_NUM_THREADS": "2", **environment}
-        return subprocess.Popen(
-            [sys.executable, str(path)], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        return ForkedProgram(path, tmp_path / f"output_{next(numbers)}.txt", {"WARPDRIVE_CACHE_DIR": str(cache)})
 
     return start
 
 
-def result_of(process):
-    out, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    return out.strip()
+def result_of(program):
+    code, said = program.result(timeout=120)
+    assert code == 0, said
+    return said.strip()
 
 
 def files_in(folder: Path) -> dict[str, int]:
@@ -122,11 +122,14 @@ def test_a_full_disk_is_done_without(start, tmp_path):
     assert not kernel_folders(tmp_path / "cache")
 
 
-def test_numbas_own_folder_is_not_read(start, tmp_path):
+def test_numbas_own_folder_is_not_read(tmp_path):
     """What is in it is unpickled, and it may be one that others can write into."""
-    numbas = tmp_path / "numba"
+    numbas, program = tmp_path / "numba", tmp_path / "program.py"
     numbas.mkdir()
-    assert result_of(start(NUMBA_CACHE_DIR=str(numbas))) == "1 3 5 7"
+    program.write_text(KERNELS + MAIN)
+    folders = {"WARPDRIVE_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": str(numbas)}
+    done = subprocess.run([sys.executable, program], env={**os.environ, **folders}, text=True, capture_output=True)
+    assert done.stdout == "1 3 5 7\n", done.stderr
     assert not list(numbas.iterdir())
 
 
