@@ -131,7 +131,7 @@ def test_checks_look_at_every_key() -> None:
     wrong = Lookouts()
     wrong.observation_space = spaces.Dict(wrong.observation_space.spaces | {"heading": spaces.Discrete(3)})
     with pytest.raises(AssertionError, match=r"observes 3 in observations_heading\[.*outside of its space \[0, 2\]"):
-        wd.testing.check_environment(wrong)
+        wd.testing.check_environment(wrong, kernel_steps=1, backends=["cpu"])
 
 
 @wd.kernel

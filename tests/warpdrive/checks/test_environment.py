@@ -104,7 +104,6 @@ def line_of(kernel, text):
 @pytest.mark.parametrize(
     ("name", "config"),
     [
-        ("battle", {"agents_per_team": 3, "map_size": 6, "spacing": 1, "gap": 0, "view_range": 1, "minimap": True}),
         ("simple_tag", {"continuous_actions": True}),
         ("tag_gridworld", {**SMALL_TAG, "use_full_observation": False}),
         (
@@ -115,7 +114,7 @@ def line_of(kernel, text):
     ],
 )
 def test_registered_environments_are_clean(name, config):
-    """In other ways through their code than those of ``test_python_agrees``, which has every environment."""
+    """In other ways through their code than those of ``tests/envs``, where every environment is checked."""
     env = wd.make(name, **config)
     report = check_environment_kernels(env, steps=6, nan=True)
     assert report.clean, str(report)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 THREADS = 6
-SEEDS = range(40)
+SEEDS = range(24)
 
 NESTING = ("if", "uniform if", "loop", "while", "items", "until")
 HEADER = """
