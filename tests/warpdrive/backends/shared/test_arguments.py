@@ -1,0 +1,39 @@
+"""What fused kernels are compiled for of their arguments, and what they read when they are launched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import warpdrive as wd
+from warpdrive.backends.shared.arguments import baked_extents
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "extents"),
+    [
+        ("position", (3, 5, 2), (None, 5, 2)),
+        ("position", (3, 3, 3), (None, 3, 3)),
+        ("pool__position", (8, 3), (None, 3)),
+        ("rollout__rewards", (8, 3, 3), (None, None, 3)),
+        ("rollout__rewards", (3, 3, 3), (None, None, 3)),
+        ("advantages", (8, 3, 2), (None, None, 2)),
+        ("timestep", (3,), (None,)),
+    ],
+)
+def test_lengths_that_are_constants_of_the_code_for_three_replicas(name, shape, extents):
+    assert baked_extents(name, shape, replicas=3) == extents
+
+
+def test_as_many_replicas_and_steps_as_agents_run_the_same_code(monkeypatch):
+    def play(replicas, steps):
+        env = wd.EnvWrapper(
+            env_name="tag_gridworld", env_config={"num_taggers": 2}, num_envs=replicas, reset_pool_size=3
+        )
+        env.step(np.zeros((replicas, 3), np.int32))
+        env.step_rollout(env.allocate_rollout(steps))
+
+    play(7, 4)
+    monkeypatch.setattr("warpdrive.backends.cpu.compile._compile", None)
+    play(3, 3)
+    play(1, 1)
