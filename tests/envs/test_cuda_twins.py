@@ -19,7 +19,7 @@ from warpdrive.kernels.fusion import Fusion
 
 TAG = {"num_taggers": 2, "num_runners": 5, "grid_length": 3.0, "tagging_distance": 0.1}
 
-# beside those of tests/agreement: penalties, roles and sizes that take other ways through the code
+# beside those of test_agreement.py: penalties, roles and sizes that take other ways through the code
 CONFIGURATIONS = [
     ("tag_gridworld", {"num_taggers": 1, "grid_length": 3, "random_starts": True, "wall_hit_penalty": 0.7}),
     ("tag_gridworld", {"num_taggers": 40, "grid_length": 9, "use_full_observation": False, "random_starts": True}),
