@@ -1,6 +1,7 @@
 """Processes that run programs without the second or two in which each would import and initialise numba and PyTorch.
 
-They are forked from a server that has done so, and has neither imported the library nor compiled anything of it.
+Where processes can be forked, a server that has done so forks them; it has neither imported the library nor compiled
+anything of it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import os
 import runpy
 import sys
 from collections.abc import Mapping
-from multiprocessing import forkserver
-from multiprocessing.context import ForkServerContext
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from unittest.mock import patch
@@ -39,7 +39,11 @@ class ForkedProgram:
         return self._process.exitcode, self._output.read_text()
 
 
-def _context() -> ForkServerContext:
+def _context() -> ForkServerContext | SpawnContext:
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver
+
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([f"{__name__}_preloaded"])
     with patch.dict(os.environ, PYTHONPATH=str(Path(__file__).parent)):
@@ -52,5 +56,5 @@ def _run(path: str, output: str, environment: dict[str, str]) -> None:
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.environ.update(environment)
-    assert "numba" in sys.modules and "warpdrive" not in sys.modules
+    assert "warpdrive" not in sys.modules
     runpy.run_path(path, run_name="__main__")
