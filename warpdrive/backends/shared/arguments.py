@@ -59,19 +59,15 @@ class ArgumentKind:
         return (self.dtype, self.rank, self.layout, self.readonly, self.extents or (None,) * self.rank)
 
 
-def baked_extents(name: str, shape: Sequence[int], replicas: int) -> tuple[int | None, ...]:
-    """Return the axis lengths of an array that are constants of a fused kernel, with None for the others.
+def baked_extents(shape: Sequence[int], replicas: int) -> tuple[int | None, ...]:
+    """Return the axis lengths that are constants of a fused kernel, with None for the others.
 
-    Not constant are the first axis and the axis of the replicas, so that the same code serves any number of replicas
-    and of rollout steps. An axis of another kind stays constant if it is as long as the number of replicas.
+    Not constant are the first axis, which is that of the replicas or of rollout steps, and in the second case the next
+    one, so that the same code serves any number of both. Other axes are constant even if they are as long as the
+    number of replicas.
     """
-    if name.startswith("rollout__"):
-        varying = 2
-    elif "__" in name or shape[:1] == (replicas,):
-        varying = 1
-    else:
-        varying = 2 if shape[1:2] == (replicas,) else 1
-    return tuple(None if axis < varying else n for axis, n in enumerate(shape))
+    varying = 1 if not shape or shape[0] == replicas else 2
+    return tuple(None if axis == 0 or (axis < varying and n == replicas) else n for axis, n in enumerate(shape))
 
 
 def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, int | None]:
