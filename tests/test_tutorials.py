@@ -10,12 +10,18 @@ from paths import ROOT
 NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
 LARGEST = 300_000  # bytes: small enough to be read on a web page
 RESULTS = ("execute_result", "display_data")
+SHORTER = {"quickstart": ("1_280_000", "128_000")}
+"""Steps of training in a notebook, and how many show that its cells fit together."""
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_notebook_runs(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    if path.stem in SHORTER:
+        steps, fewer = SHORTER[path.stem]
+        (cell,) = (cell for cell in notebook.cells if cell.cell_type == "code" and steps in cell.source)
+        cell.source = cell.source.replace(steps, fewer)
+    NotebookClient(notebook, timeout=400, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     html = [output["data"].get("text/html", "") for output in outputs if output.output_type in RESULTS]
     assert any("data:image/gif" in text for text in html), "there is an animation to look at"

@@ -20,7 +20,7 @@ from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
 SCRIPT = SUPPORT / "with_dedicated_learner.py"
-REPLICAS, BATCH, UPDATES = 7, 70, 6
+REPLICAS, BATCH, UPDATES = 17, 170, 6  # with shares larger than the number of agents, which share machine code
 Models = dict[str, dict[str, torch.Tensor]]
 
 
@@ -59,8 +59,9 @@ def runs(sections: Sections) -> dict[str, dict[str, Any]]:
 
     model = {"hidden": [8], "normalize_observations": True}
     gru = {"type": "gru", "units": 4, **model}
-    ppo = {"algorithm": "ppo", "lr": [[0, 0.01], [420, 0.0]], "minibatches": 5, "model": gru, "normalize_returns": True}
-    old = {"learning_starts": 70, "gradient_steps": 2, "batch_size": 33, "model": model}
+    ppo = {"algorithm": "ppo", "lr": [[0, 0.01], [UPDATES * BATCH, 0.0]], "minibatches": 5, "model": gru}
+    ppo["normalize_returns"] = True
+    old = {"learning_starts": BATCH, "gradient_steps": 2, "batch_size": 33, "model": model}
     td3 = {"algorithm": "td3", "noise": {"type": "ornstein_uhlenbeck"}, **old}
     past = {"algorithm": "self_play", "of": "even", "snapshot_every": 2, "at_once": 3}
     to_the_end = f"trainer.total_steps={UPDATES * BATCH}"
