@@ -82,9 +82,9 @@ def told(*arguments):
     return [code, out.getvalue()]
 
 found = {command: told(*command.split()) for command in (
-    "envs", "envs burrow", "check burrow num_moles=1 --steps 2", "train burrow", "train burrow.yaml trainer.seed=1"
+    "envs", "envs burrow", "check burrow num_moles=3 --steps 2", "train burrow", "train burrow.yaml trainer.seed=1"
 )}
-env = wd.EnvWrapper(env_name="burrow", env_config={"num_moles": 4}, num_envs=3)
+env = wd.EnvWrapper(env_name="burrow", env_config={"num_moles": 3}, num_envs=20)
 print(json.dumps([found, list(env.reset().shape)]))
 """
 
@@ -121,7 +121,7 @@ def test_every_command_and_the_library_find_it_by_name(installed: Path, tmp_path
     printed = {command: " ".join(text.split()) for command, (_, text) in found.items()}
     assert "burrow Moles dig to the depth where it is warm." in printed["envs"]
     assert "burrow_games.burrow:Burrow" in printed["envs burrow"] and "num_moles 2" in printed["envs burrow"]
-    assert "burrow: clean." in printed["check burrow num_moles=1 --steps 2"]
-    assert shape == [3, 4, 1]
+    assert "burrow: clean." in printed["check burrow num_moles=3 --steps 2"]
+    assert shape == [20, 3, 1]
     runs = sorted((tmp_path / "runs" / "burrow").glob("*/summary.json"))
     assert len(runs) == 2
