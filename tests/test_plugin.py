@@ -66,7 +66,7 @@ class Burrow(wd.Environment):
 RUN = """
 name: burrow
 env: {name: burrow, num_moles: 3}
-trainer: {num_envs: 20, train_batch_size: 400, total_steps: 800, evaluation: {num_episodes: 10}}
+trainer: {num_envs: 20, train_batch_size: 500, total_steps: 1000, evaluation: {num_episodes: 10}}
 policy: {mole: {algorithm: ppo, model: {hidden: [8]}}}
 saving: {tensorboard: false}
 """

@@ -21,8 +21,8 @@ FOLDERS = {
 }
 TINY_RUN = [
     "trainer.num_envs=20",
-    "trainer.train_batch_size=400",
-    "trainer.total_steps=800",
+    "trainer.train_batch_size=500",
+    "trainer.total_steps=1000",
     "trainer.evaluation.num_episodes=10",
     "env.episode_length=20",
 ]

@@ -24,8 +24,8 @@ from warpdrive.training.cli.printing import console_for_people
 
 TINY = (
     "trainer.num_envs=20",
-    "trainer.train_batch_size=400",
-    "trainer.total_steps=800",
+    "trainer.train_batch_size=500",
+    "trainer.total_steps=1000",
     "trainer.evaluation.num_episodes=20",
     "trainer.torch_threads=1",
     "env.grid_length=6",
@@ -339,7 +339,7 @@ class Game(wd.Environment):
 
 GAME_CONFIG = """\
 env: {name: "game.py:Game"}
-trainer: {num_envs: 2, train_batch_size: 4, total_steps: 8}
+trainer: {num_envs: 2, train_batch_size: 6, total_steps: 12}
 policy:
   all: {algorithm: ppo}
 """
@@ -358,7 +358,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_readable_run(tmp_path, monkeypatch, ca
         try:
             wait_until(lambda: "return" in output.read_text(), process)
             process.send_signal(signal.SIGINT)
-            code = process.wait(timeout=60)
+            code = process.wait(timeout=300)
         finally:
             process.kill()
     printed = output.read_text()

@@ -146,7 +146,7 @@ def test_a_killed_process_is_named_and_the_run_restarts(sections: Sections, tmp_
         os.kill(wait_for(r"rank 1 is process (\d+)", log, job, tmp_path), signal.SIGKILL)
         assert wait_for(r"going on after (\d+) of 4000", log, job, tmp_path) > 0
         os.kill(wait_for(r"rank 1 is process (\d+)", log, job, tmp_path, nth=1), signal.SIGSTOP)
-        assert job.wait(60) == 2
+        assert job.wait(300) == 2
     finally:
         job.kill()
     told = log.read_text()
@@ -167,7 +167,7 @@ def test_ctrl_c_saves_and_ends_all_processes(sections: Sections, tmp_path: Path)
     try:
         wait_for(r"rank 1 is process (\d+)", log, job, tmp_path)
         os.killpg(job.pid, signal.SIGINT)
-        assert job.wait(60) == 130
+        assert job.wait(300) == 130
     finally:
         job.kill()
     assert "Traceback" not in log.read_text()
