@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,8 @@ TINY = (
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory) -> tuple[Path, str, int]:
-    """Three trials, of which the last one cannot train: its folder, what was printed, and the exit code."""
+def swept(tmp_path_factory) -> tuple[Path, str]:
+    """Three trials, of which the last one cannot train: its folder, and what was printed."""
     folder = tmp_path_factory.mktemp("swept")
     (folder / "failing.py").write_text(
         "from warpdrive.envs.cartpole import CartPole\n"
@@ -39,18 +41,17 @@ def swept(tmp_path_factory) -> tuple[Path, str, int]:
         "        assert self.push_force < 50, 'too strong'\n"
         "        return super().initial_state(rng)\n"
     )
-    command = [
-        *(sys.executable, "-m", "warpdrive", "sweep", "cartpole", "env.name=failing.py:Failing"),
-        *("env.push_force=[5.0,10.0,100.0]", *TINY, "--parallel", "3"),
-    ]
-    process = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr + process.stdout
+    arguments = ["cartpole", "env.name=failing.py:Failing", "env.push_force=[5.0,10.0,100.0]", *TINY, "--parallel", "3"]
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
+        patch.chdir(folder)
+        code = main(["sweep", *arguments])
+    assert code == 0, printed.getvalue()
     (sweep,) = (folder / "runs" / "cartpole_sweep").iterdir()
-    return sweep, process.stdout, process.returncode
+    return sweep, printed.getvalue()
 
 
 def test_each_trial_is_a_run_and_one_that_fails_ends_no_other(swept):
-    sweep, printed, _ = swept
+    sweep, printed = swept
     for number, force in ((0, 5.0), (1, 10.0)):
         (run,) = (path.parent for path in sweep.glob(f"trial_{number:03d}/*/config.yaml"))
         assert load_config(run / "config.yaml").env.parameters["push_force"] == force
@@ -59,7 +60,7 @@ def test_each_trial_is_a_run_and_one_that_fails_ends_no_other(swept):
 
 
 def test_one_table_and_one_picture_at_the_end(swept):
-    sweep, printed, _ = swept
+    sweep, printed = swept
     rows = list(csv.DictReader((sweep / "results.csv").open()))
     assert [row["status"] for row in rows] == ["finished", "finished", "failed"]
     assert float(rows[0]["return/agent"]) >= float(rows[1]["return/agent"]), "the best is first"
@@ -68,11 +69,14 @@ def test_one_table_and_one_picture_at_the_end(swept):
         assert picture.width > 500
 
 
-def test_ctrl_c_ends_all_and_resume_goes_on(tmp_path):
-    start = [sys.executable, "-m", "warpdrive", "sweep"]
+def test_ctrl_c_ends_all_and_resume_goes_on(tmp_path, monkeypatch):
     arguments = ["cartpole", "trainer.seed=[0,1]", *TINY, "trainer.total_steps=1e9", "--parallel", "2"]
     with subprocess.Popen(
-        [*start, *arguments], cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-m", "warpdrive", "sweep", *arguments],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         until = time.monotonic() + 300
         while len(list(tmp_path.glob("runs/*/*/trial_*/progress.json"))) < 2 and time.monotonic() < until:
@@ -92,8 +96,8 @@ def test_ctrl_c_ends_all_and_resume_goes_on(tmp_path):
         path.write_text(path.read_text().replace("total_steps: 1000000000", "total_steps: 400"))
     for path in sweep.glob("trial_*/*/checkpoints"):
         path.rename(path.with_name("former"))  # made for the longer run
-    done = subprocess.run([*start, "--resume", str(sweep)], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr + done.stdout
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", "--resume", str(sweep)]) == 0
     rows = list(csv.DictReader((sweep / "results.csv").open()))
     assert sorted(row["trial"] for row in rows) == ["0", "1"]
     assert {row["status"] for row in rows} == {"finished"}
