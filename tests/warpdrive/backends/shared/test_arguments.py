@@ -36,4 +36,3 @@ def test_as_many_replicas_as_agents_run_the_same_code(monkeypatch):
     play(7, 4)
     monkeypatch.setattr("warpdrive.backends.cpu.compile._compile", None)
     play(3, 4)
-    play(1, 2)
