@@ -24,8 +24,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "squashed": {"squash_actions": True},
     "depending on the state": {"state_dependent_std": True, "initial_log_std": 0.5},
     "gru": {"type": "gru", "hidden": [], "units": 3, "state_dependent_std": True},
-    "own": {"type": "test_boxes:Own"},
-    "own, squashed and checked": {"type": "test_boxes:Own", "squash_actions": True, "check_device": True},
+    "own": {"type": f"{__file__}:Own"},
+    "own, squashed and checked": {"type": f"{__file__}:Own", "squash_actions": True, "check_device": True},
 }
 
 
