@@ -27,7 +27,7 @@ def watches(monkeypatch: pytest.MonkeyPatch) -> Any:
         raise SystemExit  # of the thread
 
     monkeypatch.setattr(os, "_exit", end)
-    monkeypatch.setattr("warpdrive.training.distributed.watch._TO_BE_SEEN", 0.0)
+    monkeypatch.setattr("warpdrive.training.distributed.heartbeat._TO_BE_SEEN", 0.0)
     monkeypatch.setattr(os, "kill", lambda pid, number: None)
 
     def connect(seconds: float) -> TCPStore:
