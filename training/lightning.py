@@ -84,7 +84,7 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
             )
         self._engine = self._make_engine()
         for tag, policy in self._engine.policies.items():
-            policy.algorithm.descend = self._descend
+            policy.algorithm.optimizer_step = self._descend
             self.models[tag.replace(".", "_")] = policy.model
 
     def configure_optimizers(self) -> list[torch.optim.Optimizer]:
@@ -161,7 +161,7 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         max_grad_norm: float = math.inf,
         before: BeforeStep | None = None,
     ) -> dict[str, Tensor]:
-        """Take an optimizer step through Lightning, which handles precision and other processes. See ``Descent``."""
+        """Take an optimizer step by Lightning, which handles precision and other processes; see ``OptimizerStep``."""
         wrappers = self.optimizers()
         known = wrappers if isinstance(wrappers, list) else [wrappers]
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]

@@ -20,8 +20,8 @@ from warpdrive.training.algorithms.mappo import MAPPO
 from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.config.schedule import value_at
 from warpdrive.training.config.schema import LearningConfig, PolicyConfig
-from warpdrive.training.distributed.team import ALL_HERE, Spread
-from warpdrive.training.experience.batch import Batch, Discount, RolloutRows
+from warpdrive.training.distributed.team import UNSHARDED, Sharding
+from warpdrive.training.experience.batch import Batch, Discount, RolloutBatcher
 from warpdrive.training.experience.sequences import Replayed
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.critic_inputs import GlobalState
@@ -39,7 +39,7 @@ class Policy:
         num_envs: number of training replicas.
         backend: backend on whose device the model lives.
         seed: seed of the initial parameters and of the order of minibatches.
-        spread: distribution of the experience over processes.
+        sharding: distribution of the experience over processes.
         global_state: number of elements of each global state array of the environment in a replica, by name.
     """
 
@@ -53,7 +53,7 @@ class Policy:
         num_envs: int,
         backend: Backend,
         seed: int,
-        spread: Spread = ALL_HERE,
+        sharding: Sharding = UNSHARDED,
         global_state: Mapping[str, int] | None = None,
     ) -> None:
         assert isinstance(config, LearningConfig), "agents that learn nothing need no policy"
@@ -68,7 +68,7 @@ class Policy:
             num_envs,
             backend,
             seed,
-            replace(spread, agents=len(policy_tags[tag])),
+            replace(sharding, agents=len(policy_tags[tag])),
             observation_spaces,
             {name: len(ids) for name, ids in policy_tags.items()},
             global_state or {},
@@ -172,7 +172,7 @@ class Policy:
             raise TrainingError(f"policy '{self.tag}': its model estimates no values, expected a wd.ActorCritic")
         discount = Discount(self.gamma, gae_lambda, returns_after_leaving)
         model = self.algorithm.actor if isinstance(self.algorithm, Custom) else self.model
-        rows = RolloutRows(self.tag, model, self._backend, self.agent_ids, lambda: discount)
+        rows = RolloutBatcher(self.tag, model, self._backend, self.agent_ids, lambda: discount)
         return rows.of(rollout)
 
     def state_dict(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from warpdrive.training.distributed.bootstrap import check_gpus, join, local_ran
 from warpdrive.training.distributed.consistency import check_start, check_weights
 from warpdrive.training.distributed.devices import backend_at, check_rollout_device, rollout_backend
 from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
-from warpdrive.training.distributed.team import ALL_HERE, Spread, tensors_of
+from warpdrive.training.distributed.team import UNSHARDED, Sharding, tensors_of
 from warpdrive.training.distributed.whole_rollout import WholeRollout
 from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator, fitting_episodes
 from warpdrive.training.inference.pretrained import without_loading
@@ -119,7 +119,7 @@ class Trainer:
         check_populations(self.config, self.team)
         warn_of_long_episodes(self.config, env)
         gathers = self.config.trainer.sync == "rollouts"
-        spread = ALL_HERE if gathers or self.team.size == 1 else Spread(self.team, self.share)
+        sharding = UNSHARDED if gathers or self.team.size == 1 else Sharding(self.team, self.share)
         asked = self.config.trainer
         check_rollout_device(asked.rollout_device, env.backend)
         self.learner = backend_at("trainer.learner_device", asked.learner_device, env.backend)
@@ -140,7 +140,7 @@ class Trainer:
                 self.share.count,
                 self.learner,
                 seed=_seed_of_policy(self.config.trainer.seed, index),
-                spread=spread,
+                sharding=sharding,
                 global_state={name: env.ctx[name][0].numel() for name in env.env.global_state},
             )
             for index, tag in enumerate(env.policy_tags)

@@ -15,7 +15,7 @@ from warpdrive.backends.interface import Backend
 from warpdrive.errors import ConfigError
 from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.a2c import A2C
-from warpdrive.training.algorithms.base import Algorithm, Stateful, as_vector, descend
+from warpdrive.training.algorithms.base import Algorithm, Stateful, as_vector, optimizer_step
 from warpdrive.training.algorithms.custom import Custom, RolloutItself
 from warpdrive.training.algorithms.ddpg import DDPG
 from warpdrive.training.algorithms.dqn import DQN
@@ -40,8 +40,8 @@ from warpdrive.training.config.schema import (
     SACConfig,
     TD3Config,
 )
-from warpdrive.training.distributed.team import ALL_HERE, ALONE, Spread, Team
-from warpdrive.training.experience.batch import RolloutRows, WholeEpisodes
+from warpdrive.training.distributed.team import ALONE, UNSHARDED, Sharding, Team
+from warpdrive.training.experience.batch import EpisodeBatcher, RolloutBatcher
 from warpdrive.training.experience.n_step import NStep, StepsUntilBack
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.inference.pretrained import begin_as_loaded
@@ -70,7 +70,7 @@ class Task:
         num_envs: number of training replicas.
         backend: backend on whose device models live.
         seed: seed of the initial parameters.
-        spread: distribution of the experience over processes.
+        sharding: distribution of the experience over processes.
         all_observation_spaces: observation space of one agent, for every policy tag.
         num_agents: number of agents, for every policy tag.
         global_state: number of elements of each global state array of the environment in a replica, by name.
@@ -83,7 +83,7 @@ class Task:
     num_envs: int
     backend: Backend
     seed: int
-    spread: Spread = ALL_HERE
+    sharding: Sharding = UNSHARDED
     all_observation_spaces: Mapping[str, Space[Any]] = field(default_factory=dict)
     num_agents: Mapping[str, int] = field(default_factory=dict)
     global_state: Mapping[str, int] = field(default_factory=dict)
@@ -92,12 +92,12 @@ class Task:
 def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
     """Build the algorithm that ``config`` describes, with a new model, and its source of experience."""
     algorithm, source = _build(config, task)
-    if task.spread.team.size > 1:
-        algorithm.descend = partial(descend, team=task.spread.team)
+    if task.sharding.team.size > 1:
+        algorithm.optimizer_step = partial(optimizer_step, team=task.sharding.team)
         parts = [part for part in algorithm.parts().values() if isinstance(part, nn.Module)]
-        _share_moments(nn.ModuleList(parts), task.spread.team)
+        _share_moments(nn.ModuleList(parts), task.sharding.team)
         # the model observes rollouts, which every process may have completely
-        _share_moments(algorithm.model, ALONE if config.learns_from_the_past else task.spread.team)
+        _share_moments(algorithm.model, ALONE if config.learns_from_the_past else task.sharding.team)
     return algorithm, source
 
 
@@ -117,17 +117,17 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
         gamma = lambda: learner.config.gamma  # noqa: E731
         n_step = NStep(config.n_step, gamma) if config.n_step > 1 else None
         until_back = StepsUntilBack(config.n_step, gamma) if config.returns_after_leaving else None
-        team = task.spread.team
+        team = task.sharding.team
         if config.batch_size < team.size:
             text = f"found {config.batch_size}, expected at least {team.size}, a row for each process"
             raise ConfigError(f"policy.{task.tag}.batch_size: {text}; or trainer.sync: rollouts")
         return learner, ReplayBuffer(task.tag, config.buffer_size, task.backend.device, n_step, team, until_back)
     distribution = acting_distribution(config, task.action_space).to(task.backend.device)
     if isinstance(config, CustomConfig):
-        if task.spread.team.size > 1:
+        if task.sharding.team.size > 1:
             raise ConfigError(
                 f"policy.{task.tag}.algorithm: found 'custom', but with trainer.sync=gradients each of the "
-                f"{task.spread.team.size} processes has only its own experience; use trainer.sync=rollouts"
+                f"{task.sharding.team.size} processes has only its own experience; use trainer.sync=rollouts"
             )
         return Custom(config, model, distribution, task.num_envs, len(task.agent_ids)), RolloutItself()
     critic = critic_input = None
@@ -143,7 +143,9 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
     optimizer = torch.optim.Adam([as_vector(trained)], eps=1e-5, fused=True)
     if isinstance(config, ReinforceConfig):
         reinforce = Reinforce(config, model, distribution, optimizer)
-        return reinforce, WholeEpisodes(task.tag, task.backend, task.agent_ids, lambda: reinforce.config, task.spread)
+        return reinforce, EpisodeBatcher(
+            task.tag, task.backend, task.agent_ids, lambda: reinforce.config, task.sharding
+        )
     algorithm: PPO | A2C
     if isinstance(config, PPOConfig) and critic is not None and critic_input is not None:
         mappo = config.derived_from(MAPPO)
@@ -154,9 +156,9 @@ def _build(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], Source]:
         assert isinstance(config, A2CConfig)
         algorithm = a2c = config.derived_from(A2C)(config, model, distribution, optimizer)
         if config.steps_per_update is not None:
-            return a2c, StaggeredGroups(task.tag, a2c, config.steps_per_update, task.backend.device, task.spread.team)
-    return algorithm, RolloutRows(
-        task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config, task.spread, critic_input
+            return a2c, StaggeredGroups(task.tag, a2c, config.steps_per_update, task.backend.device, task.sharding.team)
+    return algorithm, RolloutBatcher(
+        task.tag, algorithm, task.backend, task.agent_ids, lambda: algorithm.config, task.sharding, critic_input
     )
 
 

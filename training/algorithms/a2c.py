@@ -22,18 +22,18 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         self.observe_returns(batch)
         advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
         loss, terms = self.loss(batch, advantages)
-        metrics = self.descend(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
+        metrics = self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
         return {**metrics, "explained_variance": explained_variance(batch)}
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, and its terms without gradient."""
-        log_prob, entropy, values = self.replayed(batch)
-        policy_loss = -batch.part_of_mean(log_prob * advantages)
-        value_loss = batch.part_of_mean(value_error(values - self.in_model_units(batch.returns), self.config))
-        mean_entropy = batch.part_of_mean(entropy)
+        log_prob, entropy, values = self.evaluate_actions(batch)
+        policy_loss = -batch.masked_mean(log_prob * advantages)
+        value_loss = batch.masked_mean(value_error(values - self.normalized(batch.returns), self.config))
+        mean_entropy = batch.masked_mean(entropy)
         loss = policy_loss + self.config.value_coef * value_loss - self.config.entropy_coef * mean_entropy
         terms = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
         if self.config.steps_per_update is not None:
             log_ratio = log_prob.detach() - batch.log_probabilities
-            terms["approx_kl"] = batch.part_of_mean(log_ratio.exp() - 1.0 - log_ratio)  # to the behaviour policies
+            terms["approx_kl"] = batch.masked_mean(log_ratio.exp() - 1.0 - log_ratio)  # to the behaviour policies
         return loss, {name: term.detach() for name, term in terms.items()}

@@ -29,10 +29,10 @@ class Stateful(Protocol):
 BeforeStep = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 
 
-class Descent(Protocol):
+class OptimizerStep(Protocol):
     """Function that takes one optimizer step on a loss.
 
-    With several processes, each has its part of the loss and its terms (``Rows.part_of_mean``); the gradients and the
+    With several processes, each has its part of the loss and its terms (``Rows.masked_mean``); the gradients and the
     returned terms are summed over processes.
     """
 
@@ -98,7 +98,7 @@ def take_step(optimizer: torch.optim.Optimizer, gradient: Tensor, max_grad_norm:
     return norm
 
 
-def descend(
+def optimizer_step(
     loss: Tensor,
     terms: Mapping[str, Tensor],
     optimizer: torch.optim.Optimizer,
@@ -107,7 +107,7 @@ def descend(
     before: BeforeStep | None = None,
     team: Team = ALONE,
 ) -> dict[str, Tensor]:
-    """Take an optimizer step on the loss summed over all processes of a team. See ``Descent`` for the arguments."""
+    """Take an optimizer step on the loss summed over all processes of a team; see ``OptimizerStep``."""
     gradient, summed = team.sum_gradient(gradient_of(loss, module), terms)
     more = before(summed) if before else {}
     return {**summed, **more, "grad_norm": take_step(optimizer, gradient, max_grad_norm)}
@@ -123,12 +123,12 @@ class Algorithm(ABC, Generic[Experience]):
     Attributes:
         model: the policy, which acts in evaluations.
         actor: the actor of training rollouts: the model, possibly with exploration.
-        descend: takes optimizer steps; may be replaced by one for several processes.
+        optimizer_step: takes optimizer steps; may be replaced by one for several processes.
     """
 
     model: Actor
     actor: Actor
-    descend: Descent = staticmethod(descend)
+    optimizer_step: OptimizerStep = staticmethod(optimizer_step)
 
     @abstractmethod
     def update(self, experience: Experience, generator: torch.Generator) -> dict[str, Tensor]:
@@ -146,7 +146,7 @@ class Algorithm(ABC, Generic[Experience]):
         return f"Try a smaller policy.{tag}.lr, and look for rewards or observations that are not finite"
 
 
-class Every:
+class EveryN:
     """Counter that is True at every n-th call."""
 
     def __init__(self, n: int) -> None:

@@ -35,9 +35,9 @@ def explained_variance(batch: Batch) -> Tensor:
     """
     both = torch.stack([batch.returns - batch.values, batch.returns])
     centre = batch.mean(both)
-    residue, spread = batch.mean((both - centre.unsqueeze(-1)).square()).unbind()
-    varies = spread > _ROUNDING**2 * centre[1].square()
-    return torch.where(varies, 1.0 - residue / spread, torch.nan)
+    residue, variance = batch.mean((both - centre.unsqueeze(-1)).square()).unbind()
+    varies = variance > _ROUNDING**2 * centre[1].square()
+    return torch.where(varies, 1.0 - residue / variance, torch.nan)
 
 
 def value_error(difference: Tensor, config: OnPolicyConfig) -> Tensor:
@@ -74,14 +74,14 @@ def frozen(module: nn.Module) -> Iterator[None]:
     module.requires_grad_(True)
 
 
-def target_of(module: Module) -> Module:
+def target_network(module: Module) -> Module:
     """Return a copy that takes no gradients. Running statistics are shared with the original."""
     statistics = {id(part): part for part in module.modules() if isinstance(part, RunningMoments)}
     return copy.deepcopy(module, dict(statistics)).requires_grad_(False)
 
 
 @torch.no_grad()
-def follow(target: nn.Module, source: nn.Module, tau: float) -> None:
+def soft_update(target: nn.Module, source: nn.Module, tau: float) -> None:
     """Interpolate the parameters of ``target`` towards those of ``source``, in place.
 
     Args:

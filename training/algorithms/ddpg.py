@@ -18,7 +18,7 @@ class DDPG(DeterministicPolicyGradient[DDPGConfig]):
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
         loss, terms = self.critic_loss(batch)
-        metrics = self.descend(loss, terms, self.critic_optimizer, self.critic, self.config.max_grad_norm)
+        metrics = self.optimizer_step(loss, terms, self.critic_optimizer, self.critic, self.config.max_grad_norm)
         metrics["policy_loss"] = self.improve_policy(batch)
         return metrics
 
@@ -29,5 +29,5 @@ class DDPG(DeterministicPolicyGradient[DDPGConfig]):
             later = self.target_critic(batch.next_observations, next_actions)[0]
             target = batch.target(self.config.gamma, later)
         value = self.critic(batch.observations, self.model.done(batch.actions))[0]
-        loss = batch.part_of_mean((value - target).square())
-        return loss, {"value_loss": loss.detach(), "q_values": batch.part_of_mean(value.detach())}
+        loss = batch.masked_mean((value - target).square())
+        return loss, {"value_loss": loss.detach(), "q_values": batch.masked_mean(value.detach())}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.base import Stateful
-from warpdrive.training.algorithms.common import follow, frozen, target_of
+from warpdrive.training.algorithms.common import frozen, soft_update, target_network
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.config.schema import DDPGConfig, TD3Config
 from warpdrive.training.experience.transitions import Transitions
@@ -44,8 +44,8 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
         super().__init__(config)
         self.model, self.critic, self.actor = model, critic, actor
         self.policy_optimizer, self.critic_optimizer = policy_optimizer, critic_optimizer
-        self.target_model = target_of(model)
-        self.target_critic = target_of(critic)
+        self.target_model = target_network(model)
+        self.target_critic = target_network(critic)
 
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
@@ -68,9 +68,9 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
         with frozen(self.critic):
             loss = self.policy_loss(batch)
             terms = {"policy_loss": loss.detach()}
-            metrics = self.descend(loss, terms, self.policy_optimizer, self.model, self.config.max_grad_norm)
-        follow(self.target_critic, self.critic, self.config.tau)
-        follow(self.target_model, self.model, self.config.tau)
+            metrics = self.optimizer_step(loss, terms, self.policy_optimizer, self.model, self.config.max_grad_norm)
+        soft_update(self.target_critic, self.critic, self.config.tau)
+        soft_update(self.target_model, self.model, self.config.tau)
         return metrics["policy_loss"]
 
     def policy_loss(self, batch: Transitions) -> Tensor:
@@ -78,4 +78,4 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
 
         Its gradient is equation 6 of Lillicrap et al. 2016, arXiv:1509.02971, negated.
         """
-        return -batch.part_of_mean(self.critic(batch.observations, self.model(batch.observations))[0])
+        return -batch.masked_mean(self.critic(batch.observations, self.model(batch.observations))[0])

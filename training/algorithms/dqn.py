@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from warpdrive.training.algorithms.base import Every, Stateful
-from warpdrive.training.algorithms.common import follow, target_of
+from warpdrive.training.algorithms.base import EveryN, Stateful
+from warpdrive.training.algorithms.common import soft_update, target_network
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.config.schema import DQNConfig
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.distributions import masked
-from warpdrive.training.models.q_network import ActionValues
+from warpdrive.training.models.q_network import QNetwork
 from warpdrive.training.rollout.exploration import EpsilonGreedy
 
 
@@ -28,14 +28,14 @@ class DQN(OffPolicy[DQNConfig]):
     """
 
     actor: EpsilonGreedy
-    model: ActionValues
+    model: QNetwork
 
-    def __init__(self, config: DQNConfig, model: ActionValues, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, config: DQNConfig, model: QNetwork, optimizer: torch.optim.Optimizer) -> None:
         super().__init__(config)
         self.model, self.optimizer = model, optimizer
-        self.target = target_of(model)
+        self.target = target_network(model)
         self.actor = EpsilonGreedy(model, repeats=config.repeat != 0).to(next(model.parameters()).device)
-        self._target_is_due = Every(config.target_update_every)
+        self._target_is_due = EveryN(config.target_update_every)
 
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
@@ -50,16 +50,16 @@ class DQN(OffPolicy[DQNConfig]):
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
         loss, terms = self.loss(batch)
-        metrics = self.descend(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
+        metrics = self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
         if self._target_is_due():
-            follow(self.target, self.model, self.config.tau)
+            soft_update(self.target, self.model, self.config.tau)
         return metrics
 
     def loss(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, the Huber loss of the temporal differences, and its terms without gradient."""
         value = self.model(batch.observations).gather(-1, batch.actions.long().unsqueeze(-1)).squeeze(-1)
-        loss = batch.part_of_mean(functional.smooth_l1_loss(value, self.targets(batch), reduction="none"))
-        return loss, {"td_loss": loss.detach(), "q_values": batch.part_of_mean(value.detach())}
+        loss = batch.masked_mean(functional.smooth_l1_loss(value, self.targets(batch), reduction="none"))
+        return loss, {"td_loss": loss.detach(), "q_values": batch.masked_mean(value.detach())}
 
     @torch.no_grad()
     def targets(self, batch: Transitions) -> Tensor:

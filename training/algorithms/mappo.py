@@ -73,8 +73,8 @@ class MAPPO(PPO):
         loss, terms = self.loss(batch, batch.advantages)
         config = self.config
         limit = config.max_grad_norm if config.critic_max_grad_norm is None else config.critic_max_grad_norm
-        of_policy = self.descend(loss, terms, self.optimizer, self.model, config.max_grad_norm, before)
-        of_critic = self.descend(loss, {}, self.critic_optimizer, self.critic, value_at(limit, 0))
+        of_policy = self.optimizer_step(loss, terms, self.optimizer, self.model, config.max_grad_norm, before)
+        of_critic = self.optimizer_step(loss, {}, self.critic_optimizer, self.critic, value_at(limit, 0))
         return {**of_policy, "critic_grad_norm": of_critic["grad_norm"]}
 
     def values(self, observations: Observations) -> Tensor:
@@ -83,17 +83,19 @@ class MAPPO(PPO):
         A recurrent critic takes the rows for first steps of episodes.
         """
         assert isinstance(observations, Tensor)
-        return self.in_units_of_returns(self.critic.values(observations))
+        return self.denormalized(self.critic.values(observations))
 
-    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward_sequence(
+        self, observations: Observations, state: Tensor, begins: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """See ``ActorCriticAlgorithm``: the critic's values ``[T, n]``, also in place of the logits, and its states."""
         assert isinstance(observations, Tensor)
         own, of_critic = state.split([state.shape[-1] - self.critic.state_size, self.critic.state_size], dim=-1)
-        values, after = self.critic.through(observations, of_critic, begins)
+        values, after = self.critic.forward_sequence(observations, of_critic, begins)
         states = torch.cat([own.expand(*begins.shape, -1), after], dim=-1)
-        return values, self.in_units_of_returns(values), states
+        return values, self.denormalized(values), states
 
-    def replayed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate_actions(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """See ``OnPolicy``: the values are those of the critic."""
         logits = logits_of(self.model, batch.observations, batch.sequences)
         probabilities = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
@@ -110,7 +112,7 @@ class MAPPO(PPO):
         found = super().replay(rollout, tag)
         sequences = sequences_of(rollout, tag)
         values = self._critic_values(self.critic_input.of(rollout), sequences)[: found.values.numel()]
-        return found._replace(values=self.in_units_of_returns(values).view(found.values.shape))
+        return found._replace(values=self.denormalized(values).view(found.values.shape))
 
     def _critic_values(self, states: Tensor, sequences: Sequences | None) -> Tensor:
         """Return the outputs of the critic ``[rows]``; rows are over time x sequence if it is recurrent."""
@@ -118,7 +120,7 @@ class MAPPO(PPO):
             return self.critic.values(states)
         by_step = states.unflatten(0, sequences.begins.shape)
         start = sequences.start[:, -self.critic.state_size :]
-        return self.critic.through(by_step, start, sequences.begins)[0].flatten()
+        return self.critic.forward_sequence(by_step, start, sequences.begins)[0].flatten()
 
 
 def _states_of(batch: Batch) -> Tensor:

@@ -56,7 +56,7 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
         """See ``Algorithm``."""
         return {"optimizer": self.optimizer}
 
-    def replayed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate_actions(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Return log-probabilities of the actions, entropies and the model's own values, ``[rows]`` with gradient."""
         logits, values = outputs(self.model, batch.observations, batch.sequences)
         return *self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask), values
@@ -107,33 +107,35 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 
     def values(self, observations: Observations) -> Tensor:
         """Return the estimated returns ``[rows]`` float32 of ``[rows, *observation_shape]`` of any dtype."""
-        return self.in_units_of_returns(self.model.values(observations))
+        return self.denormalized(self.model.values(observations))
 
-    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs, estimated returns and states of sequences, see ``ActorCritic.through``.
+    def forward_sequence(
+        self, observations: Observations, state: Tensor, begins: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return outputs, estimated returns and states of sequences, see ``ActorCritic.forward_sequence``.
 
         Args:
             observations: ``[T, n, *observation_shape]``, in time order.
             state: ``[n, state_size]``, recurrent state before the first step.
             begins: ``[T, n]`` bool, True where the state is reset to zero.
         """
-        logits, values, states = self.model.through(observations, state, begins)
-        return logits, self.in_units_of_returns(values), states
+        logits, values, states = self.model.forward_sequence(observations, state, begins)
+        return logits, self.denormalized(values), states
 
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
         """See ``OnPolicy``."""
         found = super().replay(rollout, tag)
-        return found._replace(values=self.in_units_of_returns(found.values))
+        return found._replace(values=self.denormalized(found.values))
 
     def observe_returns(self, batch: Batch) -> None:
         """Update the running mean and standard deviation of returns with a batch before training on it."""
         if self.config.normalize_returns:
             self.returns.observe(batch.returns, batch.weight)
 
-    def in_units_of_returns(self, values: Tensor) -> Tensor:
+    def denormalized(self, values: Tensor) -> Tensor:
         """Convert the model's value estimates to returns."""
         return self.returns.restored(values) if self.config.normalize_returns else values
 
-    def in_model_units(self, returns: Tensor) -> Tensor:
+    def normalized(self, returns: Tensor) -> Tensor:
         """Convert returns to the units of the model's value estimates."""
         return self.returns(returns) if self.config.normalize_returns else returns

@@ -26,7 +26,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         """
         explained = explained_variance(batch)
         # computed before the return statistics are updated
-        batch = replace(batch, values=self.in_model_units(batch.values))
+        batch = replace(batch, values=self.normalized(batch.values))
         self.observe_returns(batch)
         if self.config.normalize_advantage:
             batch = replace(batch, advantages=normalised(batch.advantages, batch))
@@ -38,23 +38,23 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         return {**means(history), "explained_variance": explained}
 
     def step(self, batch: Batch, before: BeforeStep) -> dict[str, Tensor]:
-        """Take one gradient step on ``batch``; ``before`` is called first, see ``Descent``."""
+        """Take one gradient step on ``batch``; ``before`` is called first, see ``OptimizerStep``."""
         loss, terms = self.loss(batch, batch.advantages)
-        return self.descend(loss, terms, self.optimizer, self.trained, self.config.max_grad_norm, before)
+        return self.optimizer_step(loss, terms, self.optimizer, self.trained, self.config.max_grad_norm, before)
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""
-        log_prob, entropy, values = self.replayed(batch)
+        log_prob, entropy, values = self.evaluate_actions(batch)
         log_ratio = log_prob - batch.log_probabilities  # relative to the behaviour policy
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.config.clip, 1.0 + self.config.clip)
-        policy_loss = -batch.part_of_mean(torch.minimum(ratio * advantages, clipped * advantages))
+        policy_loss = -batch.masked_mean(torch.minimum(ratio * advantages, clipped * advantages))
         value_loss = self.value_loss(values, batch)
-        mean_entropy = batch.part_of_mean(entropy)
+        mean_entropy = batch.masked_mean(entropy)
         loss = policy_loss + self.config.value_coef * value_loss - self.config.entropy_coef * mean_entropy
         with torch.no_grad():
-            approx_kl = batch.part_of_mean(ratio - 1.0 - log_ratio)  # k3, Schulman 2020, "Approximating KL divergence"
-            clipfrac = batch.part_of_mean(((ratio - 1.0).abs() > self.config.clip).float())
+            approx_kl = batch.masked_mean(ratio - 1.0 - log_ratio)  # k3, Schulman 2020, "Approximating KL divergence"
+            clipfrac = batch.masked_mean(((ratio - 1.0).abs() > self.config.clip).float())
         terms = {
             "policy_loss": policy_loss,
             "value_loss": value_loss,
@@ -73,9 +73,9 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
             values: ``[rows]``, the model's current outputs.
             batch: ``values`` are the model's outputs from before the update, ``returns`` are in units of rewards.
         """
-        returns = self.in_model_units(batch.returns)
+        returns = self.normalized(batch.returns)
         errors = value_error(values - returns, self.config)
         if self.config.value_clip is not None:
             clipped = batch.values + (values - batch.values).clamp(-self.config.value_clip, self.config.value_clip)
             errors = torch.maximum(errors, value_error(clipped - returns, self.config))
-        return batch.part_of_mean(errors)
+        return batch.masked_mean(errors)

@@ -19,14 +19,14 @@ class Reinforce(OnPolicy[ReinforceConfig]):
         """Take one optimizer step on the whole batch, without ``generator``. Returns scalars on the device."""
         returns = normalised(experience.returns, experience) if self.config.normalize_returns else experience.returns
         loss, terms = self.loss(experience, returns)
-        return self.descend(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
+        return self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
 
     def loss(self, batch: Batch, returns: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, and its terms without gradient."""
         logits = logits_of(self.model, batch.observations, batch.sequences)
         log_prob, entropy = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
-        policy_loss = -batch.part_of_mean(log_prob * returns)
-        mean_entropy = batch.part_of_mean(entropy)
+        policy_loss = -batch.masked_mean(log_prob * returns)
+        mean_entropy = batch.masked_mean(entropy)
         loss = policy_loss - self.config.entropy_coef * mean_entropy
         terms = {"policy_loss": policy_loss, "entropy": mean_entropy}
         return loss, {name: term.detach() for name, term in terms.items()}

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 from warpdrive.training.algorithms.base import Stateful
-from warpdrive.training.algorithms.common import follow, frozen, target_of
+from warpdrive.training.algorithms.common import frozen, soft_update, target_network
 from warpdrive.training.algorithms.off_policy import OffPolicy
 from warpdrive.training.config.schema import SACConfig
 from warpdrive.training.experience.transitions import Transitions
@@ -66,7 +66,7 @@ class SAC(OffPolicy[SACConfig]):
         self.policy_optimizer, self.critic_optimizer = policy_optimizer, critic_optimizer
         self.temperature_optimizer = temperature_optimizer
         self.actor = UniformAtFirst(model).to(next(model.parameters()).device)
-        self.target_critics = target_of(critics)
+        self.target_critics = target_network(critics)
 
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
@@ -89,13 +89,13 @@ class SAC(OffPolicy[SACConfig]):
         next_noise, noise = batch.noise(2, self.model.components, generator)
         limit = self.config.max_grad_norm
         loss, terms = self.critic_loss(batch, next_noise)
-        of_critics = self.descend(loss, terms, self.critic_optimizer, self.critics, limit)
+        of_critics = self.optimizer_step(loss, terms, self.critic_optimizer, self.critics, limit)
         with frozen(self.critics):
             loss, terms = self.policy_loss(batch, noise)
-            of_policy = self.descend(loss, terms, self.policy_optimizer, self.model, limit)
+            of_policy = self.optimizer_step(loss, terms, self.policy_optimizer, self.model, limit)
         loss = self.temperature_loss(of_policy["entropy"]).expand(len(batch))  # one scalar for all rows
-        self.descend(batch.part_of_mean(loss), {}, self.temperature_optimizer, self.temperature)
-        follow(self.target_critics, self.critics, self.config.tau)
+        self.optimizer_step(batch.masked_mean(loss), {}, self.temperature_optimizer, self.temperature)
+        soft_update(self.target_critics, self.critics, self.config.tau)
         temperature = self.temperature.value.detach()
         return {**of_critics, **of_policy, "grad_norm": of_critics["grad_norm"], "temperature": temperature}
 
@@ -113,8 +113,8 @@ class SAC(OffPolicy[SACConfig]):
             )
             target = batch.target(self.config.gamma, later)
         values = self.critics(batch.observations, self.model.done(batch.actions))
-        loss = 0.5 * batch.part_of_mean((values - target).square().sum(0))
-        return loss, {"value_loss": loss.detach(), "q_values": batch.part_of_mean(values.detach().mean(0))}
+        loss = 0.5 * batch.masked_mean((values - target).square().sum(0))
+        return loss, {"value_loss": loss.detach(), "q_values": batch.masked_mean(values.detach().mean(0))}
 
     def policy_loss(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the mean of temperature * log-probability - value over sampled actions (equation 9), and its terms.
@@ -125,8 +125,8 @@ class SAC(OffPolicy[SACConfig]):
         """
         actions, log_prob = self._drawn(batch.observations, noise)
         value = self.critics(batch.observations, actions).amin(0)
-        loss = batch.part_of_mean(self.temperature.value.detach() * log_prob - value)
-        return loss, {"policy_loss": loss.detach(), "entropy": -batch.part_of_mean(log_prob.detach())}
+        loss = batch.masked_mean(self.temperature.value.detach() * log_prob - value)
+        return loss, {"policy_loss": loss.detach(), "entropy": -batch.masked_mean(log_prob.detach())}
 
     def temperature_loss(self, entropy: Tensor) -> Tensor:
         """Return a loss whose descent lowers the temperature if the entropy is above its target, else raises it (eq.

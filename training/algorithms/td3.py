@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from warpdrive.training.algorithms.base import Every, Stateful
+from warpdrive.training.algorithms.base import EveryN, Stateful
 from warpdrive.training.algorithms.deterministic import DeterministicPolicyGradient
 from warpdrive.training.config.schema import TD3Config
 from warpdrive.training.experience.transitions import Transitions
@@ -28,7 +28,7 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
         critic_optimizer: torch.optim.Optimizer,
     ) -> None:
         super().__init__(config, model, critic, actor, policy_optimizer, critic_optimizer)
-        self._policy_is_due = Every(config.policy_delay)
+        self._policy_is_due = EveryN(config.policy_delay)
 
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
@@ -38,7 +38,7 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
         """See ``OffPolicy``."""
         noise = batch.noise(1, self.model.components, generator)[0]  # the loss is a function of its arguments
         loss, terms = self.critic_loss(batch, noise)
-        metrics = self.descend(loss, terms, self.critic_optimizer, self.critic, self.config.max_grad_norm)
+        metrics = self.optimizer_step(loss, terms, self.critic_optimizer, self.critic, self.config.max_grad_norm)
         if self._policy_is_due():
             metrics["policy_loss"] = self.improve_policy(batch)
         return metrics
@@ -57,5 +57,5 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
             later = self.target_critic(batch.next_observations, next_actions).amin(0)
             target = batch.target(self.config.gamma, later)
         values = self.critic(batch.observations, self.model.done(batch.actions))
-        loss = batch.part_of_mean((values - target).square().sum(0))
-        return loss, {"value_loss": loss.detach(), "q_values": batch.part_of_mean(values.detach().mean(0))}
+        loss = batch.masked_mean((values - target).square().sum(0))
+        return loss, {"value_loss": loss.detach(), "q_values": batch.masked_mean(values.detach().mean(0))}

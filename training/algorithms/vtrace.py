@@ -13,7 +13,7 @@ from torch import Tensor
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
 from warpdrive.training.config.schema import A2CConfig
-from warpdrive.training.distributed.team import ALONE, Spread, Team
+from warpdrive.training.distributed.team import ALONE, Sharding, Team
 from warpdrive.training.experience.batch import AbsentValue, Batch
 from warpdrive.training.experience.transitions import ended, transitions_of
 
@@ -116,7 +116,7 @@ class StaggeredGroups:
     def __init__(self, tag: str, learner: Learner, num_steps: int, device: torch.device, team: Team = ALONE) -> None:
         self.tag, self.learner, self.num_steps, self.device, self.team = tag, learner, num_steps, device, team
         self._updates, self._agents_leave = 0, False
-        self._absent_value = AbsentValue(device, Spread(team))
+        self._absent_value = AbsentValue(device, Sharding(team))
         self._memory: dict[str, Observations] = {}
 
     @torch.no_grad()
@@ -192,7 +192,7 @@ class StaggeredGroups:
             returns=targets.where(is_there, 0.0),
             weight=weight,
             action_mask=action_mask,
-            spread=Spread(self.team),
+            sharding=Sharding(self.team),
         )
 
     def _store(self, rollout: Rollout, place: slice) -> None:

@@ -51,7 +51,9 @@ def measurement(config: RunConfig, random: Iterable[str], result: EvaluationResu
     acting = {tag: settings for tag, settings in config.policy.items() if tag not in random}
     trained = tuple(tag for tag, settings in acting.items() if isinstance(settings, LearningConfig))
     others = {
-        tag: settings.told for tag, settings in acting.items() if isinstance(settings, SelfPlayConfig | FunctionConfig)
+        tag: settings.description
+        for tag, settings in acting.items()
+        if isinstance(settings, SelfPlayConfig | FunctionConfig)
     }
     return Measurement(
         trained, tuple(tag for tag in config.policy if tag not in (*trained, *others)), result, others, run

@@ -579,7 +579,7 @@ class RandomConfig(Section):
     algorithm: Literal["random"]
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Description of the agents' behaviour."""
         return "at random"
 
@@ -600,7 +600,7 @@ class SelfPlayConfig(Section):
     """Number of snapshots that act at the same time, each in a part of the replicas; drawn anew for each rollout."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Description of the agents' behaviour."""
         return f"as past versions of '{self.of}'"
 
@@ -612,7 +612,7 @@ class FunctionConfig(Section):
     function: UserFunction
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Description of the agents' behaviour."""
         return f"as {name_of_function(self.function)} says"
 

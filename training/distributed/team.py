@@ -200,7 +200,7 @@ def tensors_of(modules: Iterable[torch.nn.Module]) -> list[Tensor]:
 
 
 @dataclass(frozen=True)
-class Spread:
+class Sharding:
     """Distribution over processes of the rows of an algorithm: time x replica x agent, in that order.
 
     Attributes:
@@ -235,4 +235,4 @@ class Spread:
             return ((step * self.share.count + replica) * self.agents + agent)[here]
 
 
-ALL_HERE = Spread()
+UNSHARDED = Sharding()

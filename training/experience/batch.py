@@ -15,10 +15,10 @@ from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
 from warpdrive.training.config.schema import OnPolicyConfig, ReinforceConfig
-from warpdrive.training.distributed.team import ALL_HERE, Spread
+from warpdrive.training.distributed.team import UNSHARDED, Sharding
 from warpdrive.training.experience.advantages import AdvantageEstimator
 from warpdrive.training.experience.masked_rows import Rows
-from warpdrive.training.experience.sequences import Judge, Sequences, estimate_values, sequences_of
+from warpdrive.training.experience.sequences import Sequences, ValueFunction, estimate_values, sequences_of
 from warpdrive.training.experience.transitions import ended
 from warpdrive.training.models.critic_inputs import CriticInput
 
@@ -42,7 +42,7 @@ class Batch(Rows):
         states: ``[rows, size]`` float32, the inputs of a centralised critic in place of the observations, or None.
         sequences: recurrent state and episode starts of the rows, which are then over time x sequence; None for
             feed-forward models.
-        spread: distribution of the rows over processes.
+        sharding: distribution of the rows over processes.
     """
 
     observations: Observations
@@ -55,7 +55,7 @@ class Batch(Rows):
     action_mask: Tensor | None = None
     states: Tensor | None = None
     sequences: Sequences | None = None
-    spread: Spread = ALL_HERE
+    sharding: Sharding = UNSHARDED
 
     def rows(self, index: Tensor | slice) -> Batch:
         """Return the rows of ``index`` (int64), in its order; with sequences, the rows of the sequences ``index``."""
@@ -81,8 +81,8 @@ class Batch(Rows):
             Minibatches whose ``counting`` is that of the minibatch over all processes.
         """
         units = len(self) if self.sequences is None else len(self.sequences)
-        order = torch.randperm(self.spread.total(units), generator=generator, device=self.weight.device)
-        parts = [self.spread.own(part) for part in order.tensor_split(count)]
+        order = torch.randperm(self.sharding.total(units), generator=generator, device=self.weight.device)
+        parts = [self.sharding.own(part) for part in order.tensor_split(count)]
         # one permutation for all tensors keeps each agent's observation, action and advantage together
         shuffled, end = self.rows(torch.cat(parts)), 0
         for part, counting in zip(parts, shuffled._counting_in([len(part) for part in parts]), strict=True):
@@ -97,7 +97,7 @@ class Batch(Rows):
         if self.sequences is not None:
             weight = weight.view(self.sequences.begins.shape).sum(0)
         sums = torch.stack([part.sum() for part in weight.split(list(sizes))])
-        return self.spread.team.sum(sums).clamp(min=1.0).unbind()
+        return self.sharding.team.sum(sums).clamp(min=1.0).unbind()
 
     def _none_that_count(self) -> Batch:
         """Return a batch of one row with weight 0, since models may not accept empty batches."""
@@ -117,7 +117,7 @@ class Discount(NamedTuple):
     returns_after_leaving: bool
 
 
-class RolloutRows:
+class RolloutBatcher:
     """Builder of the batch of each new rollout.
 
     If a rollout or a time limit truncates the return of an agent that has left its episode, the return is bootstrapped
@@ -129,7 +129,7 @@ class RolloutRows:
         backend: backend that computes the advantages.
         agent_ids: ``[agents of the tag]`` int32.
         config: callable that returns the current coefficients of the algorithm.
-        spread: distribution of the rows over processes.
+        sharding: distribution of the rows over processes.
         critic_input: computes the inputs of ``model`` from a rollout; None if these are the observations.
         estimates: If True, truncated returns are bootstrapped; else the remainder counts as zero.
     """
@@ -137,26 +137,26 @@ class RolloutRows:
     def __init__(
         self,
         tag: str,
-        model: Judge,
+        model: ValueFunction,
         backend: Backend,
         agent_ids: Tensor,
         config: Callable[[], OnPolicyConfig | Discount],
-        spread: Spread = ALL_HERE,
+        sharding: Sharding = UNSHARDED,
         critic_input: CriticInput | None = None,
         estimates: bool = True,
     ) -> None:
-        self.spread, self.estimates = spread, estimates
+        self.sharding, self.estimates = sharding, estimates
         self.tag, self.model, self.backend, self.agent_ids, self.config = tag, model, backend, agent_ids, config
         self.critic_input = critic_input
         self._estimator: tuple[Rollout, AdvantageEstimator] | None = None
-        self._absent_value = AbsentValue(agent_ids.device, spread)
+        self._absent_value = AbsentValue(agent_ids.device, sharding)
 
     def of(self, rollout: Rollout) -> Batch:
         """Return the rows of a full rollout."""
         estimator, config = self._estimator_of(rollout), self.config()
         estimator.set_coefficients(config.gamma, config.gae_lambda)
         estimator.absent_value.copy_(self._absent_value.value)
-        batch = replace(batch_of(rollout, self.tag, self.model, estimator, self.critic_input), spread=self.spread)
+        batch = replace(batch_of(rollout, self.tag, self.model, estimator, self.critic_input), sharding=self.sharding)
         if self.estimates and rollout.active is not None and config.returns_after_leaving:
             self._absent_value.observe(estimator.advantages.flatten(), 1.0 - batch.weight)
         return batch
@@ -183,7 +183,7 @@ def _discount(config: OnPolicyConfig | Discount) -> Discount:
     return Discount(config.gamma, config.gae_lambda, config.returns_after_leaving)
 
 
-class WholeEpisodes:
+class EpisodeBatcher:
     """Builder of the batch of each new rollout without a value function: advantages and returns are sums of rewards.
 
     Steps whose episode does not end within the rollout have weight 0, as their returns are unknown. Nothing is
@@ -194,7 +194,7 @@ class WholeEpisodes:
         backend: backend that computes the returns.
         agent_ids: ``[agents of the tag]`` int32.
         config: callable that returns the current coefficients of the algorithm.
-        spread: distribution of the rows over processes.
+        sharding: distribution of the rows over processes.
     """
 
     def __init__(
@@ -203,14 +203,14 @@ class WholeEpisodes:
         backend: Backend,
         agent_ids: Tensor,
         config: Callable[[], ReinforceConfig],
-        spread: Spread = ALL_HERE,
+        sharding: Sharding = UNSHARDED,
     ) -> None:
         self.tag, self.config = tag, config
 
         def discount() -> Discount:
             return Discount(config().gamma, 1.0, config().returns_after_leaving)
 
-        self._rows = RolloutRows(tag, _NoValues(), backend, agent_ids, discount, spread, estimates=False)
+        self._rows = RolloutBatcher(tag, _NoValues(), backend, agent_ids, discount, sharding, estimates=False)
 
     @torch.no_grad()
     def of(self, rollout: Rollout) -> Batch:
@@ -236,7 +236,9 @@ class _NoValues:
         """Return a scalar 0, which broadcasts over all rows."""
         return next(tensors(observations)).new_zeros((), dtype=torch.float32)
 
-    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward_sequence(
+        self, observations: Observations, state: Tensor, begins: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return zeros ``[T, n]`` for logits and values, and the unchanged state."""
         values = torch.zeros_like(begins, dtype=torch.float32)
         return values, values, state.expand(*begins.shape, -1)
@@ -247,14 +249,14 @@ class AbsentValue:
 
     Args:
         device: device of the value.
-        spread: distribution over processes of the rows that are averaged.
+        sharding: distribution over processes of the rows that are averaged.
 
     Attributes:
         value: float32 scalar; 0 until the first such agent is observed.
     """
 
-    def __init__(self, device: torch.device, spread: Spread) -> None:
-        self.value, self.spread = torch.zeros((), device=device), spread
+    def __init__(self, device: torch.device, sharding: Sharding) -> None:
+        self.value, self.sharding = torch.zeros((), device=device), sharding
 
     @torch.no_grad()
     def observe(self, differences: Tensor, weight: Tensor) -> None:
@@ -264,7 +266,7 @@ class AbsentValue:
             differences: ``[rows]`` float32.
             weight: ``[rows]`` float32, 1 for the rows to average, else 0.
         """
-        total, count = self.spread.team.sum(torch.stack([differences @ weight, weight.sum()])).unbind()
+        total, count = self.sharding.team.sum(torch.stack([differences @ weight, weight.sum()])).unbind()
         self.value += _PART_OF_NEW * total / count.clamp(min=1.0)
 
     def state_dict(self) -> dict[str, Any]:
@@ -280,7 +282,7 @@ class AbsentValue:
 def batch_of(
     rollout: Rollout,
     tag: str,
-    model: Judge,
+    model: ValueFunction,
     estimator: AdvantageEstimator,
     critic_input: CriticInput | None = None,
 ) -> Batch:
@@ -292,7 +294,7 @@ def batch_of(
         model: value function.
         estimator: advantage estimator of this rollout and tag, with agents in the order of ``rollout.of(..., tag)``.
             Some tensors of the batch share its memory, which its next launch overwrites.
-        critic_input: see ``RolloutRows``.
+        critic_input: see ``RolloutBatcher``.
 
     Returns:
         The rows over time x replica x agent, or over time x sequence for models with recurrent state.
@@ -331,7 +333,7 @@ def batch_of(
     )
 
 
-def _estimate(model: Judge, observations: Observations, values: Tensor) -> None:
+def _estimate(model: ValueFunction, observations: Observations, values: Tensor) -> None:
     """Write the value estimates of all observations by a feed-forward model, in chunks of steps."""
     steps_at_once = max(1, _ROWS_AT_ONCE // values[0].numel())
     for number, part in enumerate(values.split(steps_at_once)):

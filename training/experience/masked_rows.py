@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.observations import Observations
-from warpdrive.training.distributed.team import Spread
+from warpdrive.training.distributed.team import Sharding
 
 
 class Rows:
@@ -17,29 +17,29 @@ class Rows:
 
     Attributes:
         weight: ``[rows]`` float32, 1 where the agent was in the episode, else 0.
-        spread: distribution of the rows over processes; these rows are one process's part.
+        sharding: distribution of the rows over processes; these rows are one process's part.
     """
 
     weight: Tensor
-    spread: Spread
+    sharding: Sharding
 
     @cached_property
     def counting(self) -> Tensor:
         """Number of rows with weight 1 in all processes, at least 1: a scalar on the device."""
-        return self.spread.team.sum(self.weight.sum()).clamp(min=1.0)
+        return self.sharding.team.sum(self.weight.sum()).clamp(min=1.0)
 
-    def part_of_mean(self, values: Tensor) -> Tensor:
+    def masked_mean(self, values: Tensor) -> Tensor:
         """Return this process's contribution to the masked mean of ``values [rows]``, a scalar on the device.
 
         In a single process this is the mean itself. With several processes the contributions and their gradients are
-        summed, see ``Descent``.
+        summed, see ``OptimizerStep``.
         """
         return values @ self.weight.to(values.dtype) / self.counting
 
     @torch.no_grad()
     def mean(self, values: Tensor) -> Tensor:
         """Return the masked mean of ``values [..., rows]`` over all processes, equal in each: ``[...]``."""
-        return self.spread.team.sum(values @ self.weight.to(values.dtype)) / self.counting
+        return self.sharding.team.sum(values @ self.weight.to(values.dtype)) / self.counting
 
     def columns(self) -> dict[str, Observations]:
         """Return the tensors that hold one entry per row, by name."""

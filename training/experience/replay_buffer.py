@@ -12,7 +12,7 @@ from torch import Tensor
 from warpdrive.errors import ConfigError
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout
-from warpdrive.training.distributed.team import ALONE, Spread, Team
+from warpdrive.training.distributed.team import ALONE, Sharding, Team
 from warpdrive.training.experience.n_step import NStep, StepsUntilBack
 from warpdrive.training.experience.transitions import Transitions, ended, transitions_of
 
@@ -119,7 +119,7 @@ class ReplayBuffer:
             drawn = (uniform * self.size).long()
         rows = drawn[self.team.part(count)]
         taken: dict[str, Any] = {name: mapped(itemgetter(rows), column) for name, column in self._memory.items()}
-        return Transitions(**taken, spread=Spread(self.team), drawn=count)
+        return Transitions(**taken, sharding=Sharding(self.team), drawn=count)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the contents: copies of the columns, and numbers."""

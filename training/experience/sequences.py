@@ -76,11 +76,11 @@ def outputs(model: ActorCritic, observations: Observations, sequences: Sequences
     shape = sequences.begins.shape
     by_step = mapped(lambda seen: seen.unflatten(0, shape), observations)
     own = sequences.start[:, : model.state_size]  # followed by the critic's state
-    logits, values, _ = model.through(by_step, own, sequences.begins)
+    logits, values, _ = model.forward_sequence(by_step, own, sequences.begins)
     return logits.flatten(0, 1), values.flatten()
 
 
-class Judge(Protocol):
+class ValueFunction(Protocol):
     """Value function."""
 
     @property
@@ -90,8 +90,10 @@ class Judge(Protocol):
     def values(self, observations: Observations) -> Tensor:
         """Return the value estimates ``[rows]`` float32 of observations ``[rows, *observation_shape]`` of any dtype."""
 
-    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs, values and states of sequences by a recurrent model, see ``ActorCritic.through``.
+    def forward_sequence(
+        self, observations: Observations, state: Tensor, begins: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return outputs, values and states of sequences by a recurrent model, see ``ActorCritic.forward_sequence``.
 
         Args:
             observations: ``[T, n, *observation_shape]``, in time order.
@@ -156,7 +158,7 @@ def logits_of(model: ActorCritic, observations: Observations, sequences: Sequenc
 
 
 def estimate_values(
-    judge: Judge,
+    judge: ValueFunction,
     sequences: Sequences,
     observations: Observations,
     final_observations: Observations,
@@ -187,12 +189,12 @@ def estimate_values(
     for first in range(0, len(sequences), width):
         some = slice(first, min(first + width, len(sequences)))
         start, begins = sequences.start[some, : judge.state_size], sequences.begins[:, some]
-        _, values.flatten(1)[:, some], states = judge.through(_of(observations, some), start, begins)
+        _, values.flatten(1)[:, some], states = judge.forward_sequence(_of(observations, some), start, begins)
         ends = states.new_zeros(slots + 1, *start.shape)
         ends[slot[:, some], torch.arange(len(start), device=slot.device)] = states[:-1]
         at_once = mapped(lambda seen: seen.flatten(0, 1).unsqueeze(0), _of(final_observations, some))
         going_on = begins.new_zeros(1, slots * len(start))
-        _, found, _ = judge.through(at_once, ends[:-1].flatten(0, 1), going_on)
+        _, found, _ = judge.forward_sequence(at_once, ends[:-1].flatten(0, 1), going_on)
         final_values.flatten(1)[:, some] = found.view(slots, -1)
 
 

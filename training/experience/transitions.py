@@ -9,7 +9,7 @@ from torch import Tensor
 
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import Rollout, of_agents
-from warpdrive.training.distributed.team import ALL_HERE, Spread
+from warpdrive.training.distributed.team import UNSHARDED, Sharding
 from warpdrive.training.experience.masked_rows import Rows
 
 
@@ -28,7 +28,7 @@ class Transitions(Rows):
         next_action_mask: ``[rows, choices]`` bool, allowed next choices, or None.
         steps: ``[rows]`` float32, number of steps of a row, see ``NStep``; None: one. ``next_observations``,
             ``terminal`` and ``next_action_mask`` are those of the last one.
-        spread: distribution of a minibatch over processes; each has its part of it, see ``Team.part``.
+        sharding: distribution of a minibatch over processes; each has its part of it, see ``Team.part``.
         drawn: number of rows of the minibatch in all processes together; None: the local ones.
     """
 
@@ -40,7 +40,7 @@ class Transitions(Rows):
     weight: Tensor
     next_action_mask: Tensor | None = None
     steps: Tensor | None = None
-    spread: Spread = ALL_HERE
+    sharding: Sharding = UNSHARDED
     drawn: int | None = None
 
     def noise(self, count: int, components: int, generator: torch.Generator) -> Tensor:
@@ -53,7 +53,7 @@ class Transitions(Rows):
         """
         total = len(self) if self.drawn is None else self.drawn
         numbers = torch.randn(count, total, components, generator=generator, device=self.weight.device)
-        return numbers[:, self.spread.team.part(total)]
+        return numbers[:, self.sharding.team.part(total)]
 
     def target(self, gamma: float, later: Tensor) -> Tensor:
         """Return targets ``[rows]``: the rewards plus, unless terminal, the discounted ``later [rows]``.

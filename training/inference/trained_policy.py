@@ -308,7 +308,7 @@ def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:
         how = "its tag is given as --tag on the command line, as tag=... in Python"
         raise CheckpointError(f"{folder}: which policy? Trained were {told}; {how}")
     if isinstance(tag, str) and tag in config.policy:
-        how = config.policy[tag].told  # type: ignore[union-attr]
+        how = config.policy[tag].description  # type: ignore[union-attr]
         raise CheckpointError(f"{folder}: the agents of '{tag}' act {how}, nothing was trained; trained were {told}")
     raise CheckpointError(
         f"{folder}: there is no policy tag {shown(tag)}; trained were {told}.{nearest(str(tag), trained)}"

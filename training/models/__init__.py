@@ -38,7 +38,7 @@ from warpdrive.training.models.convolutions import Convolutions
 from warpdrive.training.models.distributions import Distribution, distribution_of
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.population import Population
-from warpdrive.training.models.q_network import ActionValues
+from warpdrive.training.models.q_network import QNetwork
 from warpdrive.training.models.recurrent import Recurrent
 from warpdrive.training.models.registry import model_class
 from warpdrive.training.models.two_headed import LogStd
@@ -160,7 +160,7 @@ def _continuous(config: OffPolicyConfig, observation_space: Space[Any], action_s
 def _action_values(config: DQNConfig, observation_space: Space[Any], action_space: Space[Any]) -> Actor:
     assert isinstance(action_space, spaces.Discrete), "the configuration is checked for this"
     model = config.model
-    return ActionValues(
+    return QNetwork(
         observation_space,
         int(action_space.n),
         model.hidden,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
 
@@ -123,7 +123,9 @@ class ActorCritic(Actor):
         """Return logits ``[..., num_logits]`` and values ``[...]``."""
         return self.logits(observations), self.values(observations)
 
-    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward_sequence(
+        self, observations: Observations, state: Tensor, begins: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return logits, values and recurrent states of sequences.
 
         Args:
@@ -136,3 +138,12 @@ class ActorCritic(Actor):
             Logits ``[T, n, num_logits]``, values ``[T, n]``, and states ``[T, n, state_size]`` after each step.
         """
         return *self.forward(observations), state.expand(*begins.shape, -1)
+
+    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return :meth:`forward_sequence`, under its former name."""
+        return self.forward_sequence(observations, state, begins)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "through" in vars(cls) and "forward_sequence" not in vars(cls):  # a model written for the former name
+            cls.forward_sequence = cls.through  # type: ignore[method-assign]

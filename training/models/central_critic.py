@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, ActorCritic, observations_of
 from warpdrive.training.models.perceptron import Initialization, hidden_layers, perceptron
-from warpdrive.training.models.recurrent import CELLS, Remembering, states_after
+from warpdrive.training.models.recurrent import CELLS, RecurrentActor, states_after
 from warpdrive.training.models.running_moments import RunningMoments
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class CentralCritic(nn.Module):
         outputs: Tensor = self.value(self._normalised(rows))
         return outputs.squeeze(-1)
 
-    def through(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
+    def forward_sequence(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
         """Return the values of sequences, and the recurrent states after each step.
 
         Args:
@@ -108,7 +108,7 @@ class RecurrentCritic(CentralCritic):
         """See ``CentralCritic``: rows are taken for first steps of episodes."""
         return self._value_of(self.step(rows, rows.new_zeros(*rows.shape[:-1], self.state_size)))
 
-    def through(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
+    def forward_sequence(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
         """See ``CentralCritic``."""
         after = states_after(self.cell, self.encoder(self._normalised(rows)), state, begins)
         return self._value_of(after), after
@@ -152,4 +152,4 @@ class WithRecurrentCritic(Actor):
 
     def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
         """See ``Actor``."""
-        return Remembering(self, num_envs, num_agents)
+        return RecurrentActor(self, num_envs, num_agents)

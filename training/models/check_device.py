@@ -13,7 +13,7 @@ from warpdrive.errors import ModelError
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.distributions import distribution_of
-from warpdrive.training.models.recurrent import Remembering
+from warpdrive.training.models.recurrent import RecurrentActor
 
 if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
@@ -79,21 +79,23 @@ class CheckDevice(ActorCritic):
         self._checked("step", "logits", logits, leading, [self._num_logits])
         return logits, self._checked("step", "state", after, tuple(logits.shape[:-1]), [self.state_size])
 
-    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward_sequence(
+        self, observations: Observations, state: Tensor, begins: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """See ``ActorCritic``."""
-        self._check_observations("through", observations)
-        self._check_input("through", "begins", begins, None, [None, None], torch.bool)
+        self._check_observations("forward_sequence", observations)
+        self._check_input("forward_sequence", "begins", begins, None, [None, None], torch.bool)
         leading = tuple(begins.shape)
-        self._check_input("through", "state", state, leading[1:], [self.state_size], torch.float32)
-        made = self._model.through(observations, state, begins)
-        logits, values, states = self._parts("through", made, ["logits", "values", "states"])
-        self._checked("through", "logits", logits, leading, [self._num_logits])
-        self._checked("through", "values", values, leading, [])
-        return logits, values, self._checked("through", "states", states, leading, [self.state_size])
+        self._check_input("forward_sequence", "state", state, leading[1:], [self.state_size], torch.float32)
+        made = self._model.forward_sequence(observations, state, begins)
+        logits, values, states = self._parts("forward_sequence", made, ["logits", "values", "states"])
+        self._checked("forward_sequence", "logits", logits, leading, [self._num_logits])
+        self._checked("forward_sequence", "values", values, leading, [])
+        return logits, values, self._checked("forward_sequence", "states", states, leading, [self.state_size])
 
     def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
         """See ``Actor``."""
-        return Remembering(self, num_envs, num_agents) if self.state_size else self
+        return RecurrentActor(self, num_envs, num_agents) if self.state_size else self
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``. If the model overrides it, the calls within are not checked."""

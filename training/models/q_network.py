@@ -17,7 +17,7 @@ from warpdrive.training.models.perceptron import Initialization, perceptron
 _GREED = 1e6
 
 
-class ActionValues(Actor):
+class QNetwork(Actor):
     """Perceptron that estimates the value of every action. As an actor it is greedy.
 
     Args:

@@ -38,7 +38,9 @@ class RecurrentActorCritic(ActorCritic):
     def heads(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits ``[..., num_logits]`` and values ``[...]`` of states ``[..., state_size]``."""
 
-    def through(self, observations: Observations, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward_sequence(
+        self, observations: Observations, state: Tensor, begins: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """See ``ActorCritic``."""
         after = states_after(self.advance, self.encode(observations), state, begins)
         return *self.heads(after), after
@@ -67,7 +69,7 @@ class RecurrentActorCritic(ActorCritic):
 
     def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
         """See ``Actor``."""
-        return Remembering(self, num_envs, num_agents)
+        return RecurrentActor(self, num_envs, num_agents)
 
 
 def states_after(
@@ -88,7 +90,7 @@ def states_after(
     return torch.stack(states)
 
 
-class Remembering(Actor):
+class RecurrentActor(Actor):
     """Recurrent model with its state in the replicas where it acts.
 
     The state of an agent is zero where an episode begins, and while the agent is out of the episode.

@@ -14,7 +14,7 @@ from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.training.config.schema import SelfPlayConfig
 from warpdrive.training.distributed.team import Share, Team
 from warpdrive.training.models.base import Actor
-from warpdrive.training.models.recurrent import Remembering
+from warpdrive.training.models.recurrent import RecurrentActor
 from warpdrive.training.opponents.base import Opponent
 from warpdrive.training.opponents.elo import performance_rating
 
@@ -219,4 +219,4 @@ class Together(Actor):
 
     def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
         """See ``Actor``."""
-        return Remembering(self, num_envs, num_agents) if self.state_size else self
+        return RecurrentActor(self, num_envs, num_agents) if self.state_size else self

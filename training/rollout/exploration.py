@@ -12,7 +12,7 @@ from warpdrive.training.config.schema import GaussianNoiseConfig, OrnsteinUhlenb
 from warpdrive.training.models.base import Actor, observations_of
 from warpdrive.training.models.continuous import DeterministicActor, SquashedActor
 from warpdrive.training.models.distributions import masked
-from warpdrive.training.models.q_network import ActionValues
+from warpdrive.training.models.q_network import QNetwork
 
 
 class EpsilonGreedy(Actor):
@@ -33,7 +33,7 @@ class EpsilonGreedy(Actor):
     epsilon: Tensor
     repeat: Tensor
 
-    def __init__(self, model: ActionValues, repeats: bool = False) -> None:
+    def __init__(self, model: QNetwork, repeats: bool = False) -> None:
         super().__init__()
         self.model, self.repeats = model, repeats
         self.register_buffer("epsilon", torch.ones(()))

@@ -1,4 +1,4 @@
-"""Judge how bad input is met: one clear line, exit code 2, the user's files as they were, and soon."""
+"""ValueFunction how bad input is met: one clear line, exit code 2, the user's files as they were, and soon."""
 
 from __future__ import annotations
 

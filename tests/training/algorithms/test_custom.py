@@ -15,7 +15,7 @@ from paths import ROOT, SUPPORT
 import warpdrive as wd
 from warpdrive.errors import ConfigError, TrainingError
 from warpdrive.training.config.load import load_config
-from warpdrive.training.distributed.team import Share, Spread, Team
+from warpdrive.training.distributed.team import Sharding, Share, Team
 from warpdrive.training.policy import Policy
 from warpdrive.training.trainer import Trainer
 from warpdrive.training.trainer_checks import check_populations
@@ -177,7 +177,7 @@ def test_functions_are_given_in_python(sections: Sections) -> None:
 def test_processes_that_have_only_their_own_rows_are_refused(sections: Sections, trainer_of: TrainerOf) -> None:
     trainer = trainer_of(sections(), f"policy.odd={{{CLIMB}}}")
     env, settings = trainer.env, trainer.config.policy["odd"]
-    spread = Spread(Team.of(0, 2), Share(0, 20, 40))
+    sharding = Sharding(Team.of(0, 2), Share(0, 20, 40))
     with pytest.raises(ConfigError, match=r"odd\.algorithm: found 'custom', .* 2 processes .* trainer\.sync=rollouts"):
         Policy(
             "odd",
@@ -188,7 +188,7 @@ def test_processes_that_have_only_their_own_rows_are_refused(sections: Sections,
             20,
             env.backend,
             0,
-            spread,
+            sharding,
         )
 
 

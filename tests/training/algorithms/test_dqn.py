@@ -19,7 +19,7 @@ from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.config.schema import DQNConfig
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
-from warpdrive.training.models.q_network import ActionValues
+from warpdrive.training.models.q_network import QNetwork
 from warpdrive.training.rollout.exploration import EpsilonGreedy
 from warpdrive.training.trainer import Trainer
 
@@ -27,7 +27,7 @@ Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
 
 
-class Table(ActionValues):
+class Table(QNetwork):
     """Row i of the table are the values of what can be done at the observation i."""
 
     def __init__(self, values: list[list[float]]) -> None:
@@ -38,7 +38,7 @@ class Table(ActionValues):
         return self.table[observations]
 
 
-def dqn(model: ActionValues, target: ActionValues | None = None, **settings: Any) -> DQN:
+def dqn(model: QNetwork, target: QNetwork | None = None, **settings: Any) -> DQN:
     config = DQNConfig(algorithm="dqn", **settings)
     made = DQN(config, model, torch.optim.SGD([as_vector(model)], lr=config.lr))
     if target is not None:
@@ -98,7 +98,7 @@ def test_the_gradient_of_the_loss_in_float64() -> None:
     space = spaces.Box(-1, 1, (3,), np.float32)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model, target = (ActionValues(space, 4, [5, 6], "tanh") for _ in range(2))
+        model, target = (QNetwork(space, 4, [5, 6], "tanh") for _ in range(2))
     batch = Transitions(
         observations=torch.randn(20, 3, generator=generator),
         actions=torch.randint(4, (20,), generator=generator, dtype=torch.int32),

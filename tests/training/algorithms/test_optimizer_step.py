@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from warpdrive.training.algorithms.base import as_vector, descend
+from warpdrive.training.algorithms.base import as_vector, optimizer_step
 
 
 def network() -> nn.Module:
@@ -30,7 +30,7 @@ def test_steps_are_those_of_an_optimizer_of_each_parameter(max_grad_norm: float)
     for _ in range(5):
         inputs = torch.randn(7, 3, generator=generator)
         loss = loss_of(ours, inputs)
-        found = descend(loss, {"loss": loss.detach()}, ours_optimizer, ours, max_grad_norm)
+        found = optimizer_step(loss, {"loss": loss.detach()}, ours_optimizer, ours, max_grad_norm)
         their_optimizer.zero_grad()
         loss_of(theirs, inputs).backward()
         expected = nn.utils.clip_grad_norm_(theirs.parameters(), max_grad_norm)
@@ -46,7 +46,7 @@ def test_parameters_that_are_not_trained_or_not_used_stay() -> None:
     module["fixed"].requires_grad_(False)
     before = copy.deepcopy(module.state_dict())
     optimizer = torch.optim.Adam([as_vector(module)], lr=0.01, fused=True)
-    descend(loss_of(module["used"], torch.ones(1, 3)), {}, optimizer, module)
+    optimizer_step(loss_of(module["used"], torch.ones(1, 3)), {}, optimizer, module)
     changed = {name.split(".")[0] for name, now in module.state_dict().items() if not torch.equal(now, before[name])}
     assert changed == {"used"}
 
@@ -58,7 +58,7 @@ def test_a_copy_has_parameters_of_its_own_and_a_loaded_state_is_trained_on() -> 
     with torch.no_grad():
         other[0].bias.fill_(2.0)  # type: ignore[index, operator, union-attr]
     module.load_state_dict(other.state_dict())
-    descend(loss_of(module, torch.ones(1, 3)), {}, optimizer, module)
+    optimizer_step(loss_of(module, torch.ones(1, 3)), {}, optimizer, module)
     moved = module[0].bias - 2.0  # type: ignore[index, operator]
     assert (moved.abs() < 0.011).all() and (moved != 0).any()
     assert torch.equal(copied[0].bias, network()[0].bias)  # type: ignore[index]

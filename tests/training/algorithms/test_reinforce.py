@@ -12,7 +12,7 @@ import torch
 from float64 import Parameters, by_differences, gradients_of, parameters_of, perceptron
 
 from warpdrive.training.config.schema import ReinforceConfig
-from warpdrive.training.experience.batch import Batch, WholeEpisodes
+from warpdrive.training.experience.batch import Batch, EpisodeBatcher
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -37,7 +37,7 @@ def test_returns_against_a_plain_loop_over_the_rollout(
     steps, envs = rollout.rewards.shape[:2]
     for tag, policy in trainer.policies.items():
         ids = trainer.env.policy_tags[tag]
-        batch = WholeEpisodes(tag, trainer.env.backend, policy.agent_ids, lambda: config).of(rollout)
+        batch = EpisodeBatcher(tag, trainer.env.backend, policy.agent_ids, lambda: config).of(rollout)
         returns, weight = batch.returns.view(steps, envs, len(ids)), batch.weight.view(steps, envs, len(ids))
         assert 0 < batch.weight.mean() < 1
         for env in range(envs):

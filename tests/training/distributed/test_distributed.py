@@ -23,7 +23,7 @@ from warpdrive.importing import module_command
 from warpdrive.training.cli.parser import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.launch import launch
-from warpdrive.training.distributed.team import ALL_HERE, ALONE, Share, Spread, Team
+from warpdrive.training.distributed.team import ALONE, UNSHARDED, Sharding, Share, Team
 from warpdrive.training.run.metrics import read_metrics
 from warpdrive.training.trainer import Trainer, make_env
 
@@ -50,12 +50,12 @@ def test_each_process_finds_its_own_rows() -> None:
     chosen = torch.randperm(rows.numel(), generator=torch.Generator().manual_seed(0))[:23]
     found = []
     for share in (Share(0, 2, 5), Share(2, 3, 5)):
-        spread, own = Spread(ALONE, share, agents), rows[:, share.rows].flatten()
-        assert spread.total(len(own)) == rows.numel()
-        found.append(own[spread.own(chosen)])
+        sharding, own = Sharding(ALONE, share, agents), rows[:, share.rows].flatten()
+        assert sharding.total(len(own)) == rows.numel()
+        found.append(own[sharding.own(chosen)])
         assert found[-1].tolist() == [row for row in chosen.tolist() if row in own.tolist()]
     assert sorted(torch.cat(found).tolist()) == sorted(chosen.tolist())
-    assert torch.equal(ALL_HERE.own(chosen), chosen)
+    assert torch.equal(UNSHARDED.own(chosen), chosen)
 
 
 @pytest.fixture

@@ -160,10 +160,10 @@ def test_states_are_looked_at_too() -> None:
     ):
         model.step(torch.zeros(5, 4), torch.zeros(5, 3))
     with pytest.raises(
-        ModelError, match=r"OwnMemory\.through: found the input 'begins' of dtype float32, expected bool"
+        ModelError, match=r"OwnMemory\.forward_sequence: found the input 'begins' of dtype float32, expected bool"
     ):
-        model.through(torch.zeros(2, 5, 4), torch.zeros(5, 4), torch.zeros(2, 5))
-    logits, values, states = model.through(torch.zeros(2, 5, 4), torch.zeros(5, 4), torch.zeros(2, 5).bool())
+        model.forward_sequence(torch.zeros(2, 5, 4), torch.zeros(5, 4), torch.zeros(2, 5))
+    logits, values, states = model.forward_sequence(torch.zeros(2, 5, 4), torch.zeros(5, 4), torch.zeros(2, 5).bool())
     assert logits.shape == (2, 5, 3) and values.shape == (2, 5) and states.shape == (2, 5, 4)
 
 
