@@ -10,8 +10,9 @@ from rich.table import Table
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import CheckpointError, WarpDriveError
+from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.checkpoint.checkpoint import Which, find_checkpoint, read_models
-from warpdrive.training.config.schema import LearningConfig, RunConfig, SelfPlayConfig
+from warpdrive.training.config.schema import RunConfig, SelfPlayConfig
 from warpdrive.training.inference.trained_policy import TrainedPolicy, load_policy
 from warpdrive.training.models.base import Actor
 from warpdrive.training.opponents.elo import league_ratings

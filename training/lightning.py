@@ -23,9 +23,9 @@ from torch.utils.data import DataLoader, IterableDataset
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ConfigError, TrainingError
 from warpdrive.training.algorithms.base import BeforeStep, take_step
+from warpdrive.training.algorithms.custom import CustomConfig
 from warpdrive.training.checkpoint.checkpoint import Checkpoint
 from warpdrive.training.config.load import RunConfig, load_config
-from warpdrive.training.config.schema import CustomConfig
 from warpdrive.training.distributed.bootstrap import stay_alone
 from warpdrive.training.trainer import Trainer
 

@@ -14,15 +14,18 @@ from warpdrive.backends.interface import Backend
 from warpdrive.errors import TrainingError
 from warpdrive.observations import Observations, mapped
 from warpdrive.rollout import Rollout, of_agents
-from warpdrive.training.algorithms import Task, build_algorithm
+from warpdrive.training.algorithms import build_algorithm
+from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.algorithms.custom import Custom
 from warpdrive.training.algorithms.mappo import MAPPO
 from warpdrive.training.algorithms.on_policy import OnPolicy
+from warpdrive.training.algorithms.task import Task
 from warpdrive.training.config.schedule import value_at
-from warpdrive.training.config.schema import LearningConfig, PolicyConfig
+from warpdrive.training.config.schema import PolicyConfig
 from warpdrive.training.distributed.team import UNSHARDED, Sharding
 from warpdrive.training.experience.batch import Batch, Discount, RolloutBatcher
 from warpdrive.training.experience.sequences import Replayed
+from warpdrive.training.inference.pretrained import begin_as_loaded
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.critic_inputs import GlobalState
 
@@ -72,6 +75,7 @@ class Policy:
             observation_spaces,
             {name: len(ids) for name, ids in policy_tags.items()},
             global_state or {},
+            load=lambda model: begin_as_loaded(model, config, tag),
         )
         self.algorithm, self.experience = build_algorithm(config, task)
         acting = self.algorithm.actor if config.to_train else self.model

@@ -20,6 +20,7 @@ from warpdrive.episode_log import BEGAN_MIDWAY
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.recording.recording import Recording
 from warpdrive.step_graph import StepGraphs
+from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.checkpoint.checkpoint import (
     Checkpoint,
     Which,
@@ -31,7 +32,6 @@ from warpdrive.training.checkpoint.resume import check_spaces, checkpoint_of, re
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.config.named_code import check_named_code
-from warpdrive.training.config.schema import LearningConfig
 from warpdrive.training.distributed.bootstrap import check_gpus, join, local_rank, share_of
 from warpdrive.training.distributed.consistency import check_start, check_weights
 from warpdrive.training.distributed.devices import backend_at, check_rollout_device, rollout_backend

@@ -8,8 +8,9 @@ from typing import Any
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ConfigError, shown
+from warpdrive.training.algorithms.custom import CustomConfig
+from warpdrive.training.algorithms.reinforce import ReinforceConfig
 from warpdrive.training.config.load import RunConfig, load_config, plain
-from warpdrive.training.config.schema import CustomConfig, ReinforceConfig
 from warpdrive.training.distributed.team import Share, Team
 
 

@@ -5,13 +5,41 @@ With ``steps_per_update`` the experience is that of one of several groups of rep
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.common import explained_variance, normalised, value_error
-from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm
-from warpdrive.training.config.schema import A2CConfig
+from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig, rollout_batcher
+from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
+from warpdrive.training.algorithms.vtrace import StaggeredGroups
+from warpdrive.training.config.values import (
+    Count,
+    PositiveSchedule,
+)
 from warpdrive.training.experience.batch import Batch
+
+
+class A2CConfig(OnPolicyConfig):
+    """Advantage actor-critic: one gradient step per rollout."""
+
+    algorithm: Literal["a2c"]
+    steps_per_update: Count | None = None
+    """Steps of each replica per update, a multiple of the rollout length; None: the rollout length.
+
+    If it is larger, replicas form groups, updates use one group each in turn, and V-trace corrects for the older
+    behaviour policies.
+    """
+    rho_clip: PositiveSchedule = 1.0
+    """Clipping threshold of the importance ratio in the temporal differences of V-trace (rho-bar)."""
+    c_clip: PositiveSchedule = 1.0
+    """Clipping threshold of the importance ratio in the trace coefficients of V-trace (c-bar)."""
+
+    @property
+    def learns_from_the_past(self) -> bool:
+        """See ``LearningConfig``."""
+        return self.steps_per_update is not None
 
 
 class A2C(ActorCriticAlgorithm[A2CConfig]):
@@ -37,3 +65,13 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
             log_ratio = log_prob.detach() - batch.log_probabilities
             terms["approx_kl"] = batch.masked_mean(log_ratio.exp() - 1.0 - log_ratio)  # to the behaviour policies
         return loss, {name: term.detach() for name, term in terms.items()}
+
+
+def build(config: A2CConfig, task: Task) -> tuple[A2C, ExperienceSource]:
+    """Build the algorithm and its source of experience."""
+    model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
+    algorithm = config.derived_from(A2C)(config, model, distribution, adam(model, eps=1e-5))
+    if config.steps_per_update is None:
+        return algorithm, rollout_batcher(algorithm, task)
+    team = task.sharding.team
+    return algorithm, StaggeredGroups(task.tag, algorithm, config.steps_per_update, task.device, team)

@@ -5,13 +5,77 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import torch
+from gymnasium import Space
+from pydantic import (
+    ValidationInfo,
+    field_validator,
+)
 from torch import Tensor, nn
 
+from warpdrive.training.config.section import Section
+from warpdrive.training.config.values import (
+    FractionSchedule,
+    PositiveSchedule,
+)
 from warpdrive.training.distributed.team import ALONE, Team
+from warpdrive.training.models import acting_distribution, build_actor_critic
 from warpdrive.training.models.base import Actor
+from warpdrive.training.models.distributions import Distribution
+
+
+class LearningConfig(Section):
+    """Keys that all learning algorithms share. Every coefficient may follow a schedule."""
+
+    actions: ClassVar[Literal["any", "Discrete", "bounded Box"]] = "any"
+    """Action spaces that the algorithm supports."""
+
+    @property
+    def learns_from_the_past(self) -> bool:
+        """True if an update uses more than the last rollout."""
+        return False
+
+    to_train: bool = True
+    load: str | None = None
+    """Run or checkpoint that the policy is initialised from: the actor, without critics and optimizer state."""
+    load_tag: str | None = None
+    """Policy tag in ``load``; None: the policy's own tag."""
+    lr: PositiveSchedule = 3e-4
+    gamma: FractionSchedule = 0.99
+
+    @field_validator("load_tag")
+    @classmethod
+    def _loads(cls, tag: str | None, info: ValidationInfo) -> str | None:
+        if tag is not None and info.data.get("load") is None:
+            raise ValueError("load with it, the run or checkpoint that has this policy tag")
+        return tag
+
+    def acting_distribution(self, action_space: Space[Any]) -> Distribution:
+        """Return the action distribution of the model."""
+        return acting_distribution(self.model, action_space)  # type: ignore[attr-defined]
+
+    def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> Any:
+        """Build the actor that the algorithm trains, on the CPU; by default an actor-critic model of ``model``."""
+        return build_actor_critic(self.model, observation_space, action_space)  # type: ignore[attr-defined]
+
+    @property
+    def schedules(self) -> dict[str, Any]:
+        """Coefficients that change during training, by name."""
+        ours = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in ours.items() if isinstance(value, list | dict)}
+
+
+class ReturnsConfig(LearningConfig):
+    """Keys of the algorithms that learn from returns."""
+
+    returns_after_leaving: bool = True
+    """If True, returns of an agent that leaves the episode include its rewards until the end of the episode.
+
+    Otherwise they end when the agent leaves.
+    """
+
 
 Experience = TypeVar("Experience")
 

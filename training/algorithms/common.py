@@ -5,16 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.config.schedule import value_at
-from warpdrive.training.config.schema import LearningConfig, OnPolicyConfig
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models.running_moments import RunningMoments
+
+if TYPE_CHECKING:
+    from warpdrive.training.algorithms.on_policy import OnPolicyConfig
 
 _ROUNDING = 1e-5  # of returns in float32, relative to their mean
 

@@ -5,23 +5,63 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
+from gymnasium import Space
+from pydantic import ConfigDict, Field
 from torch import Tensor
 
-from warpdrive.errors import TrainingError
+from warpdrive.errors import ConfigError, TrainingError
 from warpdrive.importing import place_of
 from warpdrive.rollout import Rollout
-from warpdrive.training.algorithms.base import Algorithm, Stateful
-from warpdrive.training.config.schema import CustomConfig
+from warpdrive.training.algorithms.base import Algorithm, LearningConfig, Stateful
+from warpdrive.training.algorithms.task import Task
+from warpdrive.training.config.values import Count, UserFunction, load_function
 from warpdrive.training.experience.sequences import Replayed, replay_of
+from warpdrive.training.models import build_actor_critic
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
+from warpdrive.training.models.options import FullyConnectedConfig, ModelConfig
 from warpdrive.training.models.population import Population, PopulationInReplicas
 
 if TYPE_CHECKING:
     from warpdrive.training.policy import Policy
+
+
+class CustomConfig(LearningConfig):
+    """User-defined update function; additional keys are its parameters. See docs/algorithms.md."""
+
+    model_config = ConfigDict(extra="allow")
+
+    algorithm: Literal["custom"]
+    function: UserFunction
+    model: ModelConfig = FullyConnectedConfig()
+    population: Annotated[Count, Field(le=65536)] | None = None
+    """Number of members of the population, each with its own parameters and an equal slice of the replicas; None:
+    one.
+    """
+
+    def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> ActorCritic:
+        """See ``LearningConfig``: one model, or a population of them."""
+        if self.population is None:
+            return build_actor_critic(self.model, observation_space, action_space)
+        return Population(
+            [build_actor_critic(self.model, observation_space, action_space) for _ in range(self.population)]
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Arguments of the function besides the policy and the rollout."""
+        return dict(self.model_extra or {})
+
+    def loaded(self) -> Callable[..., Any]:
+        """Return the function, or the class of a callable object.
+
+        Raises:
+            DefinitionError: it cannot be found.
+        """
+        return load_function(self.function)
 
 
 class Custom(Algorithm[Rollout]):
@@ -112,6 +152,22 @@ class RolloutItself:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Do nothing: there is no state to restore."""
+
+
+def build(config: CustomConfig, task: Task) -> tuple[Custom, RolloutItself]:
+    """Build the algorithm and its source of experience.
+
+    Raises:
+        ConfigError: each of several processes has its own experience only.
+    """
+    processes = task.sharding.team.size
+    if processes > 1:
+        raise ConfigError(
+            f"policy.{task.tag}.algorithm: found 'custom', but with trainer.sync=gradients each of the {processes} "
+            "processes has only its own experience; use trainer.sync=rollouts"
+        )
+    model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
+    return Custom(config, model, distribution, task.num_envs, len(task.agent_ids)), RolloutItself()
 
 
 def _told(value: Any) -> str:

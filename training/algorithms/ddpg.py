@@ -4,12 +4,22 @@ and the policy ascends them.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
-from warpdrive.training.algorithms.deterministic import DeterministicPolicyGradient
-from warpdrive.training.config.schema import DDPGConfig
+from warpdrive.training.algorithms.deterministic import DeterministicConfig, DeterministicPolicyGradient, new_actor
+from warpdrive.training.algorithms.off_policy import replay_buffer
+from warpdrive.training.algorithms.task import Task, adam
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
+
+
+class DDPGConfig(DeterministicConfig):
+    """Deep deterministic policy gradient."""
+
+    algorithm: Literal["ddpg"]
 
 
 class DDPG(DeterministicPolicyGradient[DDPGConfig]):
@@ -31,3 +41,12 @@ class DDPG(DeterministicPolicyGradient[DDPGConfig]):
         value = self.critic(batch.observations, self.model.done(batch.actions))[0]
         loss = batch.masked_mean((value - target).square())
         return loss, {"value_loss": loss.detach(), "q_values": batch.masked_mean(value.detach())}
+
+
+def build(config: DDPGConfig, task: Task) -> tuple[DDPG, ReplayBuffer]:
+    """Build the algorithm and its source of experience."""
+    model = task.new_model(config)
+    critic = config.new_critic(model, task, count=1)
+    actor = new_actor(config, model, task)
+    algorithm = DDPG(config, model, critic, actor, adam(model), adam(critic))
+    return algorithm, replay_buffer(algorithm, task)

@@ -9,13 +9,27 @@ from torch import Tensor
 
 from warpdrive.training.algorithms.base import Stateful
 from warpdrive.training.algorithms.common import frozen, soft_update, target_network
-from warpdrive.training.algorithms.off_policy import OffPolicy
-from warpdrive.training.config.schema import DDPGConfig, TD3Config
+from warpdrive.training.algorithms.off_policy import ContinuousConfig, OffPolicy
+from warpdrive.training.algorithms.task import Task
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, DeterministicActor
-from warpdrive.training.rollout.exploration import NoisyActor
+from warpdrive.training.rollout.exploration import (
+    GaussianNoise,
+    GaussianNoiseConfig,
+    NoiseConfig,
+    NoisyActor,
+    OrnsteinUhlenbeckConfig,
+    OrnsteinUhlenbeckNoise,
+)
 
-Config = TypeVar("Config", bound=DDPGConfig | TD3Config)
+
+class DeterministicConfig(ContinuousConfig):
+    """Keys of the algorithms with a deterministic policy."""
+
+    noise: NoiseConfig = GaussianNoiseConfig()
+
+
+Config = TypeVar("Config", bound=DeterministicConfig)
 
 
 class DeterministicPolicyGradient(OffPolicy[Config]):
@@ -79,3 +93,14 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
         Its gradient is equation 6 of Lillicrap et al. 2016, arXiv:1509.02971, negated.
         """
         return -batch.masked_mean(self.critic(batch.observations, self.model(batch.observations))[0])
+
+
+def new_actor(config: DeterministicConfig, model: DeterministicActor, task: Task) -> NoisyActor:
+    """Return the policy with the exploration noise of ``config``."""
+    noise: GaussianNoise | OrnsteinUhlenbeckNoise
+    if isinstance(config.noise, OrnsteinUhlenbeckConfig):
+        shape = (task.num_envs, len(task.agent_ids), model.components)
+        noise = OrnsteinUhlenbeckNoise(config.noise, shape)
+    else:
+        noise = GaussianNoise(config.noise)
+    return NoisyActor(model, noise).to(task.device)

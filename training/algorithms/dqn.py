@@ -4,18 +4,48 @@ arXiv:1509.06461): one action-value network trained from a replay buffer.
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import torch
+from gymnasium import Space, spaces
 from torch import Tensor
 from torch.nn import functional
 
 from warpdrive.training.algorithms.base import EveryN, Stateful
 from warpdrive.training.algorithms.common import soft_update, target_network
-from warpdrive.training.algorithms.off_policy import OffPolicy
-from warpdrive.training.config.schema import DQNConfig
+from warpdrive.training.algorithms.off_policy import OffPolicy, OffPolicyConfig, replay_buffer
+from warpdrive.training.algorithms.task import Task, adam
+from warpdrive.training.config.values import (
+    Count,
+    FractionSchedule,
+)
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.distributions import masked
 from warpdrive.training.models.q_network import QNetwork
 from warpdrive.training.rollout.exploration import EpsilonGreedy
+
+
+class DQNConfig(OffPolicyConfig):
+    """Deep Q-learning, for a single Discrete action."""
+
+    actions = "Discrete"
+    algorithm: Literal["dqn"]
+    epsilon: FractionSchedule = [[0, 1.0], [10_000, 0.05]]  # type: ignore[assignment]
+    """Probability of a random action, by environment steps."""
+    repeat: FractionSchedule = 0.0
+    """Probability that a random action repeats the previous one, so that exploration is correlated in time."""
+    double: bool = True
+    """If True, the model selects the action that the target network evaluates (double Q-learning)."""
+    tau: FractionSchedule = 1.0
+    """Interpolation factor of a target network update: 1 copies the model."""
+    target_update_every: Count = 500
+    """Gradient steps between two target network updates."""
+
+    def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> QNetwork:
+        """See ``LearningConfig``."""
+        assert isinstance(action_space, spaces.Discrete), "the configuration is checked for this"
+        return QNetwork(observation_space, int(action_space.n), self.model)
 
 
 class DQN(OffPolicy[DQNConfig]):
@@ -74,3 +104,10 @@ class DQN(OffPolicy[DQNConfig]):
             judged = masked(judged, batch.next_action_mask[..., : judged.shape[-1]])
         best: Tensor = later.gather(-1, judged.argmax(-1, keepdim=True)).squeeze(-1)
         return batch.target(self.config.gamma, best)
+
+
+def build(config: DQNConfig, task: Task) -> tuple[DQN, ReplayBuffer]:
+    """Build the algorithm and its source of experience."""
+    model = task.new_model(config)
+    algorithm = DQN(config, model, adam(model))
+    return algorithm, replay_buffer(algorithm, task)

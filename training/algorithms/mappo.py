@@ -6,22 +6,29 @@ acts on its own observation.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
-from warpdrive.rollout import Rollout
+from warpdrive.training.algorithms import ppo
 from warpdrive.training.algorithms.base import BeforeStep, Stateful
 from warpdrive.training.algorithms.common import set_learning_rate
-from warpdrive.training.algorithms.ppo import PPO
+from warpdrive.training.algorithms.on_policy import rollout_batcher
+from warpdrive.training.algorithms.ppo import PPO, PPOConfig
+from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
 from warpdrive.training.config.schedule import value_at
-from warpdrive.training.config.schema import PPOConfig
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.experience.sequences import Replayed, Sequences, logits_of, sequences_of
+from warpdrive.training.models import build_central_critic
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.central_critic import CentralCritic, RecurrentCritic, WithRecurrentCritic
-from warpdrive.training.models.critic_inputs import CriticInput
+from warpdrive.training.models.critic_inputs import CriticInput, GlobalState, JointObservations
 from warpdrive.training.models.distributions import Distribution
+
+if TYPE_CHECKING:
+    from warpdrive.rollout import Rollout
 
 
 class MAPPO(PPO):
@@ -126,3 +133,23 @@ class MAPPO(PPO):
 def _states_of(batch: Batch) -> Tensor:
     assert batch.states is not None
     return batch.states
+
+
+def build(config: PPOConfig, task: Task) -> tuple[PPO, ExperienceSource]:
+    """Build PPO and its source of experience, with a centralised critic if the configuration asks for one."""
+    if not config.centralized_critic:
+        return ppo.build(config, task)
+    model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
+    critic_input: CriticInput
+    if config.critic_input != "observations" and task.global_state:
+        critic_input = GlobalState(len(task.agent_ids), task.global_state)
+    else:
+        critic_input = JointObservations(task.tag, task.all_observation_spaces, task.num_agents)
+    critic_input.to(task.device)
+    critic = task.new_critic(lambda: build_central_critic(config.model, critic_input.size, config.recurrent_critic))
+    apart = config.critic_learns_apart
+    critic_optimizer = adam(critic, eps=1e-5) if apart else None
+    optimizer = adam(model if apart else nn.ModuleList([model, critic]), eps=1e-5)
+    mappo = config.derived_from(MAPPO)
+    algorithm = mappo(config, model, critic, critic_input, distribution, optimizer, critic_optimizer)
+    return algorithm, rollout_batcher(algorithm, task, critic_input)

@@ -3,16 +3,79 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import torch
+from gymnasium import Space, spaces
+from pydantic import (
+    BeforeValidator,
+    Field,
+)
 from torch import Tensor
 
-from warpdrive.training.algorithms.base import Algorithm
+from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig
 from warpdrive.training.algorithms.common import at, means, set_learning_rate
-from warpdrive.training.config.schema import OffPolicyConfig
+from warpdrive.training.algorithms.task import Task
+from warpdrive.training.config.values import (
+    Count,
+    FractionSchedule,
+    PositiveSchedule,
+    whole_number,
+)
+from warpdrive.training.experience.n_step import NStep, StepsUntilBack
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
+from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
+from warpdrive.training.models.distributions import Distribution, distribution_of
+from warpdrive.training.models.options import OffPolicyModelConfig, PerceptronConfig
+
+
+class OffPolicyConfig(ReturnsConfig):
+    """Keys of the off-policy algorithms, which learn from a replay buffer."""
+
+    model: OffPolicyModelConfig = PerceptronConfig()
+    buffer_size: Count = 100_000
+    """Capacity of the replay buffer, in steps of single agents."""
+    learning_starts: Annotated[int, BeforeValidator(whole_number), Field(ge=0, lt=2**63)] = 1000
+    """Environment steps before the first gradient step. Until then actions are uniformly random (DQN: by
+    ``epsilon``).
+    """
+    batch_size: Count = 128
+    gradient_steps: Count = 1
+    """Gradient steps per update, that is, per rollout of ``trainer.train_batch_size`` environment steps."""
+    n_step: Annotated[Count, Field(le=10_000)] = 1
+    """Number of rewards summed before bootstrapping."""
+    max_grad_norm: PositiveSchedule = 10.0
+
+    @property
+    def learns_from_the_past(self) -> bool:
+        """See ``LearningConfig``."""
+        return True
+
+    def acting_distribution(self, action_space: Space[Any]) -> Distribution:
+        """See ``LearningConfig``."""
+        return distribution_of(action_space)
+
+
+class ContinuousConfig(OffPolicyConfig):
+    """Keys of the off-policy algorithms for actions in a Box."""
+
+    actions = "bounded Box"
+    tau: FractionSchedule = 0.005
+    """Interpolation factor of the target network updates, in each gradient step."""
+
+    def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> DeterministicActor:
+        """See ``LearningConfig``."""
+        assert isinstance(action_space, spaces.Box), "the configuration is checked for this"
+        return DeterministicActor(observation_space, action_space, self.model)
+
+    def new_critic(self, model: DeterministicActor | SquashedActor, task: Task, count: int) -> Critic:
+        """Return a new critic of ``count`` estimates, which shares the policy's statistics of observations."""
+        critic: Critic = task.new_critic(
+            lambda: Critic(model.flatten, task.observation_space, model.components, self.model, count)
+        )
+        return critic
+
 
 Config = TypeVar("Config", bound=OffPolicyConfig)
 
@@ -55,3 +118,13 @@ class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
     @abstractmethod
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """Take one gradient step on ``batch``, with noise of ``generator``. Returns scalars on the device."""
+
+
+def replay_buffer(algorithm: OffPolicy[Any], task: Task) -> ReplayBuffer:
+    """Return the replay buffer of ``algorithm``."""
+    config = algorithm.schedules
+    task.check_batch_size(config.batch_size)
+    gamma = lambda: algorithm.config.gamma  # noqa: E731  (schedules change it)
+    n_step = NStep(config.n_step, gamma) if config.n_step > 1 else None
+    until_back = StepsUntilBack(config.n_step, gamma) if config.returns_after_leaving else None
+    return ReplayBuffer(task.tag, config.buffer_size, task.device, n_step, task.sharding.team, until_back)

@@ -2,23 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from warpdrive.errors import DefinitionError
 from warpdrive.observations import Observations
-from warpdrive.rollout import Rollout
-from warpdrive.training.algorithms.base import Algorithm, Stateful
+from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, Stateful
 from warpdrive.training.algorithms.common import at, set_learning_rate
-from warpdrive.training.config.schema import OnPolicyConfig, ReinforceConfig
-from warpdrive.training.experience.batch import Batch
+from warpdrive.training.algorithms.task import Task
+from warpdrive.training.config.values import (
+    FractionSchedule,
+    NonNegativeSchedule,
+    OptionalUserFunction,
+    PositiveSchedule,
+    load_function,
+)
+from warpdrive.training.experience.batch import Batch, RolloutBatcher
 from warpdrive.training.experience.sequences import Replayed, outputs, replay_of
 from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.critic_inputs import CriticInput
 from warpdrive.training.models.distributions import Distribution
+from warpdrive.training.models.options import FullyConnectedConfig, ModelConfig
 from warpdrive.training.models.running_moments import RunningMoments
 
-Config = TypeVar("Config", bound=OnPolicyConfig | ReinforceConfig)
+if TYPE_CHECKING:
+    from warpdrive.rollout import Rollout
+
+Class = TypeVar("Class")
+
+
+class OnPolicyConfig(ReturnsConfig):
+    """Keys of the on-policy algorithms."""
+
+    model: ModelConfig = FullyConnectedConfig()
+    gae_lambda: FractionSchedule = 0.95
+    entropy_coef: NonNegativeSchedule = 0.01
+    value_coef: NonNegativeSchedule = 0.5
+    max_grad_norm: PositiveSchedule = 0.5
+    normalize_advantage: bool = True
+    normalize_returns: bool = False
+    """If True, values are estimated in units of the running mean and standard deviation of returns."""
+    value_loss: Literal["mse", "huber"] = "mse"
+    """Loss of value errors: half the squared error, or linear beyond ``huber_delta``."""
+    huber_delta: PositiveSchedule = 10.0
+    """Threshold of the Huber loss, in units of the value network."""
+    function: OptionalUserFunction = None
+    """Class that replaces the algorithm's and derives from it (``wd.PPO``, ``wd.A2C``); None: the algorithm's own."""
+
+    def derived_from(self, base: type[Class]) -> type[Class]:
+        """Return the class of the algorithm: ``base``, or the user's.
+
+        Raises:
+            DefinitionError: there is no such class, or it is not derived from ``base``.
+        """
+        if self.function is None:
+            return base
+        found = load_function(self.function)
+        if not (isinstance(found, type) and issubclass(found, base)):
+            raise DefinitionError(f"'{self.function}' is {found!r}, expected a class derived from wd.{base.__name__}")
+        return found
+
+
+Config = TypeVar("Config", bound=ReturnsConfig)
 
 
 class OnPolicy(Algorithm[Batch], Generic[Config]):
@@ -139,3 +186,11 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
     def normalized(self, returns: Tensor) -> Tensor:
         """Convert returns to the units of the model's value estimates."""
         return self.returns(returns) if self.config.normalize_returns else returns
+
+
+def rollout_batcher(
+    algorithm: ActorCriticAlgorithm[Any], task: Task, critic_input: CriticInput | None = None
+) -> RolloutBatcher:
+    """Return the source of batches with value estimates of ``algorithm``; see ``RolloutBatcher``."""
+    current = lambda: algorithm.config  # noqa: E731  (schedules change it)
+    return RolloutBatcher(task.tag, algorithm, task.backend, task.agent_ids, current, task.sharding, critic_input)

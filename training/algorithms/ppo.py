@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,9 +11,49 @@ from torch import Tensor
 from warpdrive.training.algorithms.base import BeforeStep
 from warpdrive.training.algorithms.common import explained_variance, means, normalised, value_error
 from warpdrive.training.algorithms.kl_stop import KlStop
-from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm
-from warpdrive.training.config.schema import PPOConfig
+from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig, rollout_batcher
+from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
+from warpdrive.training.config.values import (
+    Count,
+    OptionalPositiveSchedule,
+    PositiveSchedule,
+)
 from warpdrive.training.experience.batch import Batch
+
+
+class PPOConfig(OnPolicyConfig):
+    """Proximal policy optimisation: several epochs of minibatches per rollout."""
+
+    algorithm: Literal["ppo"]
+    clip: PositiveSchedule = 0.2
+    value_clip: OptionalPositiveSchedule = None
+    """Clipping range of the change of a value estimate per update; None: no clipping."""
+    target_kl: OptionalPositiveSchedule = None
+    """Target KL divergence in nats: the update ends once it exceeds 1.5 times this; None: no early stopping."""
+    centralized_critic: bool = False
+    """If True, values are estimated from more than the policy's observations (MAPPO)."""
+    critic_input: Literal["auto", "global_state", "observations"] = "auto"
+    """Input of the centralised critic: the environment's ``global_state``, or the observations of all agents.
+
+    ``auto``: the global state if the environment has one.
+    """
+    recurrent_critic: bool = False
+    """If True, the centralised critic is recurrent: with the model's recurrent units, or 64 GRU units if it has
+    none.
+    """
+    critic_lr: OptionalPositiveSchedule = None
+    """Learning rate of the centralised critic; None: ``lr``."""
+    critic_max_grad_norm: OptionalPositiveSchedule = None
+    """Gradient norm limit of the centralised critic; None: clipped with the policy's gradient or, with ``critic_lr``,
+    to the same limit.
+    """
+    epochs: Count = 4
+    minibatches: Count = 4
+
+    @property
+    def critic_learns_apart(self) -> bool:
+        """True if the centralised critic has an optimizer of its own."""
+        return self.critic_lr is not None or self.critic_max_grad_norm is not None
 
 
 class PPO(ActorCriticAlgorithm[PPOConfig]):
@@ -79,3 +120,10 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
             clipped = batch.values + (values - batch.values).clamp(-self.config.value_clip, self.config.value_clip)
             errors = torch.maximum(errors, value_error(clipped - returns, self.config))
         return batch.masked_mean(errors)
+
+
+def build(config: PPOConfig, task: Task) -> tuple[PPO, ExperienceSource]:
+    """Build the algorithm and its source of experience, without a centralised critic; see ``mappo.build``."""
+    model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
+    algorithm = config.derived_from(PPO)(config, model, distribution, adam(model, eps=1e-5))
+    return algorithm, rollout_batcher(algorithm, task)

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
+from warpdrive.training.algorithms.base import ReturnsConfig
 from warpdrive.training.algorithms.common import normalised
 from warpdrive.training.algorithms.on_policy import OnPolicy
-from warpdrive.training.config.schema import ReinforceConfig
-from warpdrive.training.experience.batch import Batch
+from warpdrive.training.algorithms.task import Task, adam
+from warpdrive.training.config.values import (
+    NonNegativeSchedule,
+    PositiveSchedule,
+)
+from warpdrive.training.experience.batch import Batch, EpisodeBatcher
 from warpdrive.training.experience.sequences import logits_of
+from warpdrive.training.models.options import FullyConnectedConfig, ModelConfig
+
+
+class ReinforceConfig(ReturnsConfig):
+    """Policy gradient with the returns of whole episodes, one gradient step per rollout."""
+
+    algorithm: Literal["reinforce"]
+    entropy_coef: NonNegativeSchedule = 0.0
+    max_grad_norm: PositiveSchedule = 0.5
+    normalize_returns: bool = True
+    """If True, the returns of each rollout are standardised."""
+    model: ModelConfig = FullyConnectedConfig()
 
 
 class Reinforce(OnPolicy[ReinforceConfig]):
@@ -30,3 +49,10 @@ class Reinforce(OnPolicy[ReinforceConfig]):
         loss = policy_loss - self.config.entropy_coef * mean_entropy
         terms = {"policy_loss": policy_loss, "entropy": mean_entropy}
         return loss, {name: term.detach() for name, term in terms.items()}
+
+
+def build(config: ReinforceConfig, task: Task) -> tuple[Reinforce, EpisodeBatcher]:
+    """Build the algorithm and its source of experience."""
+    model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
+    algorithm = Reinforce(config, model, distribution, adam(model, eps=1e-5))
+    return algorithm, EpisodeBatcher(task.tag, task.backend, task.agent_ids, lambda: algorithm.config, task.sharding)

@@ -5,19 +5,44 @@ minimum of two critics. The temperature, which weighs the entropy, is learned.
 from __future__ import annotations
 
 import math
+from typing import Any, Literal
 
 import torch
+from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 from warpdrive.training.algorithms.base import Stateful
 from warpdrive.training.algorithms.common import frozen, soft_update, target_network
-from warpdrive.training.algorithms.off_policy import OffPolicy
-from warpdrive.training.config.schema import SACConfig
+from warpdrive.training.algorithms.off_policy import ContinuousConfig, OffPolicy, replay_buffer
+from warpdrive.training.algorithms.task import Task, adam
+from warpdrive.training.config.values import (
+    OptionalSchedule,
+    Positive,
+)
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, SquashedActor
-from warpdrive.training.models.distributions import log_prob_of_tanh
+from warpdrive.training.models.distributions import Distribution, distribution_of, log_prob_of_tanh
 from warpdrive.training.rollout.exploration import UniformAtFirst
+
+
+class SACConfig(ContinuousConfig):
+    """Soft actor-critic with a learned temperature."""
+
+    algorithm: Literal["sac"]
+    initial_temperature: Positive = 1.0
+    target_entropy: OptionalSchedule = None
+    """Target entropy in nats of actions from -1 to 1; None: minus the number of components of an action."""
+
+    def acting_distribution(self, action_space: Space[Any]) -> Distribution:
+        """See ``LearningConfig``."""
+        return distribution_of(action_space, squash=True)
+
+    def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> Any:
+        """See ``LearningConfig``."""
+        assert isinstance(action_space, spaces.Box), "the configuration is checked for this"
+        return SquashedActor(observation_space, action_space, self.model)
 
 
 class Temperature(nn.Module):
@@ -140,3 +165,12 @@ class SAC(OffPolicy[SACConfig]):
         mean, log_std = self.model.logits(observations).chunk(2, dim=-1)
         drawn = mean + log_std.exp() * noise
         return drawn.tanh(), log_prob_of_tanh(drawn, mean, log_std)
+
+
+def build(config: SACConfig, task: Task) -> tuple[SAC, ReplayBuffer]:
+    """Build the algorithm and its source of experience."""
+    model = task.new_model(config)
+    critics = config.new_critic(model, task, count=2)
+    temperature = Temperature(config.initial_temperature).to(task.device)
+    algorithm = SAC(config, model, critics, temperature, adam(model), adam(critics), adam(temperature))
+    return algorithm, replay_buffer(algorithm, task)

@@ -4,15 +4,34 @@ two critics, smoothed target actions, and delayed policy updates.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.base import EveryN, Stateful
-from warpdrive.training.algorithms.deterministic import DeterministicPolicyGradient
-from warpdrive.training.config.schema import TD3Config
+from warpdrive.training.algorithms.deterministic import DeterministicConfig, DeterministicPolicyGradient, new_actor
+from warpdrive.training.algorithms.off_policy import replay_buffer
+from warpdrive.training.algorithms.task import Task, adam
+from warpdrive.training.config.values import (
+    Count,
+    NonNegativeSchedule,
+)
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, DeterministicActor
 from warpdrive.training.rollout.exploration import NoisyActor
+
+
+class TD3Config(DeterministicConfig):
+    """Twin delayed deep deterministic policy gradient."""
+
+    algorithm: Literal["td3"]
+    policy_delay: Count = 2
+    """Critic gradient steps per update of the policy and the target networks."""
+    target_noise: NonNegativeSchedule = 0.2
+    """Standard deviation of the noise added to the target policy's actions, in units of half their range."""
+    target_noise_clip: NonNegativeSchedule = 0.5
 
 
 class TD3(DeterministicPolicyGradient[TD3Config]):
@@ -59,3 +78,12 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
         values = self.critic(batch.observations, self.model.done(batch.actions))
         loss = batch.masked_mean((values - target).square().sum(0))
         return loss, {"value_loss": loss.detach(), "q_values": batch.masked_mean(values.detach().mean(0))}
+
+
+def build(config: TD3Config, task: Task) -> tuple[TD3, ReplayBuffer]:
+    """Build the algorithm and its source of experience."""
+    model = task.new_model(config)
+    critic = config.new_critic(model, task, count=2)
+    actor = new_actor(config, model, task)
+    algorithm = TD3(config, model, critic, actor, adam(model), adam(critic))
+    return algorithm, replay_buffer(algorithm, task)

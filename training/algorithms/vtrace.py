@@ -5,17 +5,19 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from warpdrive.observations import Observations, mapped, tensors
-from warpdrive.rollout import Rollout
-from warpdrive.training.config.schema import A2CConfig
 from warpdrive.training.distributed.team import ALONE, Sharding, Team
 from warpdrive.training.experience.batch import AbsentValue, Batch
 from warpdrive.training.experience.transitions import ended, transitions_of
+
+if TYPE_CHECKING:
+    from warpdrive.rollout import Rollout
+    from warpdrive.training.algorithms.a2c import A2CConfig
 
 
 class VTrace(NamedTuple):

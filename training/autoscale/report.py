@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from warpdrive.training.algorithms.off_policy import OffPolicyConfig
+from warpdrive.training.algorithms.ppo import PPOConfig
 from warpdrive.training.autoscale.find import Autoscaled
 from warpdrive.training.autoscale.memory import gib
 from warpdrive.training.autoscale.size import Outcome, Size
 from warpdrive.training.config.load import RunConfig
-from warpdrive.training.config.schema import OffPolicyConfig, PPOConfig, RandomConfig
+from warpdrive.training.config.schema import RandomConfig
 from warpdrive.training.progress.training import short
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.table import Table
 
-from warpdrive.training.config.schema import FunctionConfig, LearningConfig, RunConfig, SelfPlayConfig
+from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.config.schema import FunctionConfig, RunConfig, SelfPlayConfig
 from warpdrive.training.evaluation import EvaluationResult
 
 

@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
     ValidationInfo,
     field_validator,
 )
 
-from warpdrive.errors import DefinitionError
 from warpdrive.step_graph import UseCudaGraph
+from warpdrive.training.algorithms import ALGORITHMS
+from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.config.section import Section
 from warpdrive.training.config.values import (
     Count,
     Device,
-    FractionSchedule,
-    NonNegativeSchedule,
-    OptionalPositiveSchedule,
-    OptionalSchedule,
-    OptionalUserFunction,
     Positive,
-    PositiveSchedule,
     UserFunction,
-    Width,
     backend_name,
     load_function,
     name_of_function,
     switch,
-    whole_number,
 )
-
-Class = TypeVar("Class")
-
-
-class Section(BaseModel):
-    """Base class of configuration sections: immutable; unknown keys, wrong types and NaN are errors."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class EnvironmentConfig(Section):
@@ -161,418 +144,6 @@ class TrainerConfig(Section):
         return self.train_batch_size // self.num_envs
 
 
-class PerceptronConfig(Section):
-    """Multi-layer perceptron."""
-
-    type: Literal["fully_connected"] = "fully_connected"
-    hidden: list[Width] = [64, 64]
-    activation: Literal["tanh", "relu"] = "tanh"
-    scale_observations: bool = False
-    """If True, elements that the observation space bounds are scaled to [-1, 1] first."""
-    normalize_observations: bool = False
-    """If True, observations are standardised by their running mean and variance over all rollouts so far."""
-    initialization: Literal["orthogonal", "xavier", "uniform"] = "orthogonal"
-    """Initialization of the weights."""
-
-
-class ActionsConfig(Section):
-    """Interpretation of a model's outputs for actions in a Box."""
-
-    normalize_actions: bool = True
-    """If True, means and standard deviations are in units of half the range of the Box, relative to its centre."""
-    squash_actions: bool = False
-    """If True, samples are squashed to the Box by the hyperbolic tangent, instead of clipped."""
-
-
-class GaussianConfig(ActionsConfig):
-    """Standard deviations of actions in a Box."""
-
-    initial_log_std: Annotated[float, Field(ge=-20.0, le=2.0)] = 0.0
-    """Initial logarithm of the standard deviations."""
-    state_dependent_std: bool = False
-    """If True, standard deviations are outputs of the network; else they are separate parameters."""
-
-
-class FullyConnectedConfig(PerceptronConfig, GaussianConfig):
-    """Multi-layer perceptrons for the policy and the value function."""
-
-    trunk: Literal["separate", "shared"] = "separate"
-    """``separate``: policy and value function have separate hidden layers; ``shared``: only separate last layers."""
-
-
-class ConvolutionsConfig(Section):
-    """Stack of convolutions followed by a multi-layer perceptron."""
-
-    type: Literal["convolutional"]
-    filters: list[Width] = [16, 32]
-    """Number of output channels of each convolution."""
-    kernel_size: Width = 3
-    stride: Width = 2
-    hidden: list[Width] = [64]
-    """Widths of the perceptron's hidden layers, after the convolutions."""
-    activation: Literal["tanh", "relu"] = "relu"
-    scale_observations: bool = False
-    """If True, elements that the observation space bounds are scaled to [-1, 1] first."""
-    normalize_observations: bool = False
-    """If True, observations are standardised by their running mean and variance over all rollouts so far."""
-    initialization: Literal["orthogonal", "xavier", "uniform"] = "orthogonal"
-    """Initialization of the weights."""
-
-
-class ConvolutionalConfig(ConvolutionsConfig, GaussianConfig):
-    """Convolutional networks for the policy and the value function."""
-
-    trunk: Literal["separate", "shared"] = "separate"
-    """``separate``: policy and value function have layers of their own; ``shared``: only separate last layers."""
-
-
-class RecurrentConfig(GaussianConfig):
-    """Multi-layer perceptron followed by recurrent units."""
-
-    hidden: list[Width] = [64]
-    """Widths of the perceptron's layers."""
-    units: Width = 64
-    """Number of recurrent units."""
-    activation: Literal["tanh", "relu"] = "tanh"
-    """Activation of the perceptron."""
-    scale_observations: bool = False
-    """If True, elements that the observation space bounds are scaled to [-1, 1] first."""
-    normalize_observations: bool = False
-    """If True, observations are standardised by their running mean and variance over all rollouts so far."""
-    initialization: Literal["orthogonal", "xavier", "uniform"] = "orthogonal"
-    """Initialization of the weights."""
-    trunk: Literal["separate", "shared"] = "shared"
-    """``separate``: policy and value function have perceptrons and units of their own; ``shared``: only last layers."""
-
-
-class GRUConfig(RecurrentConfig):
-    """Gated recurrent units."""
-
-    type: Literal["gru"]
-
-
-class LSTMConfig(RecurrentConfig):
-    """Long short-term memory."""
-
-    type: Literal["lstm"]
-
-
-class CustomModelConfig(ActionsConfig):
-    """User-defined model; additional keys are parameters of its constructor."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    """Name registered with ``wd.register_model``, ``package.module:Class`` or ``path/to/file.py:Class``."""
-    check_device: bool = False
-    """If True, devices, dtypes and shapes are checked in every call, see ``wd.CheckDevice``."""
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Arguments of the constructor besides the observation space and the number of logits."""
-        return dict(self.model_extra or {})
-
-
-MODEL_CONFIGS: dict[str, type[Section]] = {
-    "fully_connected": FullyConnectedConfig,
-    "convolutional": ConvolutionalConfig,
-    "gru": GRUConfig,
-    "lstm": LSTMConfig,
-}
-
-
-def _model_type(value: Any) -> str:
-    """Return the discriminator of a model section: ``fully_connected`` by default, ``custom`` for unknown types."""
-    given = value.get("type", "fully_connected") if isinstance(value, dict) else getattr(value, "type", value)
-    return given if isinstance(given, str) and given in MODEL_CONFIGS else "custom"
-
-
-ModelConfig = Annotated[
-    Annotated[FullyConnectedConfig, Tag("fully_connected")]
-    | Annotated[ConvolutionalConfig, Tag("convolutional")]
-    | Annotated[GRUConfig, Tag("gru")]
-    | Annotated[LSTMConfig, Tag("lstm")]
-    | Annotated[CustomModelConfig, Tag("custom")],
-    Discriminator(_model_type),
-]
-
-
-def _off_policy_model_type(value: Any) -> str:
-    given = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return "convolutional" if given == "convolutional" else "fully_connected"
-
-
-OffPolicyModelConfig = Annotated[
-    Annotated[PerceptronConfig, Tag("fully_connected")] | Annotated[ConvolutionsConfig, Tag("convolutional")],
-    Discriminator(_off_policy_model_type),
-]
-
-
-class LearningConfig(Section):
-    """Keys that all learning algorithms share. Every coefficient may follow a schedule."""
-
-    actions: ClassVar[Literal["any", "Discrete", "bounded Box"]] = "any"
-    """Action spaces that the algorithm supports."""
-
-    @property
-    def learns_from_the_past(self) -> bool:
-        """True if an update uses more than the last rollout."""
-        return False
-
-    to_train: bool = True
-    load: str | None = None
-    """Run or checkpoint that the policy is initialised from: the actor, without critics and optimizer state."""
-    load_tag: str | None = None
-    """Policy tag in ``load``; None: the policy's own tag."""
-    lr: PositiveSchedule = 3e-4
-    gamma: FractionSchedule = 0.99
-
-    @field_validator("load_tag")
-    @classmethod
-    def _loads(cls, tag: str | None, info: ValidationInfo) -> str | None:
-        if tag is not None and info.data.get("load") is None:
-            raise ValueError("load with it, the run or checkpoint that has this policy tag")
-        return tag
-
-    @property
-    def schedules(self) -> dict[str, Any]:
-        """Coefficients that change during training, by name."""
-        ours = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: value for name, value in ours.items() if isinstance(value, list | dict)}
-
-
-class ReturnsConfig(LearningConfig):
-    """Keys of the algorithms that learn from returns."""
-
-    returns_after_leaving: bool = True
-    """If True, returns of an agent that leaves the episode include its rewards until the end of the episode.
-
-    Otherwise they end when the agent leaves.
-    """
-
-
-class OnPolicyConfig(ReturnsConfig):
-    """Keys of the on-policy algorithms."""
-
-    model: ModelConfig = FullyConnectedConfig()
-    gae_lambda: FractionSchedule = 0.95
-    entropy_coef: NonNegativeSchedule = 0.01
-    value_coef: NonNegativeSchedule = 0.5
-    max_grad_norm: PositiveSchedule = 0.5
-    normalize_advantage: bool = True
-    normalize_returns: bool = False
-    """If True, values are estimated in units of the running mean and standard deviation of returns."""
-    value_loss: Literal["mse", "huber"] = "mse"
-    """Loss of value errors: half the squared error, or linear beyond ``huber_delta``."""
-    huber_delta: PositiveSchedule = 10.0
-    """Threshold of the Huber loss, in units of the value network."""
-    function: OptionalUserFunction = None
-    """Class that replaces the algorithm's and derives from it (``wd.PPO``, ``wd.A2C``); None: the algorithm's own."""
-
-    def derived_from(self, base: type[Class]) -> type[Class]:
-        """Return the class of the algorithm: ``base``, or the user's.
-
-        Raises:
-            DefinitionError: there is no such class, or it is not derived from ``base``.
-        """
-        if self.function is None:
-            return base
-        found = load_function(self.function)
-        if not (isinstance(found, type) and issubclass(found, base)):
-            raise DefinitionError(f"'{self.function}' is {found!r}, expected a class derived from wd.{base.__name__}")
-        return found
-
-
-class OffPolicyConfig(ReturnsConfig):
-    """Keys of the off-policy algorithms, which learn from a replay buffer."""
-
-    model: OffPolicyModelConfig = PerceptronConfig()
-    buffer_size: Count = 100_000
-    """Capacity of the replay buffer, in steps of single agents."""
-    learning_starts: Annotated[int, BeforeValidator(whole_number), Field(ge=0, lt=2**63)] = 1000
-    """Environment steps before the first gradient step. Until then actions are uniformly random (DQN: by
-    ``epsilon``).
-    """
-    batch_size: Count = 128
-    gradient_steps: Count = 1
-    """Gradient steps per update, that is, per rollout of ``trainer.train_batch_size`` environment steps."""
-    n_step: Annotated[Count, Field(le=10_000)] = 1
-    """Number of rewards summed before bootstrapping."""
-    max_grad_norm: PositiveSchedule = 10.0
-
-    @property
-    def learns_from_the_past(self) -> bool:
-        """See ``LearningConfig``."""
-        return True
-
-
-class DQNConfig(OffPolicyConfig):
-    """Deep Q-learning, for a single Discrete action."""
-
-    actions = "Discrete"
-    algorithm: Literal["dqn"]
-    epsilon: FractionSchedule = [[0, 1.0], [10_000, 0.05]]  # type: ignore[assignment]
-    """Probability of a random action, by environment steps."""
-    repeat: FractionSchedule = 0.0
-    """Probability that a random action repeats the previous one, so that exploration is correlated in time."""
-    double: bool = True
-    """If True, the model selects the action that the target network evaluates (double Q-learning)."""
-    tau: FractionSchedule = 1.0
-    """Interpolation factor of a target network update: 1 copies the model."""
-    target_update_every: Count = 500
-    """Gradient steps between two target network updates."""
-
-
-class OrnsteinUhlenbeckConfig(Section):
-    """Ornstein-Uhlenbeck noise, correlated in time; in units of half the range of an action."""
-
-    type: Literal["ornstein_uhlenbeck"]
-    std: NonNegativeSchedule = 0.2
-    """Standard deviation of the increment of each step."""
-    decay: FractionSchedule = 0.15
-    """Fraction of the noise that decays in a step."""
-
-
-class GaussianNoiseConfig(Section):
-    """Gaussian noise, independent in each step; in units of half the range of an action."""
-
-    type: Literal["gaussian"] = "gaussian"
-    std: NonNegativeSchedule = 0.1
-
-
-NoiseConfig = Annotated[GaussianNoiseConfig | OrnsteinUhlenbeckConfig, Field(discriminator="type")]
-
-
-class ContinuousConfig(OffPolicyConfig):
-    """Keys of the off-policy algorithms for actions in a Box."""
-
-    actions = "bounded Box"
-    tau: FractionSchedule = 0.005
-    """Interpolation factor of the target network updates, in each gradient step."""
-
-
-class DDPGConfig(ContinuousConfig):
-    """Deep deterministic policy gradient."""
-
-    algorithm: Literal["ddpg"]
-    noise: NoiseConfig = GaussianNoiseConfig()
-
-
-class TD3Config(ContinuousConfig):
-    """Twin delayed deep deterministic policy gradient."""
-
-    algorithm: Literal["td3"]
-    noise: NoiseConfig = GaussianNoiseConfig()
-    policy_delay: Count = 2
-    """Critic gradient steps per update of the policy and the target networks."""
-    target_noise: NonNegativeSchedule = 0.2
-    """Standard deviation of the noise added to the target policy's actions, in units of half their range."""
-    target_noise_clip: NonNegativeSchedule = 0.5
-
-
-class SACConfig(ContinuousConfig):
-    """Soft actor-critic with a learned temperature."""
-
-    algorithm: Literal["sac"]
-    initial_temperature: Positive = 1.0
-    target_entropy: OptionalSchedule = None
-    """Target entropy in nats of actions from -1 to 1; None: minus the number of components of an action."""
-
-
-class ReinforceConfig(ReturnsConfig):
-    """Policy gradient with the returns of whole episodes, one gradient step per rollout."""
-
-    algorithm: Literal["reinforce"]
-    entropy_coef: NonNegativeSchedule = 0.0
-    max_grad_norm: PositiveSchedule = 0.5
-    normalize_returns: bool = True
-    """If True, the returns of each rollout are standardised."""
-    model: ModelConfig = FullyConnectedConfig()
-
-
-class A2CConfig(OnPolicyConfig):
-    """Advantage actor-critic: one gradient step per rollout."""
-
-    algorithm: Literal["a2c"]
-    steps_per_update: Count | None = None
-    """Steps of each replica per update, a multiple of the rollout length; None: the rollout length.
-
-    If it is larger, replicas form groups, updates use one group each in turn, and V-trace corrects for the older
-    behaviour policies.
-    """
-    rho_clip: PositiveSchedule = 1.0
-    """Clipping threshold of the importance ratio in the temporal differences of V-trace (rho-bar)."""
-    c_clip: PositiveSchedule = 1.0
-    """Clipping threshold of the importance ratio in the trace coefficients of V-trace (c-bar)."""
-
-    @property
-    def learns_from_the_past(self) -> bool:
-        """See ``LearningConfig``."""
-        return self.steps_per_update is not None
-
-
-class PPOConfig(OnPolicyConfig):
-    """Proximal policy optimisation: several epochs of minibatches per rollout."""
-
-    algorithm: Literal["ppo"]
-    clip: PositiveSchedule = 0.2
-    value_clip: OptionalPositiveSchedule = None
-    """Clipping range of the change of a value estimate per update; None: no clipping."""
-    target_kl: OptionalPositiveSchedule = None
-    """Target KL divergence in nats: the update ends once it exceeds 1.5 times this; None: no early stopping."""
-    centralized_critic: bool = False
-    """If True, values are estimated from more than the policy's observations (MAPPO)."""
-    critic_input: Literal["auto", "global_state", "observations"] = "auto"
-    """Input of the centralised critic: the environment's ``global_state``, or the observations of all agents.
-
-    ``auto``: the global state if the environment has one.
-    """
-    recurrent_critic: bool = False
-    """If True, the centralised critic is recurrent: with the model's recurrent units, or 64 GRU units if it has
-    none.
-    """
-    critic_lr: OptionalPositiveSchedule = None
-    """Learning rate of the centralised critic; None: ``lr``."""
-    critic_max_grad_norm: OptionalPositiveSchedule = None
-    """Gradient norm limit of the centralised critic; None: clipped with the policy's gradient or, with ``critic_lr``,
-    to the same limit.
-    """
-    epochs: Count = 4
-    minibatches: Count = 4
-
-    @property
-    def critic_learns_apart(self) -> bool:
-        """True if the centralised critic has an optimizer of its own."""
-        return self.critic_lr is not None or self.critic_max_grad_norm is not None
-
-
-class CustomConfig(LearningConfig):
-    """User-defined update function; additional keys are its parameters. See docs/algorithms.md."""
-
-    model_config = ConfigDict(extra="allow")
-
-    algorithm: Literal["custom"]
-    function: UserFunction
-    model: ModelConfig = FullyConnectedConfig()
-    population: Annotated[Count, Field(le=65536)] | None = None
-    """Number of members of the population, each with its own parameters and an equal slice of the replicas; None:
-    one.
-    """
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Arguments of the function besides the policy and the rollout."""
-        return dict(self.model_extra or {})
-
-    def loaded(self) -> Callable[..., Any]:
-        """Return the function, or the class of a callable object.
-
-        Raises:
-            DefinitionError: it cannot be found.
-        """
-        return load_function(self.function)
-
-
 class RandomConfig(Section):
     """Agents that act uniformly at random; nothing is trained."""
 
@@ -625,34 +196,18 @@ class FunctionConfig(Section):
         return load_function(self.function)
 
 
-PolicyConfig = Annotated[
-    ReinforceConfig
-    | A2CConfig
-    | PPOConfig
-    | DQNConfig
-    | DDPGConfig
-    | TD3Config
-    | SACConfig
-    | CustomConfig
-    | RandomConfig
-    | SelfPlayConfig
-    | FunctionConfig,
-    Field(discriminator="algorithm"),
-]
+if TYPE_CHECKING:
+    PolicyConfig = LearningConfig | RandomConfig | SelfPlayConfig | FunctionConfig
+else:
+    PolicyConfig = Annotated[
+        Union[(*ALGORITHMS, RandomConfig, SelfPlayConfig, FunctionConfig)], Field(discriminator="algorithm")
+    ]
 
 POLICY_CONFIGS: dict[str, type[Section]] = {
-    "reinforce": ReinforceConfig,
-    "a2c": A2CConfig,
-    "ppo": PPOConfig,
-    "dqn": DQNConfig,
-    "ddpg": DDPGConfig,
-    "td3": TD3Config,
-    "sac": SACConfig,
-    "custom": CustomConfig,
-    "random": RandomConfig,
-    "self_play": SelfPlayConfig,
-    "function": FunctionConfig,
+    get_args(section.model_fields["algorithm"].annotation)[0]: section
+    for section in (*ALGORITHMS, RandomConfig, SelfPlayConfig, FunctionConfig)
 }
+"""Sections of policies, by the value of ``algorithm``."""
 
 
 def evaluation_metrics(policies: Mapping[str, Section]) -> list[str]:

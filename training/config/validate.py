@@ -17,9 +17,25 @@ from warpdrive import registry
 from warpdrive.environment import Environment, check_environment, spaces_by_tag
 from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
 from warpdrive.importing import place_of
+from warpdrive.training.algorithms.a2c import A2CConfig
+from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.algorithms.custom import CustomConfig
+from warpdrive.training.algorithms.off_policy import OffPolicyConfig
+from warpdrive.training.algorithms.on_policy import OnPolicyConfig
+from warpdrive.training.algorithms.ppo import PPOConfig
 from warpdrive.training.config import schema
 from warpdrive.training.config.aliases import OTHER_NAMES
+from warpdrive.training.config.section import Section
 from warpdrive.training.config.values import is_number
+from warpdrive.training.models.options import (
+    MODEL_CONFIGS,
+    ActionsConfig,
+    ConvolutionsConfig,
+    CustomModelConfig,
+    FullyConnectedConfig,
+    PerceptronConfig,
+    RecurrentConfig,
+)
 from warpdrive.training.models.recurrent import RecurrentActorCritic
 from warpdrive.training.models.registry import model_class
 
@@ -80,7 +96,7 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
     for tag, settings in run.policy.items():
         samples = run.trainer.train_batch_size * len(env.policy_tags[tag])
         sequences = run.trainer.num_envs * len(env.policy_tags[tag])
-        if isinstance(settings, schema.PPOConfig):
+        if isinstance(settings, PPOConfig):
             most, what = samples, "the samples of one update"
             if _is_recurrent(settings.model) or (settings.recurrent_critic and settings.centralized_critic):
                 most, what = sequences, "the sequences of one update: replicas x agents"
@@ -88,12 +104,12 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
             if settings.minibatches > most:
                 text = f"found {settings.minibatches}, expected at most {most}, {what}"
                 found.append((f"policy.{tag}.minibatches", text))
-        if isinstance(settings, schema.A2CConfig) and settings.steps_per_update is not None:
+        if isinstance(settings, A2CConfig) and settings.steps_per_update is not None:
             found += [(f"policy.{tag}.{key}", text) for key, text in _group_problems(settings, run.trainer)]
-        if isinstance(settings, schema.OffPolicyConfig) and settings.batch_size > settings.buffer_size:
+        if isinstance(settings, OffPolicyConfig) and settings.batch_size > settings.buffer_size:
             text = f"found {settings.batch_size}, expected at most buffer_size ({settings.buffer_size})"
             found.append((f"policy.{tag}.batch_size", text))
-        if isinstance(settings, schema.OffPolicyConfig) and settings.buffer_size < samples:
+        if isinstance(settings, OffPolicyConfig) and settings.buffer_size < samples:
             text = f"found {settings.buffer_size}, expected at least {samples}, the samples of one update"
             found.append((f"policy.{tag}.buffer_size", text))
         found += [(f"policy.{tag}.model.{key}", text) for key, text in _action_problems(settings, action_spaces[tag])]
@@ -104,10 +120,10 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
                 settings.loaded()
             except DefinitionError as error:
                 found.append((f"policy.{tag}.function", str(error)))
-        if isinstance(settings, schema.CustomConfig):
+        if isinstance(settings, CustomConfig):
             found += _own_update_problems(f"policy.{tag}", settings)
             found += [(f"policy.{tag}.{key}", text) for key, text in _population_problems(settings, run.trainer)]
-        if isinstance(settings, schema.OnPolicyConfig) and settings.function is not None:
+        if isinstance(settings, OnPolicyConfig) and settings.function is not None:
             found += _own_algorithm_problems(f"policy.{tag}", settings)
         if not _is_for(settings, action_spaces[tag]):
             known = [name for name, other in schema.POLICY_CONFIGS.items() if _is_for(other, action_spaces[tag])]
@@ -116,11 +132,11 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
     return found
 
 
-def _critic_problems(settings: schema.PPOConfig, env: Environment) -> list[Problem]:
+def _critic_problems(settings: PPOConfig, env: Environment) -> list[Problem]:
     """Return problems of a critic's options with respect to each other, or to the environment."""
     if not settings.centralized_critic:
         options = ("critic_lr", "critic_max_grad_norm", "critic_input", "recurrent_critic")
-        defaults = {name: field.default for name, field in schema.PPOConfig.model_fields.items()}
+        defaults = {name: field.default for name, field in PPOConfig.model_fields.items()}
         return [
             (key, f"found {_show(found)}, expected centralized_critic: true with it")
             for key in options
@@ -135,7 +151,7 @@ def _critic_problems(settings: schema.PPOConfig, env: Environment) -> list[Probl
 def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem]:
     """Return problems of a model's options for actions in a Box with respect to the action space."""
     model = getattr(settings, "model", None)
-    if not isinstance(model, schema.ActionsConfig):
+    if not isinstance(model, ActionsConfig):
         return []
     is_box = isinstance(space, spaces.Box)
     of_box = ("squash_actions", "initial_log_std", "state_dependent_std")
@@ -147,15 +163,15 @@ def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem
 
 
 def _is_recurrent(model: object) -> bool:
-    if isinstance(model, schema.CustomModelConfig):
+    if isinstance(model, CustomModelConfig):
         return issubclass(model_class(model.type), RecurrentActorCritic)
-    return isinstance(model, schema.RecurrentConfig)
+    return isinstance(model, RecurrentConfig)
 
 
 def _self_play_problems(
     tag: str, settings: schema.SelfPlayConfig, run: schema.RunConfig, env: Environment
 ) -> list[Problem]:
-    learning = [name for name, other in run.policy.items() if isinstance(other, schema.LearningConfig)]
+    learning = [name for name, other in run.policy.items() if isinstance(other, LearningConfig)]
     if settings.of not in learning:
         known = ", ".join(learning) or "there is none"
         hint = nearest(settings.of, learning)
@@ -174,7 +190,7 @@ def _self_play_problems(
     return found
 
 
-def _group_problems(settings: schema.A2CConfig, trainer: schema.TrainerConfig) -> list[Problem]:
+def _group_problems(settings: A2CConfig, trainer: schema.TrainerConfig) -> list[Problem]:
     """Return problems of groups of replicas, one of which is used by each update."""
     steps, length = settings.steps_per_update or 0, trainer.rollout_length
     if _is_recurrent(settings.model):
@@ -214,7 +230,7 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     kind, value = details["type"], details["input"]
     if path[0] == "policy" and len(path) > 2:
         del path[2]  # pydantic inserts the algorithm as the tag of the union
-        if path[2:3] == ["model"] and path[3:4] and path[3] in (*schema.MODEL_CONFIGS, "custom"):
+        if path[2:3] == ["model"] and path[3:4] and path[3] in (*MODEL_CONFIGS, "custom"):
             del path[3]  # and here the type of the model
     if path[0] == "policy" and kind in ("union_tag_invalid", "union_tag_not_found"):
         return _choice_problem([*path, "algorithm"], value, schema.POLICY_CONFIGS)
@@ -241,20 +257,20 @@ def _choice_problem(path: list[str], value: object, known: Iterable[str]) -> Pro
     return ".".join(path), f"{text}, expected one of {', '.join(known)}.{hint}"
 
 
-def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[schema.Section]:
+def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[Section]:
     if path[0:1] == ["policy"] and len(path) >= 2:
         of_policy = schema.POLICY_CONFIGS[raw["policy"][path[1]]["algorithm"]]
         if path[2:] != ["model"]:
             return of_policy
-        if issubclass(of_policy, schema.OffPolicyConfig):
+        if issubclass(of_policy, OffPolicyConfig):
             is_for_images = raw["policy"][path[1]]["model"].get("type") == "convolutional"
-            return schema.ConvolutionsConfig if is_for_images else schema.PerceptronConfig
-        return schema.MODEL_CONFIGS[raw["policy"][path[1]]["model"].get("type", "fully_connected")]
-    section: type[schema.Section] = schema.RunConfig
+            return ConvolutionsConfig if is_for_images else PerceptronConfig
+        return MODEL_CONFIGS[raw["policy"][path[1]]["model"].get("type", "fully_connected")]
+    section: type[Section] = schema.RunConfig
     for part in path:
         annotation = section.model_fields[part].annotation
         annotation = next((kind for kind in typing.get_args(annotation) if kind is not type(None)), annotation)
-        assert isinstance(annotation, type) and issubclass(annotation, schema.Section)
+        assert isinstance(annotation, type) and issubclass(annotation, Section)
         section = annotation
     return section
 
@@ -265,10 +281,10 @@ def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
     if len(path) == 3 and path[0] == "policy" and owners:
         algorithm = raw["policy"][path[1]]["algorithm"]
         return f"unknown key for the algorithm '{algorithm}' ('{key}' belongs to {', '.join(owners)})"
-    homes: dict[str, list[type[schema.Section]]] = {
+    homes: dict[str, list[type[Section]]] = {
         "trainer": [schema.TrainerConfig],
         "saving": [schema.SavingConfig],
-        "model": [schema.PerceptronConfig, *schema.MODEL_CONFIGS.values()],
+        "model": [PerceptronConfig, *MODEL_CONFIGS.values()],
     }
     belongs = "".join(
         f" It belongs to the section '{name}'."
@@ -279,7 +295,7 @@ def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
     return f"unknown key, expected one of {', '.join(section.model_fields)}.{hint}"
 
 
-def _by_another_name(key: str, section: type[schema.Section]) -> str:
+def _by_another_name(key: str, section: type[Section]) -> str:
     """Return ``" Did you mean 'x'?"`` for another library's name of a key, in whichever section; or ``""``."""
     ours = OTHER_NAMES.get(key.lower(), key)
     if ours in section.model_fields:
@@ -290,12 +306,12 @@ def _by_another_name(key: str, section: type[schema.Section]) -> str:
     return ""
 
 
-_HOMES: dict[str, type[schema.Section]] = {
+_HOMES: dict[str, type[Section]] = {
     "trainer": schema.TrainerConfig,
     "trainer.evaluation": schema.EvaluationConfig,
     "saving": schema.SavingConfig,
-    "policy.<tag>": schema.PPOConfig,
-    "policy.<tag>.model": schema.FullyConnectedConfig,
+    "policy.<tag>": PPOConfig,
+    "policy.<tag>.model": FullyConnectedConfig,
 }
 
 
@@ -324,20 +340,20 @@ def _custom_model_problems(section: str, settings: object) -> list[Problem]:
     """Return problems of a policy's user-defined model, if it has one."""
     model = settings.get("model") if isinstance(settings, Mapping) else None
     algorithm = schema.POLICY_CONFIGS.get(str(settings.get("algorithm"))) if isinstance(settings, Mapping) else None
-    if not isinstance(model, Mapping) or algorithm is None or issubclass(algorithm, schema.OffPolicyConfig):
+    if not isinstance(model, Mapping) or algorithm is None or issubclass(algorithm, OffPolicyConfig):
         return []
     name = model.get("type", "fully_connected")
-    if not isinstance(name, str) or name in schema.MODEL_CONFIGS:
+    if not isinstance(name, str) or name in MODEL_CONFIGS:
         return []
     try:
         definition = model_class(name)
     except WarpDriveError as error:
         return [(f"{section}.type", str(error))]
-    parameters = {key: value for key, value in model.items() if key not in schema.CustomModelConfig.model_fields}
+    parameters = {key: value for key, value in model.items() if key not in CustomModelConfig.model_fields}
     return _parameter_problems(section, definition, parameters, given=2)
 
 
-def _own_algorithm_problems(section: str, settings: schema.OnPolicyConfig) -> list[Problem]:
+def _own_algorithm_problems(section: str, settings: OnPolicyConfig) -> list[Problem]:
     """Return problems of a user-defined class that replaces an algorithm's."""
     from warpdrive.training.algorithms import algorithm_class  # imports the models, not needed otherwise
 
@@ -348,7 +364,7 @@ def _own_algorithm_problems(section: str, settings: schema.OnPolicyConfig) -> li
     return []
 
 
-def _own_update_problems(section: str, settings: schema.CustomConfig) -> list[Problem]:
+def _own_update_problems(section: str, settings: CustomConfig) -> list[Problem]:
     """Return problems of a user-defined update function, or of the class of a callable object."""
     try:
         definition = settings.loaded()
@@ -370,7 +386,7 @@ def _own_update_problems(section: str, settings: schema.CustomConfig) -> list[Pr
     return _parameter_problems(section, definition, settings.parameters, given=1 if is_class else 2)
 
 
-def _population_problems(settings: schema.CustomConfig, trainer: schema.TrainerConfig) -> list[Problem]:
+def _population_problems(settings: CustomConfig, trainer: schema.TrainerConfig) -> list[Problem]:
     """Return problems of a population with respect to the replicas, or to the model."""
     size, num_envs = settings.population, trainer.num_envs
     if size is not None and num_envs % size:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 from numba import cuda
 from torch import Tensor
 
 import warpdrive as wd
-from warpdrive.backends.interface import Backend
 from warpdrive.errors import TrainingError
 from warpdrive.kernels.fusion import Fusion
-from warpdrive.rollout import Rollout
+
+if TYPE_CHECKING:
+    from warpdrive.backends.interface import Backend
+    from warpdrive.rollout import Rollout
 
 
 @wd.device_function

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from warpdrive.backends.interface import Backend
 from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.observations import Observations, mapped, tensors
-from warpdrive.rollout import Rollout
-from warpdrive.training.config.schema import OnPolicyConfig, ReinforceConfig
 from warpdrive.training.distributed.team import UNSHARDED, Sharding
-from warpdrive.training.experience.advantages import AdvantageEstimator
 from warpdrive.training.experience.masked_rows import Rows
 from warpdrive.training.experience.sequences import Sequences, ValueFunction, estimate_values, sequences_of
 from warpdrive.training.experience.transitions import ended
 from warpdrive.training.models.critic_inputs import CriticInput
+
+if TYPE_CHECKING:
+    from warpdrive.backends.interface import Backend
+    from warpdrive.rollout import Rollout
+    from warpdrive.training.experience.advantages import AdvantageEstimator
 
 _ROWS_AT_ONCE = 65536  # rows per forward pass of a value function: bounds the memory of activations
 _PART_OF_NEW = 0.1  # weight of the newest rollout in a running mean
@@ -109,6 +110,26 @@ class Batch(Rows):
         return replace(self, **taken)
 
 
+class ReturnCoefficients(Protocol):
+    """Coefficients of returns, such as the section of an algorithm in the run configuration."""
+
+    @property
+    def gamma(self) -> float:
+        """Discount per step."""
+
+    @property
+    def returns_after_leaving(self) -> bool:
+        """True if returns extend beyond the step at which an agent leaves its episode."""
+
+
+class AdvantageCoefficients(ReturnCoefficients, Protocol):
+    """Coefficients of advantage estimation, see ``AdvantageEstimator``."""
+
+    @property
+    def gae_lambda(self) -> float:
+        """Weight of longer returns, from 0 to 1."""
+
+
 class Discount(NamedTuple):
     """Coefficients of advantage estimation, see ``AdvantageEstimator``."""
 
@@ -140,7 +161,7 @@ class RolloutBatcher:
         model: ValueFunction,
         backend: Backend,
         agent_ids: Tensor,
-        config: Callable[[], OnPolicyConfig | Discount],
+        config: Callable[[], AdvantageCoefficients],
         sharding: Sharding = UNSHARDED,
         critic_input: CriticInput | None = None,
         estimates: bool = True,
@@ -172,6 +193,8 @@ class RolloutBatcher:
     def _estimator_of(self, rollout: Rollout) -> AdvantageEstimator:
         """Return the advantage estimator of a rollout, built on first use: policies that are not trained need none."""
         if self._estimator is None or self._estimator[0] is not rollout:
+            from warpdrive.training.experience.advantages import AdvantageEstimator  # loads the kernel language
+
             config = self.config()
             with host_transfers_allowed():
                 made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, *_discount(config))
@@ -179,7 +202,7 @@ class RolloutBatcher:
         return self._estimator[1]
 
 
-def _discount(config: OnPolicyConfig | Discount) -> Discount:
+def _discount(config: AdvantageCoefficients) -> Discount:
     return Discount(config.gamma, config.gae_lambda, config.returns_after_leaving)
 
 
@@ -202,7 +225,7 @@ class EpisodeBatcher:
         tag: str,
         backend: Backend,
         agent_ids: Tensor,
-        config: Callable[[], ReinforceConfig],
+        config: Callable[[], ReturnCoefficients],
         sharding: Sharding = UNSHARDED,
     ) -> None:
         self.tag, self.config = tag, config

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from warpdrive.errors import ConfigError
 from warpdrive.observations import Observations, mapped, tensors
-from warpdrive.rollout import Rollout
 from warpdrive.training.distributed.team import ALONE, Sharding, Team
 from warpdrive.training.experience.n_step import NStep, StepsUntilBack
 from warpdrive.training.experience.transitions import Transitions, ended, transitions_of
+
+if TYPE_CHECKING:
+    from warpdrive.rollout import Rollout
 
 
 class ReplayBuffer:

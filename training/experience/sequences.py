@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from warpdrive.observations import Observations, mapped
-from warpdrive.rollout import Rollout
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
+
+if TYPE_CHECKING:
+    from warpdrive.rollout import Rollout
 
 _ROWS_AT_ONCE = 65536  # rows per forward pass of a value function: bounds the memory of activations
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from warpdrive.observations import Observations, mapped, tensors
-from warpdrive.rollout import Rollout, of_agents
+from warpdrive.rollout import of_agents
 from warpdrive.training.distributed.team import UNSHARDED, Sharding
 from warpdrive.training.experience.masked_rows import Rows
+
+if TYPE_CHECKING:
+    from warpdrive.rollout import Rollout
 
 
 @dataclass(frozen=True)

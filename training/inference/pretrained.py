@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from warpdrive.errors import CheckpointError, ConfigError
-from warpdrive.training.config.schema import LearningConfig, RunConfig
+from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.config.schema import RunConfig
 from warpdrive.training.inference.trained_policy import load_policy
 from warpdrive.training.models.base import Actor
 

@@ -16,12 +16,13 @@ from torch import Tensor
 from warpdrive.arguments import check_is, check_within
 from warpdrive.errors import ActionError, CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.observations import Observations, tensors
+from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.checkpoint.checkpoint import Which, find_checkpoint, read_models
 from warpdrive.training.checkpoint.space_description import space_of
 from warpdrive.training.config.load import config_of_checkpoint
 from warpdrive.training.config.named_code import check_named_code
-from warpdrive.training.config.schema import LearningConfig, RunConfig
-from warpdrive.training.models import acting_distribution, build_model
+from warpdrive.training.config.schema import RunConfig
+from warpdrive.training.models import seeded
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.distributions import Distribution
 
@@ -273,9 +274,10 @@ def load_policy(
     described = checkpoint.spaces.get(tag, {})
     observation_space, action_space = (space_of(described.get(kind, {})) for kind in ("observation", "action"))
     try:
-        model = build_model(settings, observation_space, action_space, seed=0)
+        with seeded(0):
+            model = settings.build_model(observation_space, action_space)
         model.load_state_dict(dict(checkpoint.models[tag]))
-        distribution = acting_distribution(settings, action_space)
+        distribution = settings.acting_distribution(action_space)
     except (RuntimeError, ValueError, TypeError, AssertionError, KeyError) as error:
         told = f"{settings.algorithm} for {action_space}"
         raise CheckpointError(f"{folder}: the parameters of '{tag}' are not those of a model of {told}") from error

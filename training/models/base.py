@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from warpdrive.observations import Observations, mapped
 from warpdrive.training.models.flatten import Flatten
 
-if TYPE_CHECKING:  # loaded policies act without kernels
+if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
 
 

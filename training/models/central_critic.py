@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, ActorCritic, observations_of
-from warpdrive.training.models.perceptron import Initialization, hidden_layers, perceptron
+from warpdrive.training.models.critic_inputs import CriticInput
+from warpdrive.training.models.options import PerceptronConfig, RecurrentConfig
+from warpdrive.training.models.perceptron import hidden_layers, perceptron
 from warpdrive.training.models.recurrent import CELLS, RecurrentActor, states_after
 from warpdrive.training.models.running_moments import RunningMoments
 
 if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
-    from warpdrive.training.models.critic_inputs import CriticInput
 
 
 class CentralCritic(nn.Module):
@@ -24,10 +24,8 @@ class CentralCritic(nn.Module):
 
     Args:
         size: number of elements of a row.
-        hidden: width of each hidden layer.
-        activation: ``"tanh"`` or ``"relu"``.
-        normalize: If True, elements are standardised by their running mean and variance, and clipped.
-        initialization: initialization of the weights, see ``perceptron.initialise``.
+        options: section of the policy's model: hidden layers, activation, initialization, and normalisation of the
+            rows.
 
     Attributes:
         state_size: number of elements of the recurrent state per agent.
@@ -35,17 +33,13 @@ class CentralCritic(nn.Module):
 
     state_size = 0
 
-    def __init__(
-        self,
-        size: int,
-        hidden: Sequence[int],
-        activation: str,
-        normalize: bool,
-        initialization: Initialization = "orthogonal",
-    ) -> None:
+    def __init__(self, size: int, options: PerceptronConfig) -> None:
         super().__init__()
-        self.moments = RunningMoments(size) if normalize else None
-        self.value = perceptron([size, *hidden, 1], activation, 1.0, initialization)
+        self.moments = RunningMoments(size) if options.normalize_observations else None
+        self.value = self._perceptron(size, options)
+
+    def _perceptron(self, size: int, options: PerceptronConfig) -> nn.Module:
+        return perceptron([size, *options.hidden, 1], options, last_gain=1.0)
 
     def values(self, rows: Tensor) -> Tensor:
         """Return the value estimates ``[...]`` float32 of rows ``[..., size]`` float32."""
@@ -79,30 +73,20 @@ class RecurrentCritic(CentralCritic):
 
     Args:
         size: number of elements of a row.
-        hidden: width of each layer of the perceptron.
-        activation: activation of the perceptron, ``"tanh"`` or ``"relu"``.
-        normalize: see ``CentralCritic``.
-        initialization: see ``CentralCritic``.
-        kind: kind of the recurrent units.
-        units: number of recurrent units.
+        options: see ``CentralCritic``.
+        recurrent: kind and number of the recurrent units.
     """
 
-    def __init__(
-        self,
-        size: int,
-        hidden: Sequence[int],
-        activation: str,
-        normalize: bool,
-        initialization: Initialization,
-        kind: Literal["gru", "lstm"],
-        units: int,
-    ) -> None:
-        super().__init__(units, [], activation, normalize=False, initialization=initialization)
-        self.moments = RunningMoments(size) if normalize else None
-        sizes = [size, *hidden]
-        self.encoder = nn.Sequential(*hidden_layers(sizes, activation, initialization))
-        self.cell = CELLS[kind](sizes[-1], units, initialization)
-        self.units, self.state_size = units, CELLS[kind].numbers * units
+    def __init__(self, size: int, options: PerceptronConfig, recurrent: RecurrentConfig) -> None:
+        self.units = recurrent.units
+        super().__init__(size, options)
+        sizes, cell = [size, *options.hidden], CELLS[recurrent.type]
+        self.encoder = nn.Sequential(*hidden_layers(sizes, options))
+        self.cell = cell(sizes[-1], recurrent.units, options.initialization)
+        self.state_size = cell.numbers * recurrent.units
+
+    def _perceptron(self, size: int, options: PerceptronConfig) -> nn.Module:
+        return perceptron([self.units, 1], options, last_gain=1.0)
 
     def values(self, rows: Tensor) -> Tensor:
         """See ``CentralCritic``: rows are taken for first steps of episodes."""

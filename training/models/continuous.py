@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,10 +11,11 @@ from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, Units
-from warpdrive.training.models.convolutions import Convolutions, features_of
+from warpdrive.training.models.convolutions import features_of
 from warpdrive.training.models.distributions import BoxUnits
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.models.perceptron import Initialization, perceptron
+from warpdrive.training.models.options import PerceptronConfig
+from warpdrive.training.models.perceptron import perceptron
 from warpdrive.training.models.two_headed import LEAST_LOG_STD, MOST_LOG_STD
 
 _NO_NOISE = -20.0  # log of a negligible standard deviation
@@ -27,12 +27,7 @@ class DeterministicActor(Actor):
     Args:
         observation_space: observation space of one agent; observations are flattened.
         action_space: bounded action space of one agent.
-        hidden: width of each hidden layer.
-        activation: ``"tanh"`` or ``"relu"``.
-        scale_observations: If True, elements that the observation space bounds are first scaled to [-1, 1].
-        normalize_observations: If True, elements are then standardised by their running mean and variance.
-        initialization: initialization of the weights, see ``perceptron.initialise``.
-        convolutions: convolutions before the perceptron, for images.
+        options: section of the model in the run configuration.
 
     Attributes:
         components: number of components of an action.
@@ -42,27 +37,15 @@ class DeterministicActor(Actor):
     centre: Tensor
     reach: Tensor
 
-    def __init__(
-        self,
-        observation_space: Space[Any],
-        action_space: spaces.Box,
-        hidden: Sequence[int],
-        activation: str,
-        scale_observations: bool = False,
-        normalize_observations: bool = False,
-        initialization: Initialization = "orthogonal",
-        convolutions: Convolutions | None = None,
-    ) -> None:
+    def __init__(self, observation_space: Space[Any], action_space: spaces.Box, options: PerceptronConfig) -> None:
         super().__init__()
         box = BoxUnits(action_space)
         self.register_buffer("centre", box.centre, persistent=False)
         self.register_buffer("reach", box.reach, persistent=False)
         self.components = len(box.reach)
-        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.features, size = features_of(
-            observation_space, self.flatten.size, convolutions, activation, initialization
-        )
-        self.policy = perceptron([size, *hidden, self.components], activation, 0.01, initialization)
+        self.flatten = Flatten(observation_space, options.scale_observations, options.normalize_observations)
+        self.features, size = features_of(observation_space, self.flatten.size, options)
+        self.policy = perceptron([size, *options.hidden, self.components], options, last_gain=0.01)
 
     def forward(self, observations: Observations) -> Tensor:
         """Return actions ``[..., components]`` float32 from -1 to 1 for ``[..., *observation_shape]`` of any dtype."""
@@ -87,24 +70,12 @@ class SquashedActor(Actor):
 
     action_units: Units = "squashed"
 
-    def __init__(
-        self,
-        observation_space: Space[Any],
-        action_space: spaces.Box,
-        hidden: Sequence[int],
-        activation: str,
-        scale_observations: bool = False,
-        normalize_observations: bool = False,
-        initialization: Initialization = "orthogonal",
-        convolutions: Convolutions | None = None,
-    ) -> None:
+    def __init__(self, observation_space: Space[Any], action_space: spaces.Box, options: PerceptronConfig) -> None:
         super().__init__()
         self.components = math.prod(action_space.shape)
-        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.features, size = features_of(
-            observation_space, self.flatten.size, convolutions, activation, initialization
-        )
-        self.policy = perceptron([size, *hidden, 2 * self.components], activation, 0.01, initialization)
+        self.flatten = Flatten(observation_space, options.scale_observations, options.normalize_observations)
+        self.features, size = features_of(observation_space, self.flatten.size, options)
+        self.policy = perceptron([size, *options.hidden, 2 * self.components], options, last_gain=0.01)
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``."""
@@ -121,30 +92,20 @@ class Critic(nn.Module):
 
     Args:
         flatten: that of the policy, so that both share the running statistics of observations.
-        components: number of components of an action.
-        hidden: width of each hidden layer.
-        activation: ``"tanh"`` or ``"relu"``.
-        count: number of estimates, each by a separate perceptron.
         space: observation space of one agent.
-        convolutions: convolutions before the perceptrons, for images; shared by all estimates.
+        components: number of components of an action.
+        options: section of the model in the run configuration; convolutions are shared by all estimates.
+        count: number of estimates, each by a separate perceptron.
     """
 
     def __init__(
-        self,
-        flatten: Flatten,
-        space: Space[Any],
-        components: int,
-        hidden: Sequence[int],
-        activation: str,
-        count: int = 1,
-        initialization: Initialization = "orthogonal",
-        convolutions: Convolutions | None = None,
+        self, flatten: Flatten, space: Space[Any], components: int, options: PerceptronConfig, count: int = 1
     ) -> None:
         super().__init__()
         self.flatten = flatten
-        self.features, size = features_of(space, flatten.size, convolutions, activation, initialization)
-        sizes = [size + components, *hidden, 1]
-        self.values = nn.ModuleList(perceptron(sizes, activation, 1.0, initialization) for _ in range(count))
+        self.features, size = features_of(space, flatten.size, options)
+        sizes = [size + components, *options.hidden, 1]
+        self.values = nn.ModuleList(perceptron(sizes, options, last_gain=1.0) for _ in range(count))
 
     def forward(self, observations: Observations, actions: Tensor) -> Tensor:
         """Return the values ``[count, rows]`` float32 of actions.

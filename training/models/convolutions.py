@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,49 +9,37 @@ from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from warpdrive.errors import DefinitionError
-from warpdrive.training.models.perceptron import ACTIVATIONS, Initialization, initialise
+from warpdrive.training.models.options import ConvolutionsConfig, PerceptronConfig
+from warpdrive.training.models.perceptron import ACTIVATIONS, initialise
 
 
-@dataclass(frozen=True)
-class Convolutions:
-    """Convolutions, each followed by an activation.
+def num_features(space: Space[Any], options: ConvolutionsConfig) -> int:
+    """Return the number of outputs of the convolutions for an image of ``space``; raises as :func:`image_shape`."""
+    channels, height, width = image_shape(space)
+    padding = 2 * (options.kernel_size // 2)
+    for _ in options.filters:
+        height, width = ((n + padding - options.kernel_size) // options.stride + 1 for n in (height, width))
+    return (options.filters[-1] if options.filters else channels) * height * width
+
+
+def convolution_layers(space: Space[Any], options: ConvolutionsConfig) -> list[nn.Module]:
+    """Return the convolutions for images, each followed by an activation, and a layer that flattens their outputs.
 
     Images are zero-padded by half the kernel size, so that a convolution with an odd kernel and stride s maps height h
     to ceil(h / s).
 
-    Attributes:
-        filters: number of output channels of each convolution.
-        kernel_size: height and width of the kernels.
-        stride: stride of all convolutions.
+    Args:
+        space: observation space ``[channels, height, width]``.
+        options: section of the model in the run configuration.
     """
-
-    filters: Sequence[int]
-    kernel_size: int
-    stride: int
-
-    def size(self, space: Space[Any]) -> int:
-        """Return the number of outputs for an image of ``space``; raises as :func:`image_shape`."""
-        channels, height, width = image_shape(space)
-        padding = 2 * (self.kernel_size // 2)
-        for _ in self.filters:
-            height, width = ((n + padding - self.kernel_size) // self.stride + 1 for n in (height, width))
-        return (self.filters[-1] if self.filters else channels) * height * width
-
-    def layers(self, space: Space[Any], activation: str, initialization: Initialization) -> list[nn.Module]:
-        """Return the layers for images.
-
-        Args:
-            space: observation space ``[channels, height, width]``.
-            activation: ``"tanh"`` or ``"relu"``.
-            initialization: initialization of the weights, see ``perceptron.initialise``.
-        """
-        layers: list[nn.Module] = []
-        for inputs, outputs in pairwise([image_shape(space)[0], *self.filters]):
-            convolution = nn.Conv2d(inputs, outputs, self.kernel_size, self.stride, padding=self.kernel_size // 2)
-            initialise(convolution.weight, 2**0.5, initialization)
-            nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
-            layers += [convolution, ACTIVATIONS[activation]()]
-        return [*layers, nn.Flatten()]
+    layers: list[nn.Module] = []
+    size = options.kernel_size
+    for inputs, outputs in pairwise([image_shape(space)[0], *options.filters]):
+        convolution = nn.Conv2d(inputs, outputs, size, options.stride, padding=size // 2)
+        initialise(convolution.weight, 2**0.5, options.initialization)
+        nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
+        layers += [convolution, ACTIVATIONS[options.activation]()]
+    return [*layers, nn.Flatten()]
 
 
 class OfImages(nn.Sequential):
@@ -84,24 +70,20 @@ def image_shape(space: Space[Any]) -> tuple[int, int, int]:
     return channels, height, width
 
 
-def features_of(
-    space: Space[Any], size: int, convolutions: Convolutions | None, activation: str, initialization: Initialization
-) -> tuple[nn.Module, int]:
+def features_of(space: Space[Any], size: int, options: PerceptronConfig) -> tuple[nn.Module, int]:
     """Return the layers between flat observations of ``space`` and a perceptron, and their number of outputs.
 
-    Without ``convolutions`` this is the identity.
+    Without convolutions this is the identity.
 
     Args:
         space: observation space of one agent.
         size: number of elements of a flat observation: the layers take ``[..., size]``.
-        convolutions: convolutions, or None.
-        activation: ``"tanh"`` or ``"relu"``.
-        initialization: initialization of the weights, see ``perceptron.initialise``.
+        options: section of the model in the run configuration.
 
     Raises:
         DefinitionError: there are convolutions, and observations are not images.
     """
-    if convolutions is None:
+    if not isinstance(options, ConvolutionsConfig):
         return nn.Identity(), size
-    layers = convolutions.layers(space, activation, initialization)
-    return OfImages(image_shape(space), *layers), convolutions.size(space)
+    layers = convolution_layers(space, options)
+    return OfImages(image_shape(space), *layers), num_features(space, options)

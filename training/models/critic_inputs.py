@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from gymnasium import Space
 from torch import Tensor, nn
 
-from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.rollout import Rollout
 from warpdrive.training.models.base import observations_of
 from warpdrive.training.models.flatten import Flatten
+
+if TYPE_CHECKING:
+    from warpdrive.env_wrapper import EnvWrapper
+    from warpdrive.rollout import Rollout
 
 
 class CriticInput(nn.Module, ABC):

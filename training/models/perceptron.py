@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
+from warpdrive.training.models.options import Initialization, PerceptronConfig
 
-Initialization = Literal["orthogonal", "xavier", "uniform"]
+ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") -> None:
@@ -34,38 +33,34 @@ def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") 
         nn.init.kaiming_uniform_(weight, a=5**0.5)
 
 
-def hidden_layers(sizes: Sequence[int], activation: str, initialization: Initialization) -> list[nn.Module]:
+def hidden_layers(sizes: Sequence[int], options: PerceptronConfig) -> list[nn.Module]:
     """Build linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` units, each followed by an activation.
 
     The gain of the initialization is sqrt(2).
 
     Args:
         sizes: number of inputs, and of units of each layer.
-        activation: ``"tanh"`` or ``"relu"``.
-        initialization: see :func:`initialise`.
+        options: activation and initialization.
     """
     torch.empty(max((inputs * outputs for inputs, outputs in pairwise(sizes)), default=0))  # fail early
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
-        layers += [_linear(inputs, outputs, 2**0.5, initialization), ACTIVATIONS[activation]()]
+        layers += [_linear(inputs, outputs, 2**0.5, options.initialization), ACTIVATIONS[options.activation]()]
     return layers
 
 
-def perceptron(
-    sizes: Sequence[int], activation: str, last_gain: float, initialization: Initialization = "orthogonal"
-) -> nn.Sequential:
+def perceptron(sizes: Sequence[int], options: PerceptronConfig, last_gain: float) -> nn.Sequential:
     """Build a multi-layer perceptron whose layers have ``sizes`` units, inputs and outputs included.
 
     The gain of the initialization is sqrt(2) in the hidden layers and ``last_gain`` in the last one.
 
     Args:
         sizes: number of inputs, hidden units of each layer, and outputs.
-        activation: ``"tanh"`` or ``"relu"``.
+        options: activation and initialization.
         last_gain: gain of the last layer.
-        initialization: see :func:`initialise`.
     """
-    hidden = hidden_layers(sizes[:-1], activation, initialization)
-    return nn.Sequential(*hidden, _linear(sizes[-2], sizes[-1], last_gain, initialization))
+    hidden = hidden_layers(sizes[:-1], options)
+    return nn.Sequential(*hidden, _linear(sizes[-2], sizes[-1], last_gain, options.initialization))
 
 
 def _linear(inputs: int, outputs: int, gain: float, initialization: Initialization) -> nn.Linear:

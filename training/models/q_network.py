@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from gymnasium import Space
@@ -10,9 +9,10 @@ from torch import Tensor
 
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor
-from warpdrive.training.models.convolutions import Convolutions, features_of
+from warpdrive.training.models.convolutions import features_of
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.models.perceptron import Initialization, perceptron
+from warpdrive.training.models.options import PerceptronConfig
+from warpdrive.training.models.perceptron import perceptron
 
 _GREED = 1e6
 
@@ -23,31 +23,14 @@ class QNetwork(Actor):
     Args:
         observation_space: observation space of one agent; observations are flattened.
         choices: number of actions.
-        hidden: width of each hidden layer.
-        activation: ``"tanh"`` or ``"relu"``.
-        scale_observations: If True, elements that the observation space bounds are first scaled to [-1, 1].
-        normalize_observations: If True, elements are then standardised by their running mean and variance.
-        initialization: initialization of the weights, see ``perceptron.initialise``.
-        convolutions: convolutions before the perceptron, for images.
+        options: section of the model in the run configuration.
     """
 
-    def __init__(
-        self,
-        observation_space: Space[Any],
-        choices: int,
-        hidden: Sequence[int],
-        activation: str,
-        scale_observations: bool = False,
-        normalize_observations: bool = False,
-        initialization: Initialization = "orthogonal",
-        convolutions: Convolutions | None = None,
-    ) -> None:
+    def __init__(self, observation_space: Space[Any], choices: int, options: PerceptronConfig) -> None:
         super().__init__()
-        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        self.features, size = features_of(
-            observation_space, self.flatten.size, convolutions, activation, initialization
-        )
-        self.value = perceptron([size, *hidden, choices], activation, 1.0, initialization)
+        self.flatten = Flatten(observation_space, options.scale_observations, options.normalize_observations)
+        self.features, size = features_of(observation_space, self.flatten.size, options)
+        self.value = perceptron([size, *options.hidden, choices], options, last_gain=1.0)
 
     def forward(self, observations: Observations) -> Tensor:
         """Return the action values ``[..., choices]`` float32 of ``[..., *observation_shape]`` of any dtype."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from gymnasium import Space
@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.flatten import Flatten
-from warpdrive.training.models.perceptron import Initialization, hidden_layers, initialise, perceptron
-from warpdrive.training.models.two_headed import NO_LOG_STD, LogStd, Trunk, with_log_std
+from warpdrive.training.models.options import Initialization, RecurrentConfig
+from warpdrive.training.models.perceptron import hidden_layers, initialise, perceptron
+from warpdrive.training.models.two_headed import LogStd, with_log_std
 
 if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
@@ -143,46 +144,26 @@ class Recurrent(RecurrentActorCritic):
     state.
 
     Args:
-        kind: kind of the recurrent units.
         observation_space: observation space of one agent; observations are flattened, and values of a Dict
             concatenated.
         num_outputs: number of outputs of the policy.
-        hidden: width of each layer of the perceptron.
-        units: number of recurrent units.
-        activation: activation of the perceptron, ``"tanh"`` or ``"relu"``.
-        log_std: parametrisation of the standard deviations of actions in a Box.
-        scale_observations: If True, elements that the observation space bounds are first scaled to [-1, 1].
-        normalize_observations: If True, elements are then standardised by their running mean and variance.
-        initialization: initialization of the weights, see ``perceptron.initialise``.
-        trunk: ``"separate"`` or ``"shared"``: perceptron and recurrent units of policy and value function.
+        options: section of the model in the run configuration.
+        num_log_stds: number of logarithms of standard deviations, for actions in a Box.
     """
 
     def __init__(
-        self,
-        kind: Literal["gru", "lstm"],
-        observation_space: Space[Any],
-        num_outputs: int,
-        hidden: Sequence[int],
-        units: int,
-        activation: str,
-        log_std: LogStd = NO_LOG_STD,
-        scale_observations: bool = False,
-        normalize_observations: bool = False,
-        initialization: Initialization = "orthogonal",
-        trunk: Trunk = "shared",
+        self, observation_space: Space[Any], num_outputs: int, options: RecurrentConfig, num_log_stds: int = 0
     ) -> None:
         super().__init__()
-        trunks = 1 if trunk == "shared" else 2
-        self.units = units
-        self.flatten = Flatten(observation_space, scale_observations, normalize_observations)
-        sizes = [self.flatten.size, *hidden]
-        self.encoders = nn.ModuleList(
-            nn.Sequential(*hidden_layers(sizes, activation, initialization)) for _ in range(trunks)
-        )
-        self.cells = nn.ModuleList(CELLS[kind](sizes[-1], units, initialization) for _ in range(trunks))
-        self.features, self.state_size = sizes[-1], trunks * CELLS[kind].numbers * units
-        self.policy = perceptron([units, num_outputs + log_std.num_outputs], activation, 0.01, initialization)
-        self.value = perceptron([units, 1], activation, 1.0, initialization)
+        trunks = 1 if options.trunk == "shared" else 2
+        self.units, cell, log_std = options.units, CELLS[options.type], LogStd.of(options, num_log_stds)
+        self.flatten = Flatten(observation_space, options.scale_observations, options.normalize_observations)
+        sizes = [self.flatten.size, *options.hidden]
+        self.encoders = nn.ModuleList(nn.Sequential(*hidden_layers(sizes, options)) for _ in range(trunks))
+        self.cells = nn.ModuleList(cell(sizes[-1], self.units, options.initialization) for _ in range(trunks))
+        self.features, self.state_size = sizes[-1], trunks * cell.numbers * self.units
+        self.policy = perceptron([self.units, num_outputs + log_std.num_outputs], options, last_gain=0.01)
+        self.value = perceptron([self.units, 1], options, last_gain=1.0)
         self.log_std, self._num_means = log_std.parameter(), log_std.count
 
     def encode(self, observations: Observations) -> Tensor:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.importing import load_attribute
-
-if TYPE_CHECKING:
-    from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.options import MODEL_CONFIGS
 
 _registered: dict[str, str | type[ActorCritic]] = {}
 
@@ -25,8 +24,6 @@ def register_model(name: str, target: str | type[ActorCritic]) -> None:
     Raises:
         DefinitionError: the name is that of a built-in model, or looks like a location.
     """
-    from warpdrive.training.config.schema import MODEL_CONFIGS
-
     if name in MODEL_CONFIGS or ":" in name:
         ours = ", ".join(MODEL_CONFIGS)
         raise DefinitionError(f"register_model: found the name '{name}', expected one without ':', and none of {ours}")
@@ -44,9 +41,6 @@ def model_class(name: str) -> type[ActorCritic]:
     Raises:
         DefinitionError: there is no such class; suggests the nearest existing name.
     """
-    from warpdrive.training.config.schema import MODEL_CONFIGS
-    from warpdrive.training.models.base import ActorCritic
-
     target = _registered.get(name, name)
     if isinstance(target, str) and ":" not in target:
         known = [*MODEL_CONFIGS, *registered_models()]

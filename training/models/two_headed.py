@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +10,7 @@ from torch import Tensor, nn
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.flatten import Flatten
-
-Trunk = Literal["separate", "shared"]
+from warpdrive.training.models.options import GaussianConfig
 
 LEAST_LOG_STD, MOST_LOG_STD = -20.0, 2.0  # as in the authors' code of soft actor-critic
 
@@ -70,6 +68,11 @@ class LogStd:
     initial: float = 0.0
     depends_on_state: bool = False
 
+    @staticmethod
+    def of(options: GaussianConfig, count: int) -> LogStd:
+        """Return the parametrisation of ``count`` standard deviations."""
+        return LogStd(count, options.initial_log_std, options.state_dependent_std)
+
     @property
     def num_outputs(self) -> int:
         """Number of additional policy outputs."""
@@ -78,9 +81,6 @@ class LogStd:
     def parameter(self) -> nn.Parameter | None:
         """Return state-independent parameters ``[count]``; None if there are none."""
         return nn.Parameter(torch.full((self.count,), self.initial)) if self.count else None
-
-
-NO_LOG_STD = LogStd()
 
 
 def with_log_std(outputs: Tensor, log_std: Tensor | None, num_means: int) -> Tensor:

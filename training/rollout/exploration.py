@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated, Literal
+
 import torch
+from pydantic import (
+    Field,
+)
 from torch import Tensor, nn
 
-from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.observations import Observations
 from warpdrive.training.config.schedule import value_at
-from warpdrive.training.config.schema import GaussianNoiseConfig, OrnsteinUhlenbeckConfig
+from warpdrive.training.config.section import Section
+from warpdrive.training.config.values import (
+    FractionSchedule,
+    NonNegativeSchedule,
+)
 from warpdrive.training.models.base import Actor, observations_of
 from warpdrive.training.models.continuous import DeterministicActor, SquashedActor
 from warpdrive.training.models.distributions import masked
 from warpdrive.training.models.q_network import QNetwork
+
+if TYPE_CHECKING:
+    from warpdrive.env_wrapper import EnvWrapper
+
+
+class OrnsteinUhlenbeckConfig(Section):
+    """Ornstein-Uhlenbeck noise, correlated in time; in units of half the range of an action."""
+
+    type: Literal["ornstein_uhlenbeck"]
+    std: NonNegativeSchedule = 0.2
+    """Standard deviation of the increment of each step."""
+    decay: FractionSchedule = 0.15
+    """Fraction of the noise that decays in a step."""
+
+
+class GaussianNoiseConfig(Section):
+    """Gaussian noise, independent in each step; in units of half the range of an action."""
+
+    type: Literal["gaussian"] = "gaussian"
+    std: NonNegativeSchedule = 0.1
+
+
+NoiseConfig = Annotated[GaussianNoiseConfig | OrnsteinUhlenbeckConfig, Field(discriminator="type")]
 
 
 class EpsilonGreedy(Actor):

@@ -19,16 +19,15 @@ from pydantic.functional_validators import PlainValidator
 
 from warpdrive.training.config.load import load_config
 from warpdrive.training.config.schema import (
-    MODEL_CONFIGS,
     POLICY_CONFIGS,
     EvaluationConfig,
-    GaussianNoiseConfig,
-    OrnsteinUhlenbeckConfig,
     RunConfig,
     SavingConfig,
     TrainerConfig,
     WandbConfig,
 )
+from warpdrive.training.models.options import MODEL_CONFIGS
+from warpdrive.training.rollout.exploration import GaussianNoiseConfig, OrnsteinUhlenbeckConfig
 
 _NOBODY = "a\x1b[31m\x00"
 _NEVER: list[Any] = [[[]], {"a": 1}, [None], _NOBODY, datetime.date(2020, 1, 1), b"\xff"]

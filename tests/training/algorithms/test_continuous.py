@@ -15,13 +15,11 @@ from torch import nn
 
 import warpdrive as wd
 from warpdrive.training.algorithms import Task, build_algorithm
-from warpdrive.training.algorithms.ddpg import DDPG
-from warpdrive.training.algorithms.sac import SAC
-from warpdrive.training.algorithms.td3 import TD3
-from warpdrive.training.config.schema import DDPGConfig, SACConfig, TD3Config
+from warpdrive.training.algorithms.ddpg import DDPG, DDPGConfig
+from warpdrive.training.algorithms.sac import SAC, SACConfig
+from warpdrive.training.algorithms.td3 import TD3, TD3Config
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
-from warpdrive.training.models import acting_distribution
 from warpdrive.training.rollout.exploration import NoisyActor
 from warpdrive.training.trainer import Trainer
 
@@ -383,7 +381,7 @@ def test_squashed_actions_in_the_environment_are_those_of_the_distribution(
     reached = trainer.env.actions("aimer")
     torch.testing.assert_close(reached, drawn.tanh())
     assert drawn.abs().max() > 2 and reached.abs().max() <= 1
-    distribution = acting_distribution(policy.config, trainer.env.action_spaces["aimer"])
+    distribution = policy.config.acting_distribution(trainer.env.action_spaces["aimer"])
     with torch.no_grad():
         logits = policy.model.logits(trainer.rollout.of("observations", "aimer")[0])
     log_prob, _ = distribution.log_prob_and_entropy(logits, drawn)

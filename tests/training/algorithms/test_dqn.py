@@ -15,10 +15,10 @@ from gymnasium import spaces
 
 import warpdrive as wd
 from warpdrive.training.algorithms.base import as_vector
-from warpdrive.training.algorithms.dqn import DQN
-from warpdrive.training.config.schema import DQNConfig
+from warpdrive.training.algorithms.dqn import DQN, DQNConfig
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
+from warpdrive.training.models.options import PerceptronConfig
 from warpdrive.training.models.q_network import QNetwork
 from warpdrive.training.rollout.exploration import EpsilonGreedy
 from warpdrive.training.trainer import Trainer
@@ -98,7 +98,7 @@ def test_the_gradient_of_the_loss_in_float64() -> None:
     space = spaces.Box(-1, 1, (3,), np.float32)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model, target = (QNetwork(space, 4, [5, 6], "tanh") for _ in range(2))
+        model, target = (QNetwork(space, 4, PerceptronConfig(hidden=[5, 6])) for _ in range(2))
     batch = Transitions(
         observations=torch.randn(20, 3, generator=generator),
         actions=torch.randint(4, (20,), generator=generator, dtype=torch.int32),

@@ -29,7 +29,6 @@ from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.algorithms.mappo import MAPPO
 from warpdrive.training.algorithms.sac import SAC
 from warpdrive.training.algorithms.td3 import TD3
-from warpdrive.training.models import acting_distribution
 
 Section = Mapping[str, Any]
 
@@ -184,7 +183,7 @@ def bandit_error(trainer: wd.Trainer) -> float:
     """The largest distance of an action without noise from the best one, in units of half its range."""
     bandit: Any = trainer.env.env
     policy = trainer.policies["player"]
-    distribution = acting_distribution(policy.config, bandit.action_space)
+    distribution = policy.config.acting_distribution(bandit.action_space)
     found = distribution.mode(outputs(trainer, "player")).numpy()
     return float((np.abs(found - bandit.best) / bandit.reach).max())
 

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from warpdrive.host_transfers import no_host_transfers
-from warpdrive.training.algorithms.a2c import A2C
+from warpdrive.training.algorithms.a2c import A2C, A2CConfig
 from warpdrive.training.algorithms.base import as_vector
 from warpdrive.training.algorithms.common import explained_variance, normalised
-from warpdrive.training.algorithms.ppo import PPO
-from warpdrive.training.config.schema import A2CConfig, PPOConfig
+from warpdrive.training.algorithms.ppo import PPO, PPOConfig
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Categorical

@@ -11,7 +11,7 @@ import pytest
 import torch
 from float64 import Parameters, by_differences, gradients_of, parameters_of, perceptron
 
-from warpdrive.training.config.schema import ReinforceConfig
+from warpdrive.training.algorithms.reinforce import ReinforceConfig
 from warpdrive.training.experience.batch import Batch, EpisodeBatcher
 from warpdrive.training.trainer import Trainer
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from warpdrive.errors import ConfigError
+from warpdrive.training.algorithms.a2c import A2CConfig
+from warpdrive.training.algorithms.ppo import PPOConfig
 from warpdrive.training.config.load import load_config, save_config, shipped_configs
 from warpdrive.training.config.schedule import Schedule, value_at
-from warpdrive.training.config.schema import A2CConfig, PPOConfig, RandomConfig
+from warpdrive.training.config.schema import RandomConfig
 
 MINIMAL = """\
 env: {name: tag_gridworld, num_taggers: 4}

@@ -17,8 +17,8 @@ from paths import SUPPORT
 import warpdrive as wd
 from warpdrive.errors import ConfigError, DefinitionError, ModelError
 from warpdrive.training.config.load import load_config
-from warpdrive.training.config.schema import FullyConnectedConfig, PPOConfig
-from warpdrive.training.models import build_model
+from warpdrive.training.models import build_actor_critic
+from warpdrive.training.models.options import FullyConnectedConfig
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -144,9 +144,7 @@ def test_it_is_told_which_input_is_wrong() -> None:
     with pytest.raises(ModelError, match=r"the output 'logits' of shape \(5, 3\), expected \(5, 2\)"):
         wd.CheckDevice(Own(BOX, 3), BOX, spaces.Discrete(2)).logits(torch.zeros(5, 4))
     pair = spaces.Dict(near=BOX, far=BOX)
-    by_key = wd.CheckDevice(
-        build_model(PPOConfig(algorithm="ppo", model=FullyConnectedConfig()), pair, spaces.Discrete(2), 0), pair
-    )
+    by_key = wd.CheckDevice(build_actor_critic(FullyConnectedConfig(), pair, spaces.Discrete(2)), pair)
     with pytest.raises(ModelError, match=r"the input 'observations\['far'\]' on meta, expected cpu"):
         by_key.logits({"near": torch.zeros(5, 4), "far": torch.zeros(5, 4, device="meta")})
     with pytest.raises(ModelError, match=r"found observations \['near'\], expected a dict of \['far', 'near'\]"):

@@ -10,9 +10,9 @@ import torch
 from gymnasium import spaces
 
 from warpdrive.errors import DefinitionError
-from warpdrive.training.config.schema import ConvolutionalConfig, FullyConnectedConfig, GRUConfig, LSTMConfig, PPOConfig
-from warpdrive.training.models import build_model
+from warpdrive.training.models import build_actor_critic, seeded
 from warpdrive.training.models.flatten import Flatten
+from warpdrive.training.models.options import ConvolutionalConfig, FullyConnectedConfig, GRUConfig, LSTMConfig
 
 
 def box(*shape: int) -> spaces.Box:
@@ -25,7 +25,8 @@ def built(
     actions: spaces.Space[Any],
     seed: int,
 ) -> Any:
-    return build_model(PPOConfig(algorithm="ppo", model=model), observations, actions, seed)
+    with seeded(seed):
+        return build_actor_critic(model, observations, actions)
 
 
 def test_shapes_over_any_leading_axes_and_dtypes() -> None:

@@ -1,0 +1,97 @@
+"""Policy to train, as algorithms are told of it, and the parts of training that several of them build alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from gymnasium import Space
+from torch import Tensor, nn
+
+from warpdrive.errors import ConfigError
+from warpdrive.training.algorithms.base import LearningConfig, Stateful, as_vector
+from warpdrive.training.distributed.team import UNSHARDED, Sharding
+from warpdrive.training.models import seeded
+
+if TYPE_CHECKING:
+    from warpdrive.backends.interface import Backend
+    from warpdrive.rollout import Rollout
+
+CRITIC_SEED = 500_000_003
+"""Number added to the policy's seed for the initialization of critics."""
+
+
+class ExperienceSource(Stateful, Protocol):
+    """Converts rollouts to an algorithm's experience."""
+
+    def of(self, rollout: Rollout) -> Any:
+        """Return the experience to train on, after adding ``rollout``."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Properties of the agents and replicas that an algorithm trains a policy for.
+
+    Attributes:
+        tag: policy tag.
+        agent_ids: ``[agents of the tag]`` int32, on the device.
+        observation_space: observation space of one agent.
+        action_space: action space of one agent.
+        num_envs: number of training replicas.
+        backend: backend on whose device models live.
+        seed: seed of the initial parameters.
+        sharding: distribution of the experience over processes.
+        all_observation_spaces: observation space of one agent, for every policy tag.
+        num_agents: number of agents, for every policy tag.
+        global_state: number of elements of each global state array of the environment in a replica, by name.
+        load: loads pretrained parameters into a new model, if the configuration names some.
+    """
+
+    tag: str
+    agent_ids: Tensor
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    num_envs: int
+    backend: Backend
+    seed: int
+    sharding: Sharding = UNSHARDED
+    all_observation_spaces: Mapping[str, Space[Any]] = field(default_factory=dict)
+    num_agents: Mapping[str, int] = field(default_factory=dict)
+    global_state: Mapping[str, int] = field(default_factory=dict)
+    load: Callable[[nn.Module], object] = lambda model: None
+
+    @property
+    def device(self) -> torch.device:
+        """Device of models and experience."""
+        return self.backend.device
+
+    def new_model(self, config: LearningConfig) -> Any:
+        """Return a new model of ``config`` on the device, with the parameters of ``load`` if there are some."""
+        with seeded(self.seed):
+            model = config.build_model(self.observation_space, self.action_space)
+        self.load(model)
+        return model.to(self.device)
+
+    def new_critic(self, build: Callable[[], Any]) -> Any:
+        """Return a new critic on the device, initialised unlike the policy."""
+        with seeded(self.seed + CRITIC_SEED):
+            critic = build()
+        return critic.to(self.device)
+
+    def check_batch_size(self, batch_size: int) -> None:
+        """Check that each process gets a row of each minibatch.
+
+        Raises:
+            ConfigError: there are more processes than rows.
+        """
+        processes = self.sharding.team.size
+        if batch_size < processes:
+            text = f"found {batch_size}, expected at least {processes}, a row for each process"
+            raise ConfigError(f"policy.{self.tag}.batch_size: {text}; or trainer.sync: rollouts")
+
+
+def adam(module: nn.Module, **options: Any) -> torch.optim.Optimizer:
+    """Return a fused Adam optimizer of the parameters of a module, as one vector."""
+    return torch.optim.Adam([as_vector(module)], fused=True, **options)

@@ -1,0 +1,11 @@
+"""Base class of the sections of a run configuration."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Section(BaseModel):
+    """Base class of configuration sections: immutable; unknown keys, wrong types and NaN are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)

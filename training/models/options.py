@@ -1,0 +1,154 @@
+"""Options of models: the sections ``model`` of a run configuration, which the models take whole."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+)
+
+from warpdrive.training.config.section import Section
+from warpdrive.training.config.values import (
+    Width,
+)
+
+Initialization = Literal["orthogonal", "xavier", "uniform"]
+Trunk = Literal["separate", "shared"]
+
+
+class PerceptronConfig(Section):
+    """Multi-layer perceptron."""
+
+    type: Literal["fully_connected"] = "fully_connected"
+    hidden: list[Width] = [64, 64]
+    activation: Literal["tanh", "relu"] = "tanh"
+    scale_observations: bool = False
+    """If True, elements that the observation space bounds are scaled to [-1, 1] first."""
+    normalize_observations: bool = False
+    """If True, observations are standardised by their running mean and variance over all rollouts so far."""
+    initialization: Initialization = "orthogonal"
+    """Initialization of the weights."""
+
+
+class ActionsConfig(Section):
+    """Interpretation of a model's outputs for actions in a Box."""
+
+    normalize_actions: bool = True
+    """If True, means and standard deviations are in units of half the range of the Box, relative to its centre."""
+    squash_actions: bool = False
+    """If True, samples are squashed to the Box by the hyperbolic tangent, instead of clipped."""
+
+
+class GaussianConfig(ActionsConfig):
+    """Standard deviations of actions in a Box."""
+
+    initial_log_std: Annotated[float, Field(ge=-20.0, le=2.0)] = 0.0
+    """Initial logarithm of the standard deviations."""
+    state_dependent_std: bool = False
+    """If True, standard deviations are outputs of the network; else they are separate parameters."""
+
+
+class FullyConnectedConfig(PerceptronConfig, GaussianConfig):
+    """Multi-layer perceptrons for the policy and the value function."""
+
+    trunk: Trunk = "separate"
+    """``separate``: policy and value function have separate hidden layers; ``shared``: only separate last layers."""
+
+
+class ConvolutionsConfig(PerceptronConfig):
+    """Stack of convolutions followed by a multi-layer perceptron."""
+
+    type: Literal["convolutional"]  # type: ignore[assignment]
+    hidden: list[Width] = [64]
+    """Widths of the perceptron's hidden layers, after the convolutions."""
+    activation: Literal["tanh", "relu"] = "relu"
+    filters: list[Width] = [16, 32]
+    """Number of output channels of each convolution."""
+    kernel_size: Width = 3
+    stride: Width = 2
+
+
+class ConvolutionalConfig(ConvolutionsConfig, GaussianConfig):
+    """Convolutional networks for the policy and the value function."""
+
+    trunk: Trunk = "separate"
+    """``separate``: policy and value function have layers of their own; ``shared``: only separate last layers."""
+
+
+class RecurrentConfig(PerceptronConfig, GaussianConfig):
+    """Multi-layer perceptron followed by recurrent units."""
+
+    type: Literal["gru", "lstm"]  # type: ignore[assignment]
+    hidden: list[Width] = [64]
+    """Widths of the perceptron's layers."""
+    units: Width = 64
+    """Number of recurrent units."""
+    trunk: Trunk = "shared"
+    """``separate``: policy and value function have perceptrons and units of their own; ``shared``: only last layers."""
+
+
+class GRUConfig(RecurrentConfig):
+    """Gated recurrent units."""
+
+    type: Literal["gru"] = "gru"
+
+
+class LSTMConfig(RecurrentConfig):
+    """Long short-term memory."""
+
+    type: Literal["lstm"] = "lstm"
+
+
+class CustomModelConfig(ActionsConfig):
+    """User-defined model; additional keys are parameters of its constructor."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    """Name registered with ``wd.register_model``, ``package.module:Class`` or ``path/to/file.py:Class``."""
+    check_device: bool = False
+    """If True, devices, dtypes and shapes are checked in every call, see ``wd.CheckDevice``."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Arguments of the constructor besides the observation space and the number of logits."""
+        return dict(self.model_extra or {})
+
+
+MODEL_CONFIGS: dict[str, type[Section]] = {
+    "fully_connected": FullyConnectedConfig,
+    "convolutional": ConvolutionalConfig,
+    "gru": GRUConfig,
+    "lstm": LSTMConfig,
+}
+
+
+def _model_type(value: Any) -> str:
+    """Return the discriminator of a model section: ``fully_connected`` by default, ``custom`` for unknown types."""
+    given = value.get("type", "fully_connected") if isinstance(value, dict) else getattr(value, "type", value)
+    return given if isinstance(given, str) and given in MODEL_CONFIGS else "custom"
+
+
+ModelConfig = Annotated[
+    Annotated[FullyConnectedConfig, Tag("fully_connected")]
+    | Annotated[ConvolutionalConfig, Tag("convolutional")]
+    | Annotated[GRUConfig, Tag("gru")]
+    | Annotated[LSTMConfig, Tag("lstm")]
+    | Annotated[CustomModelConfig, Tag("custom")],
+    Discriminator(_model_type),
+]
+
+
+def _off_policy_model_type(value: Any) -> str:
+    given = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return "convolutional" if given == "convolutional" else "fully_connected"
+
+
+OffPolicyModelConfig = Annotated[
+    Annotated[PerceptronConfig, Tag("fully_connected")] | Annotated[ConvolutionsConfig, Tag("convolutional")],
+    Discriminator(_off_policy_model_type),
+]
