@@ -13,6 +13,7 @@ from torch import nn
 
 from warpdrive.training.algorithms import a2c, custom, ddpg, dqn, mappo, ppo, reinforce, sac, td3
 from warpdrive.training.algorithms.base import Algorithm, LearningConfig, optimizer_step
+from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig
 from warpdrive.training.algorithms.task import ExperienceSource, Task
 from warpdrive.training.distributed.team import ALONE, Team
 from warpdrive.training.models.running_moments import RunningMoments
@@ -52,3 +53,10 @@ def _share(algorithm: Algorithm[Any], team: Team, sees_all: bool) -> None:
         for part in module.modules():
             if isinstance(part, RunningMoments):
                 part.team = observed_by
+
+
+def replaceable_class(config: OnPolicyConfig) -> type[ActorCriticAlgorithm[Any]]:
+    """Return the class of an actor-critic algorithm, from which a ``function`` in its place is derived."""
+    if isinstance(config, ppo.PPOConfig):
+        return mappo.MAPPO if config.centralized_critic else ppo.PPO
+    return a2c.A2C

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import torch
 from gymnasium import Space
@@ -32,6 +32,10 @@ class LearningConfig(Section):
     actions: ClassVar[Literal["any", "Discrete", "bounded Box"]] = "any"
     """Action spaces that the algorithm supports."""
 
+    if TYPE_CHECKING:  # of every algorithm, each with its own types
+        algorithm: str
+        model: Any
+
     @property
     def learns_from_the_past(self) -> bool:
         """True if an update uses more than the last rollout."""
@@ -54,11 +58,11 @@ class LearningConfig(Section):
 
     def acting_distribution(self, action_space: Space[Any]) -> Distribution:
         """Return the action distribution of the model."""
-        return acting_distribution(self.model, action_space)  # type: ignore[attr-defined]
+        return acting_distribution(self.model, action_space)
 
     def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> Any:
         """Build the actor that the algorithm trains, on the CPU; by default an actor-critic model of ``model``."""
-        return build_actor_critic(self.model, observation_space, action_space)  # type: ignore[attr-defined]
+        return build_actor_critic(self.model, observation_space, action_space)
 
     @property
     def schedules(self) -> dict[str, Any]:

@@ -108,6 +108,10 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
         logits, values = outputs(self.model, batch.observations, batch.sequences)
         return *self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask), values
 
+    def replayed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Return :meth:`evaluate_actions`, under its former name."""
+        return self.evaluate_actions(batch)
+
     def log_probabilities(self, observations: Observations, actions: Tensor, action_mask: Tensor | None) -> Tensor:
         """Return the log-probabilities ``[rows]`` of actions by the current weights of a feed-forward model.
 

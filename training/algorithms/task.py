@@ -14,6 +14,7 @@ from warpdrive.errors import ConfigError
 from warpdrive.training.algorithms.base import LearningConfig, Stateful, as_vector
 from warpdrive.training.distributed.team import UNSHARDED, Sharding
 from warpdrive.training.models import seeded
+from warpdrive.training.models.base import Actor
 
 if TYPE_CHECKING:
     from warpdrive.backends.interface import Backend
@@ -60,7 +61,7 @@ class Task:
     all_observation_spaces: Mapping[str, Space[Any]] = field(default_factory=dict)
     num_agents: Mapping[str, int] = field(default_factory=dict)
     global_state: Mapping[str, int] = field(default_factory=dict)
-    load: Callable[[nn.Module], object] = lambda model: None
+    load: Callable[[Actor], object] = lambda model: None
 
     @property
     def device(self) -> torch.device:

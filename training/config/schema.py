@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -196,16 +198,15 @@ class FunctionConfig(Section):
         return load_function(self.function)
 
 
+POLICY_SECTIONS: tuple[type[Section], ...] = (*ALGORITHMS, RandomConfig, SelfPlayConfig, FunctionConfig)
+
 if TYPE_CHECKING:
     PolicyConfig = LearningConfig | RandomConfig | SelfPlayConfig | FunctionConfig
 else:
-    PolicyConfig = Annotated[
-        Union[(*ALGORITHMS, RandomConfig, SelfPlayConfig, FunctionConfig)], Field(discriminator="algorithm")
-    ]
+    PolicyConfig = Annotated[reduce(or_, POLICY_SECTIONS), Field(discriminator="algorithm")]
 
 POLICY_CONFIGS: dict[str, type[Section]] = {
-    get_args(section.model_fields["algorithm"].annotation)[0]: section
-    for section in (*ALGORITHMS, RandomConfig, SelfPlayConfig, FunctionConfig)
+    get_args(section.model_fields["algorithm"].annotation)[0]: section for section in POLICY_SECTIONS
 }
 """Sections of policies, by the value of ``algorithm``."""
 

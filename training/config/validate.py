@@ -355,10 +355,10 @@ def _custom_model_problems(section: str, settings: object) -> list[Problem]:
 
 def _own_algorithm_problems(section: str, settings: OnPolicyConfig) -> list[Problem]:
     """Return problems of a user-defined class that replaces an algorithm's."""
-    from warpdrive.training.algorithms import algorithm_class  # imports the models, not needed otherwise
+    from warpdrive.training.algorithms import replaceable_class  # imports the models, not needed otherwise
 
     try:
-        settings.derived_from(algorithm_class(settings))
+        settings.derived_from(replaceable_class(settings))
     except DefinitionError as error:
         return [(f"{section}.function", str(error))]
     return []

@@ -36,6 +36,10 @@ class Rows:
         """
         return values @ self.weight.to(values.dtype) / self.counting
 
+    def part_of_mean(self, values: Tensor) -> Tensor:
+        """Return :meth:`masked_mean`, under its former name."""
+        return self.masked_mean(values)
+
     @torch.no_grad()
     def mean(self, values: Tensor) -> Tensor:
         """Return the masked mean of ``values [..., rows]`` over all processes, equal in each: ``[...]``."""
