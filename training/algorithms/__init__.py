@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from warpdrive.training.algorithms import a2c, custom, ddpg, dqn, mappo, ppo, reinforce, sac, td3
+from warpdrive.training.algorithms import a2c, custom, ddpg, dqn, mappo, ppo, pqn, reinforce, sac, td3
 from warpdrive.training.algorithms.base import Algorithm, LearningConfig, optimizer_step
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig
 from warpdrive.training.algorithms.task import ExperienceSource, Task
@@ -23,6 +23,7 @@ ALGORITHMS: dict[type[LearningConfig], Callable[[Any, Task], tuple[Algorithm[Any
     a2c.A2CConfig: a2c.build,
     ppo.PPOConfig: mappo.build,
     dqn.DQNConfig: dqn.build,
+    pqn.PQNConfig: pqn.build,
     ddpg.DDPGConfig: ddpg.build,
     td3.TD3Config: td3.build,
     sac.SACConfig: sac.build,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import torch
@@ -24,6 +25,32 @@ from warpdrive.training.distributed.team import ALONE, Team
 from warpdrive.training.models import acting_distribution, build_actor_critic
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.distributions import Distribution
+from warpdrive.training.models.options import MODEL_CONFIGS
+
+
+@dataclass(frozen=True)
+class UpdateSize:
+    """Size of an update.
+
+    Attributes:
+        num_envs: number of replicas.
+        num_steps: steps of each replica, the length of a rollout.
+        num_agents: number of agents per replica that a policy acts for.
+    """
+
+    num_envs: int
+    num_steps: int
+    num_agents: int
+
+    @property
+    def sequences(self) -> int:
+        """Number of agents in all replicas."""
+        return self.num_envs * self.num_agents
+
+    @property
+    def samples(self) -> int:
+        """Number of steps of all agents."""
+        return self.num_steps * self.sequences
 
 
 class LearningConfig(Section):
@@ -31,6 +58,8 @@ class LearningConfig(Section):
 
     actions: ClassVar[Literal["any", "Discrete", "bounded Box"]] = "any"
     """Action spaces that the algorithm supports."""
+    model_sections: ClassVar[Mapping[str, type[Section]]] = MODEL_CONFIGS
+    """Sections of ``model``, by their ``type``."""
 
     if TYPE_CHECKING:  # of every algorithm, each with its own types
         algorithm: str
@@ -55,6 +84,10 @@ class LearningConfig(Section):
         if tag is not None and info.data.get("load") is None:
             raise ValueError("load with it, the run or checkpoint that has this policy tag")
         return tag
+
+    def size_problems(self, size: UpdateSize) -> list[tuple[str, str]]:
+        """Return the keys that do not fit an update, each with the value found and what is expected."""
+        return []
 
     def acting_distribution(self, action_space: Space[Any]) -> Distribution:
         """Return the action distribution of the model."""

@@ -52,6 +52,11 @@ def value_error(difference: Tensor, config: OnPolicyConfig) -> Tensor:
     )
 
 
+def minibatch_problems(minibatches: int, most: int, what: str) -> list[tuple[str, str]]:
+    """Return the problem of more minibatches than ``most``, the number of ``what``; see ``LearningConfig``."""
+    return [("minibatches", f"found {minibatches}, expected at most {most}, {what}")] if minibatches > most else []
+
+
 def at(config: Config, env_steps: int) -> Config:
     """Return a policy's section with each schedule replaced by its value at ``env_steps``."""
     return config.model_copy(update={name: value_at(given, env_steps) for name, given in config.schedules.items()})

@@ -13,7 +13,7 @@ from pydantic import (
 )
 from torch import Tensor
 
-from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig
+from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, UpdateSize
 from warpdrive.training.algorithms.common import at, means, set_learning_rate
 from warpdrive.training.algorithms.task import Task
 from warpdrive.training.config.values import (
@@ -27,12 +27,13 @@ from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
 from warpdrive.training.models.distributions import Distribution, distribution_of
-from warpdrive.training.models.options import OffPolicyModelConfig, PerceptronConfig
+from warpdrive.training.models.options import ACTION_VALUE_CONFIGS, OffPolicyModelConfig, PerceptronConfig
 
 
 class OffPolicyConfig(ReturnsConfig):
     """Keys of the off-policy algorithms, which learn from a replay buffer."""
 
+    model_sections = ACTION_VALUE_CONFIGS
     model: OffPolicyModelConfig = PerceptronConfig()
     buffer_size: Count = 100_000
     """Capacity of the replay buffer, in steps of single agents."""
@@ -51,6 +52,17 @@ class OffPolicyConfig(ReturnsConfig):
     def learns_from_the_past(self) -> bool:
         """See ``LearningConfig``."""
         return True
+
+    def size_problems(self, size: UpdateSize) -> list[tuple[str, str]]:
+        """See ``LearningConfig``."""
+        found = []
+        if self.batch_size > self.buffer_size:
+            text = f"found {self.batch_size}, expected at most buffer_size ({self.buffer_size})"
+            found.append(("batch_size", text))
+        if self.buffer_size < size.samples:
+            text = f"found {self.buffer_size}, expected at least {size.samples}, the samples of one update"
+            found.append(("buffer_size", text))
+        return found
 
     def acting_distribution(self, action_space: Space[Any]) -> Distribution:
         """See ``LearningConfig``."""

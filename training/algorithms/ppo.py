@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from warpdrive.training.algorithms.base import BeforeStep
-from warpdrive.training.algorithms.common import explained_variance, means, normalised, value_error
+from warpdrive.training.algorithms.base import BeforeStep, UpdateSize
+from warpdrive.training.algorithms.common import explained_variance, means, minibatch_problems, normalised, value_error
 from warpdrive.training.algorithms.kl_stop import KlStop
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig, rollout_batcher
 from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
@@ -19,6 +19,7 @@ from warpdrive.training.config.values import (
     PositiveSchedule,
 )
 from warpdrive.training.experience.batch import Batch
+from warpdrive.training.models.registry import is_recurrent
 
 
 class PPOConfig(OnPolicyConfig):
@@ -49,6 +50,13 @@ class PPOConfig(OnPolicyConfig):
     """
     epochs: Count = 4
     minibatches: Count = 4
+
+    def size_problems(self, size: UpdateSize) -> list[tuple[str, str]]:
+        """See ``LearningConfig``: a minibatch has at least one row, or one sequence of a recurrent model."""
+        most, what = size.samples, "the samples of one update"
+        if is_recurrent(self.model) or (self.recurrent_critic and self.centralized_critic):
+            most, what = size.sequences, "the sequences of one update: replicas x agents"
+        return minibatch_problems(self.minibatches, most, what)
 
     @property
     def critic_learns_apart(self) -> bool:

@@ -18,9 +18,8 @@ from warpdrive.environment import Environment, check_environment, spaces_by_tag
 from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
 from warpdrive.importing import place_of
 from warpdrive.training.algorithms.a2c import A2CConfig
-from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.algorithms.base import LearningConfig, UpdateSize
 from warpdrive.training.algorithms.custom import CustomConfig
-from warpdrive.training.algorithms.off_policy import OffPolicyConfig
 from warpdrive.training.algorithms.on_policy import OnPolicyConfig
 from warpdrive.training.algorithms.ppo import PPOConfig
 from warpdrive.training.config import schema
@@ -30,14 +29,11 @@ from warpdrive.training.config.values import is_number
 from warpdrive.training.models.options import (
     MODEL_CONFIGS,
     ActionsConfig,
-    ConvolutionsConfig,
     CustomModelConfig,
     FullyConnectedConfig,
     PerceptronConfig,
-    RecurrentConfig,
 )
-from warpdrive.training.models.recurrent import RecurrentActorCritic
-from warpdrive.training.models.registry import model_class
+from warpdrive.training.models.registry import is_recurrent, model_class
 
 Problem = tuple[str, str]
 """Dotted key and description of the problem."""
@@ -94,24 +90,13 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
         text = f"found {_show(wanted)}, expected one of {', '.join(known)}.{nearest(wanted, known)}"
         found.append(("saving.best_metric", text))
     for tag, settings in run.policy.items():
-        samples = run.trainer.train_batch_size * len(env.policy_tags[tag])
-        sequences = run.trainer.num_envs * len(env.policy_tags[tag])
+        if isinstance(settings, LearningConfig):
+            size = UpdateSize(run.trainer.num_envs, run.trainer.rollout_length, len(env.policy_tags[tag]))
+            found += [(f"policy.{tag}.{key}", text) for key, text in settings.size_problems(size)]
         if isinstance(settings, PPOConfig):
-            most, what = samples, "the samples of one update"
-            if _is_recurrent(settings.model) or (settings.recurrent_critic and settings.centralized_critic):
-                most, what = sequences, "the sequences of one update: replicas x agents"
             found += [(f"policy.{tag}.{key}", text) for key, text in _critic_problems(settings, env)]
-            if settings.minibatches > most:
-                text = f"found {settings.minibatches}, expected at most {most}, {what}"
-                found.append((f"policy.{tag}.minibatches", text))
         if isinstance(settings, A2CConfig) and settings.steps_per_update is not None:
             found += [(f"policy.{tag}.{key}", text) for key, text in _group_problems(settings, run.trainer)]
-        if isinstance(settings, OffPolicyConfig) and settings.batch_size > settings.buffer_size:
-            text = f"found {settings.batch_size}, expected at most buffer_size ({settings.buffer_size})"
-            found.append((f"policy.{tag}.batch_size", text))
-        if isinstance(settings, OffPolicyConfig) and settings.buffer_size < samples:
-            text = f"found {settings.buffer_size}, expected at least {samples}, the samples of one update"
-            found.append((f"policy.{tag}.buffer_size", text))
         found += [(f"policy.{tag}.model.{key}", text) for key, text in _action_problems(settings, action_spaces[tag])]
         if isinstance(settings, schema.SelfPlayConfig):
             found += _self_play_problems(tag, settings, run, env)
@@ -162,12 +147,6 @@ def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem
     return found
 
 
-def _is_recurrent(model: object) -> bool:
-    if isinstance(model, CustomModelConfig):
-        return issubclass(model_class(model.type), RecurrentActorCritic)
-    return isinstance(model, RecurrentConfig)
-
-
 def _self_play_problems(
     tag: str, settings: schema.SelfPlayConfig, run: schema.RunConfig, env: Environment
 ) -> list[Problem]:
@@ -193,7 +172,7 @@ def _self_play_problems(
 def _group_problems(settings: A2CConfig, trainer: schema.TrainerConfig) -> list[Problem]:
     """Return problems of groups of replicas, one of which is used by each update."""
     steps, length = settings.steps_per_update or 0, trainer.rollout_length
-    if _is_recurrent(settings.model):
+    if is_recurrent(settings.model):
         return [("model.type", f"found '{settings.model.type}', expected a model without a state for steps_per_update")]
     if steps % length:
         return [("steps_per_update", f"found {steps}, expected a multiple of {length}, the steps of a rollout")]
@@ -262,10 +241,9 @@ def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[Section]:
         of_policy = schema.POLICY_CONFIGS[raw["policy"][path[1]]["algorithm"]]
         if path[2:] != ["model"]:
             return of_policy
-        if issubclass(of_policy, OffPolicyConfig):
-            is_for_images = raw["policy"][path[1]]["model"].get("type") == "convolutional"
-            return ConvolutionsConfig if is_for_images else PerceptronConfig
-        return MODEL_CONFIGS[raw["policy"][path[1]]["model"].get("type", "fully_connected")]
+        assert issubclass(of_policy, LearningConfig)
+        known = of_policy.model_sections
+        return known.get(raw["policy"][path[1]]["model"].get("type", "fully_connected"), known["fully_connected"])
     section: type[Section] = schema.RunConfig
     for part in path:
         annotation = section.model_fields[part].annotation
@@ -340,7 +318,12 @@ def _custom_model_problems(section: str, settings: object) -> list[Problem]:
     """Return problems of a policy's user-defined model, if it has one."""
     model = settings.get("model") if isinstance(settings, Mapping) else None
     algorithm = schema.POLICY_CONFIGS.get(str(settings.get("algorithm"))) if isinstance(settings, Mapping) else None
-    if not isinstance(model, Mapping) or algorithm is None or issubclass(algorithm, OffPolicyConfig):
+    if (
+        not isinstance(model, Mapping)
+        or algorithm is None
+        or not issubclass(algorithm, LearningConfig)
+        or algorithm.model_sections is not MODEL_CONFIGS
+    ):
         return []
     name = model.get("type", "fully_connected")
     if not isinstance(name, str) or name in MODEL_CONFIGS:
@@ -393,7 +376,7 @@ def _population_problems(settings: CustomConfig, trainer: schema.TrainerConfig) 
         nearest_size = min((n for n in range(1, num_envs + 1) if num_envs % n == 0), key=lambda n: abs(n - size))
         text = f"found {size}, expected a part of trainer.num_envs ({num_envs}) in equal slices: {nearest_size}, say"
         return [("population", text)]
-    if size is not None and _is_recurrent(settings.model):
+    if size is not None and is_recurrent(settings.model):
         return [
             ("model.type", f"found '{settings.model.type}' in a population, expected a model that is not recurrent")
         ]

@@ -32,6 +32,10 @@ class PerceptronConfig(Section):
     """If True, observations are standardised by their running mean and variance over all rollouts so far."""
     initialization: Initialization = "orthogonal"
     """Initialization of the weights."""
+    layer_norm: bool = False
+    """If True, the outputs of each hidden layer of perceptrons are normalised before its activation (Ba et al. 2016,
+    arXiv:1607.06450).
+    """
 
 
 class ActionsConfig(Section):
@@ -118,6 +122,12 @@ class CustomModelConfig(ActionsConfig):
         """Arguments of the constructor besides the observation space and the number of logits."""
         return dict(self.model_extra or {})
 
+
+ACTION_VALUE_CONFIGS: dict[str, type[Section]] = {
+    "fully_connected": PerceptronConfig,
+    "convolutional": ConvolutionsConfig,
+}
+"""Sections of the models that are no actor-critics, by their ``type``."""
 
 MODEL_CONFIGS: dict[str, type[Section]] = {
     "fully_connected": FullyConnectedConfig,

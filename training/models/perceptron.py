@@ -40,12 +40,15 @@ def hidden_layers(sizes: Sequence[int], options: PerceptronConfig) -> list[nn.Mo
 
     Args:
         sizes: number of inputs, and of units of each layer.
-        options: activation and initialization.
+        options: activation, initialization, and whether layers are normalised.
     """
     torch.empty(max((inputs * outputs for inputs, outputs in pairwise(sizes)), default=0))  # fail early
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
-        layers += [_linear(inputs, outputs, 2**0.5, options.initialization), ACTIVATIONS[options.activation]()]
+        layers.append(_linear(inputs, outputs, 2**0.5, options.initialization))
+        if options.layer_norm:
+            layers.append(nn.LayerNorm(outputs))
+        layers.append(ACTIVATIONS[options.activation]())
     return layers
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.importing import load_attribute
 from warpdrive.training.models.base import ActorCritic
-from warpdrive.training.models.options import MODEL_CONFIGS
+from warpdrive.training.models.options import MODEL_CONFIGS, CustomModelConfig, RecurrentConfig
+from warpdrive.training.models.recurrent import RecurrentActorCritic
 
 _registered: dict[str, str | type[ActorCritic]] = {}
 
@@ -52,3 +53,10 @@ def model_class(name: str) -> type[ActorCritic]:
     if not (isinstance(found, type) and issubclass(found, ActorCritic)):
         raise DefinitionError(f"{shown(name, 200)} is {shown(found)}, expected a subclass of warpdrive.ActorCritic")
     return found
+
+
+def is_recurrent(model: object) -> bool:
+    """Return True if ``model`` is the section of a recurrent model, built-in or of a user."""
+    if isinstance(model, CustomModelConfig):
+        return issubclass(model_class(model.type), RecurrentActorCritic)
+    return isinstance(model, RecurrentConfig)

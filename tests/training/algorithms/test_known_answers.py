@@ -27,6 +27,7 @@ import warpdrive as wd
 from warpdrive.training.algorithms.ddpg import DDPG
 from warpdrive.training.algorithms.dqn import DQN
 from warpdrive.training.algorithms.mappo import MAPPO
+from warpdrive.training.algorithms.pqn import PQN
 from warpdrive.training.algorithms.sac import SAC
 from warpdrive.training.algorithms.td3 import TD3
 
@@ -42,6 +43,7 @@ ALGORITHMS: dict[str, Section] = {
     "vtrace": {"algorithm": "a2c", "normalize_advantage": False, **LINEAR},
     "reinforce": {"algorithm": "reinforce", **LINEAR},
     "dqn": {"algorithm": "dqn", "target_update_every": 10, **_REPLAY},
+    "pqn": {"algorithm": "pqn", "minibatches": 4, **LINEAR},
     "ddpg": {"algorithm": "ddpg", "tau": 0.05, **_REPLAY},
     "td3": {"algorithm": "td3", "tau": 0.05, **_REPLAY},
     "sac": {"algorithm": "sac", "tau": 0.05, **_REPLAY},
@@ -106,7 +108,7 @@ def chain_error(trainer: wd.Trainer) -> float:
             found = algorithm.critics(places, algorithm.model.logits(places)[:, :1].tanh())
         elif isinstance(algorithm, DDPG | TD3):
             found = algorithm.critic(places, algorithm.model(places))
-        elif isinstance(algorithm, DQN):
+        elif isinstance(algorithm, DQN | PQN):
             found = algorithm.model(places).T
         else:
             found = algorithm.values(places)
@@ -249,6 +251,8 @@ _BY_PROBLEM: dict[str, dict[str, tuple[str, int, Section]]] = {
         "vtrace": ("vtrace", 300, {**_CHAIN_SLOW, "gae_lambda": 0.5}),
         "dqn": ("dqn", 100, _CHAIN),
         "dqn, 3 steps": ("dqn", 100, {**_CHAIN, "n_step": 3}),
+        "pqn": ("pqn", 60, _CHAIN),
+        "pqn, lambda 0": ("pqn", 60, {**_CHAIN, "td_lambda": 0.0}),
     },
     "terminated chain with a Box": {
         "ddpg": ("ddpg", 100, _CHAIN),
@@ -262,6 +266,7 @@ _BY_PROBLEM: dict[str, dict[str, tuple[str, int, Section]]] = {
         "vtrace": ("vtrace", 100, {"lr": 0.03}),
         "reinforce": ("reinforce", 60, {"lr": 0.03}),
         "dqn": ("dqn", 60, {"lr": 0.02, "epsilon": [[0, 1.0], [12000, 0.0]]}),
+        "pqn": ("pqn", 60, {"lr": 0.02, "epsilon": [[0, 1.0], [12000, 0.0]]}),
     },
     "conflict": {
         "ppo": ("ppo", 60, {**_LOGIT, "normalize_advantage": False}),
@@ -297,6 +302,7 @@ _BY_PROBLEM["sacrifice"] = _BY_PROBLEM["sacrifice, not finite"] = {
     "vtrace": ("vtrace", 150, {"lr": 0.02}),
     "reinforce": ("reinforce", 250, {"lr": 0.02}),
     "dqn": ("dqn", 200, {"lr": 0.01}),
+    "pqn": ("pqn", 100, {"lr": 0.02, "td_lambda": 1.0}),
     "gru": ("ppo", 30, {"lr": 0.02, "model": {"type": "gru", "hidden": [8], "units": 8}}),
 }
 _MEMORY = {"recurrent_critic": True, "model": {"type": "gru", "hidden": [], "units": 8}}

@@ -1,0 +1,114 @@
+"""PQN: lambda-returns beside their definition, masked action values, and the gradient of the loss in float64.
+
+The known answers (``test_known_answers.py``) have rows of PQN, also with time limits and with agents
+that leave their episode.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from float64 import Parameters, by_differences, gradients_of, parameters_of, perceptron
+from gymnasium import spaces
+
+from warpdrive.errors import ConfigError
+from warpdrive.training.algorithms.pqn import PQN, PQNConfig, lambda_returns
+from warpdrive.training.algorithms.task import adam
+from warpdrive.training.config.load import load_config
+from warpdrive.training.experience.batch import Batch
+from warpdrive.training.models.options import PerceptronConfig
+from warpdrive.training.models.q_network import QNetwork
+
+Array = npt.NDArray[Any]
+OBSERVATIONS, CHOICES, ROWS = spaces.Box(-1, 1, (3,), np.float32), 4, 20
+
+
+@pytest.fixture
+def pqn() -> PQN:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = QNetwork(OBSERVATIONS, CHOICES, PerceptronConfig(hidden=[5, 6]))
+    return PQN(PQNConfig(algorithm="pqn"), model, adam(model))
+
+
+def by_definition(rewards: Array, following: Array, ended: Array, gamma: float, weight: Array) -> Array:
+    """Return the mean of n-step returns, each weighted by the chance to go on so far and to stop there."""
+    steps = len(rewards)
+    returns = np.zeros(steps)
+    for t in range(steps):
+        chance, rewarded = 1.0, 0.0
+        for k in range(t, steps):
+            stops = ended[k] or k == steps - 1
+            rewarded += gamma ** (k - t) * rewards[k]
+            n_step = rewarded + gamma ** (k - t + 1) * following[k]
+            returns[t] += chance * (1.0 if stops else 1.0 - weight[k]) * n_step
+            chance *= 0.0 if stops else weight[k]
+    return returns
+
+
+def test_lambda_returns_are_those_of_the_definition() -> None:
+    rng = np.random.default_rng(0)
+    shape = (7, 5)
+    rewards, following = rng.normal(size=shape), rng.normal(size=shape)
+    ended, weight = rng.random(shape) < 0.25, rng.random(shape)
+    found = lambda_returns(
+        rewards=torch.from_numpy(rewards),
+        next_values=torch.from_numpy(following),
+        ended=torch.from_numpy(ended),
+        gamma=0.9,
+        td_lambda=torch.from_numpy(weight),
+    )
+    for column in range(shape[1]):
+        parts = [array[:, column] for array in (rewards, following, ended)]
+        expected = by_definition(parts[0], parts[1], parts[2], 0.9, weight[:, column])
+        np.testing.assert_allclose(found[:, column], expected, atol=1e-12)
+
+
+def test_the_best_of_the_allowed_actions_counts(pqn: PQN) -> None:
+    seen = torch.linspace(-1, 1, 3 * ROWS).view(ROWS, 3)
+    values = pqn.model(seen).detach()
+    allowed = torch.rand(ROWS, CHOICES, generator=torch.Generator().manual_seed(1)) < 0.5
+    allowed[:, 0] = True
+    torch.testing.assert_close(pqn.best_values(seen, None).detach(), values.amax(-1), rtol=0, atol=0)
+    expected = np.where(allowed.numpy(), values.numpy(), -np.inf).max(1)
+    np.testing.assert_array_equal(pqn.best_values(seen, allowed).detach().numpy(), expected)
+
+
+def test_the_gradient_of_the_loss_in_float64(pqn: PQN) -> None:
+    generator = torch.Generator().manual_seed(0)
+    nothing = torch.zeros(ROWS)
+    batch = Batch(
+        observations=torch.randn(ROWS, 3, generator=generator),
+        actions=torch.randint(CHOICES, (ROWS,), generator=generator, dtype=torch.int32),
+        log_probabilities=nothing,
+        values=nothing,
+        advantages=nothing,
+        returns=2 * torch.randn(ROWS, generator=generator),
+        weight=(torch.rand(ROWS, generator=generator) < 0.8).float(),
+    )
+    assert isinstance(batch.observations, torch.Tensor)
+    loss, _ = pqn.loss(batch)
+    loss.backward()
+
+    rows, actions = np.arange(ROWS), batch.actions.numpy()
+    seen, returns = batch.observations.double().numpy(), batch.returns.double().numpy()
+    weight = batch.weight.double().numpy()
+
+    def in_float64(parameters: Parameters) -> Any:
+        off = perceptron(parameters, "model.value", seen)[rows, actions] - returns
+        return (0.5 * off**2 * weight).sum() / weight.sum()
+
+    parameters = parameters_of(model=pqn.model)
+    assert loss.item() == pytest.approx(in_float64(parameters), rel=1e-5)
+    found, expected = gradients_of(model=pqn.model), by_differences(in_float64, parameters)
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(found[name], gradient, atol=1e-5, err_msg=name)
+
+
+def test_more_minibatches_than_samples_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"policy.agent.minibatches: found 4096, expected at most 2048, the samples"):
+        load_config("cartpole", ["policy={agent: {algorithm: pqn, minibatches: 4096}}"])

@@ -1,0 +1,205 @@
+"""Parallelised Q-network (PQN: Gallici et al. 2024, arXiv:2407.04811): Q-learning with lambda-returns of each rollout,
+without a replay buffer or a target network. Layer normalisation keeps it stable, and thousands of replicas decorrelate
+its samples.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from gymnasium import Space, spaces
+from torch import Tensor
+
+from warpdrive.observations import Observations
+from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, Stateful, UpdateSize
+from warpdrive.training.algorithms.common import at, means, minibatch_problems, set_learning_rate
+from warpdrive.training.algorithms.task import Task, adam
+from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule
+from warpdrive.training.distributed.team import Sharding
+from warpdrive.training.experience.batch import AbsentValue, Batch
+from warpdrive.training.experience.transitions import ended, transitions_of
+from warpdrive.training.models.distributions import Distribution, distribution_of, masked
+from warpdrive.training.models.options import ACTION_VALUE_CONFIGS, OffPolicyModelConfig, PerceptronConfig
+from warpdrive.training.models.q_network import QNetwork
+from warpdrive.training.rollout.exploration import EpsilonGreedy
+
+if TYPE_CHECKING:
+    from warpdrive.rollout import Rollout
+
+
+class PQNConfig(ReturnsConfig):
+    """Parallelised Q-network, for a single Discrete action."""
+
+    actions = "Discrete"
+    model_sections = ACTION_VALUE_CONFIGS
+    algorithm: Literal["pqn"]
+    model: OffPolicyModelConfig = PerceptronConfig(layer_norm=True, activation="relu")
+    td_lambda: FractionSchedule = 0.65
+    """Weight of longer returns, from 0 (one step) to 1 (to the end of the rollout or episode)."""
+    epsilon: FractionSchedule = [[0, 1.0], [100_000, 0.05]]  # type: ignore[assignment]
+    """Probability of a random action, by environment steps."""
+    epochs: Count = 2
+    minibatches: Count = 16
+    max_grad_norm: PositiveSchedule = 10.0
+
+    def size_problems(self, size: UpdateSize) -> list[tuple[str, str]]:
+        """See ``LearningConfig``."""
+        return minibatch_problems(self.minibatches, size.samples, "the samples of one update")
+
+    def acting_distribution(self, action_space: Space[Any]) -> Distribution:
+        """See ``LearningConfig``."""
+        return distribution_of(action_space)
+
+    def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> QNetwork:
+        """See ``LearningConfig``."""
+        assert isinstance(action_space, spaces.Discrete), "the configuration is checked for this"
+        return QNetwork(observation_space, int(action_space.n), self.model)
+
+
+class PQN(Algorithm[Batch]):
+    """PQN for one model.
+
+    Args:
+        config: section of the policy in the run configuration.
+        model: action-value network to train.
+        optimizer: optimizer of the model.
+
+    Attributes:
+        config: the section with the current value in place of each schedule.
+    """
+
+    actor: EpsilonGreedy
+    model: QNetwork
+
+    def __init__(self, config: PQNConfig, model: QNetwork, optimizer: torch.optim.Optimizer) -> None:
+        self.schedules, self.model, self.optimizer = config, model, optimizer
+        self.actor = EpsilonGreedy(model).to(next(model.parameters()).device)
+        self.begin(env_steps=0)
+
+    def begin(self, env_steps: int) -> None:
+        """See ``Algorithm``."""
+        self.config = at(self.schedules, env_steps)
+        self.actor.epsilon.fill_(self.config.epsilon)
+        set_learning_rate(self.optimizer, self.config.lr)
+
+    def parts(self) -> dict[str, Stateful]:
+        """See ``Algorithm``."""
+        return {"optimizer": self.optimizer}
+
+    def update(self, experience: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Train for several epochs of random minibatches drawn with ``generator``. Returns means over all of them."""
+        history: list[dict[str, Tensor]] = []
+        for _ in range(self.config.epochs):
+            for part in experience.minibatches(self.config.minibatches, generator):
+                loss, terms = self.loss(part)
+                limit = self.config.max_grad_norm
+                history.append(self.optimizer_step(loss, terms, self.optimizer, self.model, limit))
+        return means(history)
+
+    def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss to minimise, half the squared error of the action values, and its terms without gradient."""
+        values = self.model(batch.observations).gather(-1, batch.actions.long().unsqueeze(-1)).squeeze(-1)
+        loss = batch.masked_mean(0.5 * (values - batch.returns).square())
+        return loss, {"td_loss": loss.detach(), "q_values": batch.masked_mean(values.detach())}
+
+    def best_values(self, observations: Observations, action_mask: Tensor | None) -> Tensor:
+        """Return the value ``[rows]`` of the best allowed action.
+
+        Args:
+            observations: ``[rows, *observation_shape]``.
+            action_mask: ``[rows, choices]`` bool, or None.
+        """
+        values: Tensor = self.model(observations)
+        if action_mask is not None:
+            values = masked(values, action_mask[..., : values.shape[-1]])
+        return values.amax(-1)
+
+
+class LambdaReturns:
+    """Builder of the batch of each rollout, whose returns are lambda-returns of the best actions' values.
+
+    Like ``RolloutBatcher``, it bootstraps returns of agents that have left their episode with their running mean.
+
+    Args:
+        tag: policy tag.
+        learner: provides the values and the coefficients.
+        sharding: distribution of the rows over processes.
+        device: device of the rows.
+    """
+
+    def __init__(self, tag: str, learner: PQN, sharding: Sharding, device: torch.device) -> None:
+        self.tag, self.learner, self.sharding = tag, learner, sharding
+        self._absent_value = AbsentValue(device, sharding)
+
+    @torch.no_grad()
+    def of(self, rollout: Rollout) -> Batch:
+        """Return the rows of a full rollout."""
+        config, after_leaving = self.learner.config, self.learner.config.returns_after_leaving
+        steps = transitions_of(rollout, self.tag, after_leaving)
+        shape = rollout.of("rewards", self.tag).shape
+        following = self.learner.best_values(steps.next_observations, steps.next_action_mask).view(shape)
+        weight = torch.full(shape, config.td_lambda, device=following.device)
+        if rollout.still_active is not None:
+            stays = rollout.of("still_active", self.tag)
+            following = following.where(stays, self._absent_value.value)
+            weight = weight.where(stays, 1.0)  # out of its episode an agent chooses nothing
+        returns = lambda_returns(
+            rewards=steps.rewards.view(shape),
+            next_values=following.where(~steps.terminal.view(shape), 0.0),
+            ended=ended(rollout, self.tag, after_leaving),
+            gamma=config.gamma,
+            td_lambda=weight,
+        ).flatten()
+        if rollout.active is not None and after_leaving:
+            self._absent_value.observe(returns - self._absent_value.value, 1.0 - steps.weight)
+        nothing = torch.zeros_like(returns)
+        return Batch(
+            observations=steps.observations,
+            actions=steps.actions,
+            log_probabilities=nothing,
+            values=nothing,
+            advantages=nothing,
+            returns=returns,
+            weight=steps.weight,
+            sharding=self.sharding,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the running mean of the returns of agents out of the episode."""
+        return self._absent_value.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the state returned by ``state_dict()``."""
+        self._absent_value.load_state_dict(state_dict)
+
+
+def lambda_returns(*, rewards: Tensor, next_values: Tensor, ended: Tensor, gamma: float, td_lambda: Tensor) -> Tensor:
+    """Return the lambda-returns of steps (equation 12.18 of Sutton & Barto 2018, with ``next_values`` as estimates).
+
+    ``G[t] = r[t] + gamma * ((1 - lambda[t]) * V[t + 1] + lambda[t] * G[t + 1])``, where ``G[t + 1]`` is ``V[t + 1]`` at
+    the end of the rollout and of an episode.
+
+    Args:
+        rewards: ``[T, ...]`` float32.
+        next_values: ``[T, ...]`` float32, estimates after each step, in the same episode; 0 if nothing follows.
+        ended: ``[T, ...]`` bool, True if the next row is not the next step of the same episode.
+        gamma: discount per step.
+        td_lambda: ``[T, ...]`` float32, weight of longer returns.
+
+    Returns:
+        Returns ``[T, ...]`` float32.
+    """
+    returns, later = torch.empty_like(rewards), next_values[-1]
+    for t in reversed(range(len(rewards))):
+        later = torch.where(ended[t], next_values[t], later)
+        returns[t] = rewards[t] + gamma * torch.lerp(next_values[t], later, td_lambda[t])
+        later = returns[t]
+    return returns
+
+
+def build(config: PQNConfig, task: Task) -> tuple[PQN, LambdaReturns]:
+    """Build the algorithm and its source of experience."""
+    model = task.new_model(config)
+    algorithm = PQN(config, model, adam(model))
+    return algorithm, LambdaReturns(task.tag, algorithm, task.sharding, task.device)
