@@ -134,7 +134,7 @@ def play_matches(
             returns = []
             for with_tag, against in ((one, other), (other, one)):
                 models = {**against.models, tag: with_tag.models[tag]}
-                _, evaluator = trainer.evaluator(episodes, (), deterministic, seed, models=models)
+                _, evaluator = trainer.evaluations.evaluator(episodes, (), deterministic, seed, models=models)
                 before = shown.completed
                 evaluator.play(lambda done, _, before=before: shown.reach(before + done))  # type: ignore[misc]
                 shown.reach(before + episodes)

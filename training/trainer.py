@@ -9,18 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from warpdrive.arguments import check_is, check_within
 from warpdrive.backends.loading import never_uses_gpu
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.episode_log import BEGAN_MIDWAY
-from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
+from warpdrive.errors import CheckpointError, ConfigError, one_line, shown
 from warpdrive.recording.recording import Recording
+from warpdrive.rollout import Rollout
 from warpdrive.step_graph import StepGraphs
-from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.checkpoint.checkpoint import (
     Checkpoint,
     Which,
@@ -28,28 +26,27 @@ from warpdrive.training.checkpoint.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from warpdrive.training.checkpoint.resume import check_spaces, checkpoint_of, restore, where_it_stopped
+from warpdrive.training.checkpoint.resume import CHECKPOINT, check_spaces, checkpoint_of, restore, where_it_stopped
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.distributed.bootstrap import check_gpus, join, local_rank, share_of
-from warpdrive.training.distributed.consistency import check_start, check_weights
-from warpdrive.training.distributed.devices import backend_at, check_rollout_device, rollout_backend
-from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
-from warpdrive.training.distributed.team import UNSHARDED, Sharding, tensors_of
-from warpdrive.training.distributed.whole_rollout import WholeRollout
-from warpdrive.training.evaluation import MAX_REPLICAS, EvaluationResult, Evaluator, fitting_episodes
+from warpdrive.training.distributed.consistency import check_start
+from warpdrive.training.distributed.devices import rollout_backend
+from warpdrive.training.evaluation import EvaluationResult
+from warpdrive.training.evaluations import Evaluations
 from warpdrive.training.inference.pretrained import without_loading
+from warpdrive.training.learner import Learner
 from warpdrive.training.models.base import Actor
-from warpdrive.training.opponents import Opponent, SelfPlay, build_opponents
+from warpdrive.training.opponents import Opponent
 from warpdrive.training.policy import Policy
 from warpdrive.training.progress.work import WorkProgress, no_progress
 from warpdrive.training.reports import TrainingSummary, UpdateReport
 from warpdrive.training.rollout.actor_copies import ActorCopies
-from warpdrive.training.rollout.loop import RolloutLoop, act, in_replicas_of
-from warpdrive.training.rollout.rollout_copy import RolloutCopy
-from warpdrive.training.run.callbacks import Callback
+from warpdrive.training.rollout.loop import act, in_replicas_of
+from warpdrive.training.run.callbacks import Callback, Callbacks, OnUpdate
 from warpdrive.training.run.loop import run_training
+from warpdrive.training.run.state import RunState
 from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer_checks import (
     check_devices,
@@ -60,8 +57,6 @@ from warpdrive.training.trainer_checks import (
     has_dedicated_learner,
     warn_of_long_episodes,
 )
-
-_EVALUATION_SEED = 1_000_003  # added to the run's seed: evaluation replicas do not repeat the training ones
 
 
 class Trainer:
@@ -74,26 +69,15 @@ class Trainer:
         policy_tag_to_agent_id_map: None, or equal to the environment's ``policy_tags``.
         device_id: index of the GPU, if the environment is on one; None: whichever it is on.
         num_devices: number of processes that train together, each on its device; None: as many as were launched,
-            see ``distributed.meeting.join``. Each has its own replicas; the sizes in ``config`` are totals.
+            see ``distributed.bootstrap.join``. Each has its own replicas; the sizes in ``config`` are totals.
 
     Attributes:
         env: as given.
         team: process group of the training.
         config: the validated configuration.
-        rollout: the last collected rollout.
-        graphs: repetition of rollout steps (CUDA graphs).
-        policies: learning policies, by policy tag.
-        opponents: actors that are not trained, by policy tag; tags whose agents act at random are in neither.
-        learner: backend on the device of the updates.
-        evaluation_backend: backend on the device of evaluations.
-        updates: number of updates so far.
-        env_steps: number of environment steps so far.
-        returns: last logged mean return by policy tag, if there is one.
-        best: best evaluation of the run so far, see ``BestCheckpoint.state``.
-        evaluation_under_way: True while the current weights are evaluated beside training.
-        ahead: True if the processes that do not learn have begun the next rollout.
-        episodes: sums over this process's episodes, as reported by ``episode_statistics``, recorded before the next
-            rollout was begun.
+        learner: policies, rollouts and updates.
+        evaluations: evaluations of the policies.
+        run_state: state of the run besides what is learned.
 
     Raises:
         ConfigError: the configuration is invalid, or does not fit the environment.
@@ -118,56 +102,10 @@ class Trainer:
         check_start(self.team, self.config, env.env)
         check_populations(self.config, self.team)
         warn_of_long_episodes(self.config, env)
-        gathers = self.config.trainer.sync == "rollouts"
-        sharding = UNSHARDED if gathers or self.team.size == 1 else Sharding(self.team, self.share)
-        asked = self.config.trainer
-        check_rollout_device(asked.rollout_device, env.backend)
-        self.learner = backend_at("trainer.learner_device", asked.learner_device, env.backend)
-        self.evaluation_backend = backend_at("trainer.eval_device", asked.eval_device, env.backend)
-        apart = self.learner.device != env.device
-        if apart and self.team.size > 1:
-            raise ConfigError(
-                f"trainer.learner_device: found '{asked.learner_device}', but each of several processes learns where "
-                f"its rollouts are, on {env.device}; with trainer.dedicated_learner one of them only learns"
-            )
-        self.policies = {
-            tag: Policy(
-                tag,
-                env.policy_tags,
-                settings,
-                env.observation_spaces,
-                env.action_spaces[tag],
-                self.share.count,
-                self.learner,
-                seed=_seed_of_policy(self.config.trainer.seed, index),
-                sharding=sharding,
-                global_state={name: env.ctx[name][0].numel() for name in env.env.global_state},
-            )
-            for index, tag in enumerate(env.policy_tags)
-            if isinstance(settings := self.config.policy_over_the_run(tag), LearningConfig)
-        }
-        self.opponents = build_opponents(self.config, env, self.policies, self.share)
-        self.updates = 0
-        self.env_steps = 0
-        self.returns: dict[str, float | None] = {}
-        self.best: dict[str, Any] | None = None
-        self.evaluation_under_way = False
+        self.learner = Learner(env, self.config, self.team, self.share)
+        self.evaluations = Evaluations(self.learner)
+        self.run_state = RunState()
         self._resumed: RunFolder | None = None
-        self.graphs = StepGraphs(env.device, self.config.trainer.use_cuda_graph)
-        global_state = any(policy.learns_from_global_state for policy in self.policies.values())
-        self.rollout = env.allocate_rollout(self.config.trainer.rollout_length, global_state)
-        self._loop = RolloutLoop(env, self.rollout, self.graphs)
-        self.ahead = False
-        self.episodes: dict[str, Tensor]
-        self._acting: ActorCopies | None = None
-        self._learned_from: RolloutCopy | None = None
-        if asked.copy_model or apart:
-            self._acting = ActorCopies(self.actors, env.device)
-            self._learned_from = RolloutCopy(self.rollout, self.learner.device)
-        whole = WholeRollout(self.team, self._learned_from.rollout if self._learned_from else self.rollout, self.share)
-        self._sync: Sync = RolloutSync(whole) if gathers else GradientSync(whole)
-        self.team.broadcast(tensors_of(self.models.values()))
-        self._forget_the_past()
 
     def train(
         self,
@@ -196,8 +134,61 @@ class Trainer:
         """
         going_on, self._resumed = self._resumed, None
         if going_on is None:  # a new run inherits no best or pending evaluation
-            self.best, self.evaluation_under_way = None, False
-        return self.team.led(lambda: run_training(self, on_update, callbacks, going_on, progress), self._follow)
+            self.run_state.best, self.run_state.evaluation_under_way = None, False
+        told = Callbacks(self, [*callbacks, OnUpdate(on_update)] if on_update else callbacks)
+
+        def run() -> TrainingSummary:
+            return run_training(self.learner, self.evaluations, self.run_state, told, going_on, progress)
+
+        return self.team.led(run, self._follow)
+
+    @property
+    def policies(self) -> dict[str, Policy]:
+        """Learning policies, by policy tag."""
+        return self.learner.policies
+
+    @property
+    def opponents(self) -> Mapping[str, Opponent]:
+        """Actors that are not trained, by policy tag; tags whose agents act at random are in neither."""
+        return self.learner.opponents
+
+    @property
+    def rollout(self) -> Rollout:
+        """The last collected rollout."""
+        return self.learner.rollout
+
+    @property
+    def graphs(self) -> StepGraphs:
+        """Repetition of rollout steps (CUDA graphs)."""
+        return self.learner.graphs
+
+    @property
+    def updates(self) -> int:
+        """Number of updates so far."""
+        return self.learner.updates
+
+    @property
+    def env_steps(self) -> int:
+        """Number of environment steps so far."""
+        return self.learner.env_steps
+
+    @property
+    def actors(self) -> dict[str, Actor]:
+        """Actors of the rollouts, by policy tag."""
+        return self.learner.actors
+
+    @property
+    def models(self) -> dict[str, Actor]:
+        """Trained models, by policy tag."""
+        return self.learner.models
+
+    def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
+        """Return the actors of displayed episodes by policy tag, see ``Learner.acting_models``."""
+        return self.learner.acting_models(random)
+
+    def evaluated_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
+        """Return the actors of evaluations by policy tag, see ``Learner.evaluated_models``."""
+        return self.learner.evaluated_models(random)
 
     def collect(self) -> None:
         """Collect a rollout: ``rollout_length`` steps of every replica.
@@ -205,81 +196,15 @@ class Trainer:
         Raises:
             GraphError: ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
         """
-        with self.team.together("collect"):
-            self._begin_policies()
-            if not self.ahead:
-                self._begin_opponents()
-                self._roll_out()
-            self.ahead = False
-            self.env_steps += self.config.trainer.train_batch_size
+        self.learner.collect()
 
     def update(self) -> dict[str, Tensor]:
         """Train every policy on the rollout. Returns ``losses/<term>/<tag>``, scalars on the learner's device."""
-        with self.team.together("update"):
-            return self._update(meanwhile=lambda: None)
-
-    @property
-    def can_go_ahead(self) -> bool:
-        """True if there are processes that do not learn and only collect rollouts."""
-        return self.config.trainer.dedicated_learner and self.team.size > 1
-
-    def update_ahead(self) -> dict[str, Tensor]:
-        """Run :meth:`update` while the processes that do not learn collect the next rollout, if there are any.
-
-        :meth:`collect` then skips that rollout. A checkpoint before that would hold experience that nothing has learned
-        from.
-        """
-        if not self.can_go_ahead:
-            return self.update()
-
-        def go_ahead() -> None:
-            self._begin_policies()
-            self._roll_out()
-
-        with self.team.together("update_ahead"):
-            self._note_episodes()
-            self._begin_opponents()
-            losses = self._update(meanwhile=go_ahead)
-            self.ahead = True
-        return losses
-
-    def _update(self, meanwhile: Callable[[], None]) -> dict[str, Tensor]:
-        if self._learned_from is not None:
-            self._learned_from.refresh()
-        terms = self._sync.update(self.policies, meanwhile)
-        if self.config.trainer.check_weights:
-            check_weights(self.team, self.models)
-        self.updates += 1
-        return {f"losses/{term}/{tag}": value for tag, found in terms.items() for term, value in found.items()}
-
-    def _begin_policies(self) -> None:
-        for policy in self.policies.values():
-            policy.begin(self.env_steps)
-
-    def _begin_opponents(self) -> None:
-        for opponent in self.opponents.values():  # also without rollouts, since opponents are part of checkpoints
-            opponent.begin(self.updates)
-
-    def _roll_out(self) -> None:
-        if self._acting is not None:
-            self._acting.refresh()
-        if self.share.count:
-            self._loop.fill(self.actors)
-        else:
-            self._loop.pass_over(self.actors)
+        return self.learner.update()
 
     def episode_statistics(self) -> dict[str, Tensor]:
         """Return ``EnvWrapper.episode_statistics`` over all processes, without a rollout that is collected ahead."""
-        with self.team.together("episode_statistics"):
-            if not self.ahead:
-                self._note_episodes()
-            noted = self.team.sum_all(self.episodes)
-            self.episodes = {name: torch.zeros_like(total) for name, total in noted.items()}
-        return noted
-
-    def _note_episodes(self) -> None:
-        found = self.env.episode_statistics()
-        self.episodes = {name: total + found[name] for name, total in self.episodes.items()}
+        return self.learner.episode_statistics()
 
     def evaluate(
         self,
@@ -303,96 +228,18 @@ class Trainer:
             The returns and lengths of the episodes.
         """
         settings = self.config.trainer.evaluation
-        num_episodes = self.evaluation_episodes if num_episodes is None else num_episodes
+        num_episodes = self.evaluations.num_episodes if num_episodes is None else num_episodes
         if type(num_episodes) is not int or not 1 <= num_episodes < 2**31:
             raise ConfigError(f"evaluate: found num_episodes = {shown(num_episodes)}, expected 1 or more (int32)")
         deterministic = settings.deterministic if deterministic is None else deterministic
         check_is(bool, deterministic=deterministic)
-        _, evaluator = self.evaluator(num_episodes, random, deterministic, seed)
+        _, evaluator = self.evaluations.evaluator(num_episodes, random, deterministic, seed)
         silence = nullcontext() if progress else no_progress()
         bar = WorkProgress("evaluating", num_episodes, "episodes")
         with torch_threads(self.config.trainer.torch_threads), silence, bar:
             result = evaluator.play(lambda done, _: bar.reach(done))
-        return replace(result, elo=self.elo_ratings(evaluator, self.ratings_of_past_versions(), random))
-
-    def ratings_of_past_versions(self) -> dict[str, list[float]]:
-        """Return the Elo ratings of the past versions in evaluations, by the policy tag that they act for."""
-        return {
-            tag: ratings
-            for tag, opponent in self.opponents.items()
-            if isinstance(opponent, SelfPlay) and (ratings := opponent.evaluated_ratings())
-        }
-
-    def elo_ratings(
-        self, evaluator: Evaluator, past: Mapping[str, Sequence[float]], random: Collection[str] = ()
-    ) -> dict[str, float]:
-        """Return the Elo rating of each policy with past versions as opponents, from a finished evaluation.
-
-        Args:
-            evaluator: evaluator of the episodes.
-            past: result of :meth:`ratings_of_past_versions` when the evaluation began.
-            random: policy tags whose agents acted at random.
-
-        Returns:
-            Elo ratings by policy tag.
-        """
-        returns, elo = evaluator.episode_returns(), {}
-        for tag, ratings in past.items():
-            opponent = self.opponents[tag]
-            assert isinstance(opponent, SelfPlay)
-            learner = opponent.config.of
-            if tag not in random and learner not in random:
-                elo[learner] = opponent.rate(returns[learner], returns[tag], ratings, evaluator.num_envs)
-        return elo
-
-    def take_ratings(self, elo: Mapping[str, float]) -> None:
-        """Set the Elo ratings that an evaluation gave the policies, for snapshots taken from now on."""
-        for opponent in self.opponents.values():
-            if isinstance(opponent, SelfPlay) and opponent.config.of in elo:
-                opponent.rating = elo[opponent.config.of]
-
-    @property
-    def evaluation_episodes(self) -> int:
-        """Default number of episodes of an evaluation, see ``trainer.evaluation.num_episodes``."""
-        asked = self.config.trainer
-        return asked.evaluation.num_episodes or fitting_episodes(asked.total_steps, self.env.env.episode_length)
-
-    def evaluator(
-        self,
-        num_episodes: int,
-        random: Collection[str] = (),
-        deterministic: bool = False,
-        seed: int | None = None,
-        graphs: StepGraphs | None = None,
-        models: Mapping[str, Actor] | None = None,
-    ) -> tuple[ActorCopies, Evaluator]:
-        """Create evaluation replicas and copies of the models that act in them.
-
-        The copies have the current weights until they are refreshed.
-
-        Args:
-            num_episodes: see :meth:`evaluate`.
-            random: see :meth:`evaluate`.
-            deterministic: see :meth:`evaluate`.
-            seed: see :meth:`evaluate`.
-            graphs: repetition of steps; None: that of rollouts, or "auto" if evaluations are on another device.
-            models: actors by policy tag; None: policies and opponents of this run, the pool's versions for self-play.
-
-        Returns:
-            The copies and the evaluator.
-        """
-        backend = self.evaluation_backend
-        copies = ActorCopies(self.evaluated_models(random) if models is None else models, backend.device)
-        if graphs is None:
-            graphs = self.graphs if backend is self.env.backend else StepGraphs(backend.device, "auto")
-        env = EnvWrapper(
-            self.env.env,
-            num_envs=min(num_episodes, MAX_REPLICAS),
-            env_backend=backend,
-            seed=self.config.trainer.seed + _EVALUATION_SEED if seed is None else seed,
-            reset_pool_size=self.config.trainer.reset_pool_size,
-        )
-        return copies, Evaluator(env, copies.actors, num_episodes, deterministic, graphs)
+        evaluations = self.evaluations
+        return replace(result, elo=evaluations.elo_ratings(evaluator, evaluations.ratings_of_past_versions(), random))
 
     @torch.no_grad()
     def fetch_episode(
@@ -449,59 +296,12 @@ class Trainer:
 
             return env.record(chosen, play, observations=observations, logits=logits, max_steps=max_steps)
 
-    @property
-    def actors(self) -> dict[str, Actor]:
-        """Actors of the rollouts, by policy tag."""
-        if self._acting is not None:
-            return self._acting.actors
-        return {tag: player.actor for tag, player in self._players().items()}
-
-    def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
-        """Return the actors of displayed episodes by policy tag, without the tags of ``random``.
-
-        These are the models of policies and opponents; for self-play, the current version of the policy. Tags whose
-        agents always act at random have none.
-
-        Raises:
-            ConfigError: ``random`` names a tag that the environment does not have.
-        """
-        self._check_tags(random)
-        return {tag: player.model for tag, player in self._players().items() if tag not in random}
-
-    def evaluated_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
-        """Return the actors of evaluations; for self-play, the pool's versions, each in a part of the replicas.
-
-        Raises:
-            ConfigError: ``random`` names a tag that the environment does not have.
-        """
-        opponents = {tag: opponent.evaluation_model for tag, opponent in self.opponents.items() if tag not in random}
-        return {**self.acting_models(random), **opponents}
-
-    def _check_tags(self, random: Collection[str]) -> None:
-        if isinstance(random, str):
-            raise ConfigError(f"found random = '{random}', expected a list of policy tags: ['{random}']")
-        if not isinstance(random, Collection):
-            raise ConfigError(f"found random = {shown(random)}, expected a list of policy tags")
-        for tag in random:
-            if not isinstance(tag, str) or tag not in self.env.policy_tags:
-                known = ", ".join(self.env.policy_tags)
-                hint = nearest(str(tag), self.env.policy_tags)
-                raise ConfigError(f"unknown policy tag {shown(tag)}, expected one of {known}.{hint}")
-
-    def _players(self) -> dict[str, Policy | Opponent]:
-        return {**self.policies, **self.opponents}
-
-    @property
-    def models(self) -> dict[str, Actor]:
-        """Trained models, by policy tag."""
-        return {tag: policy.model for tag, policy in self.policies.items()}
-
     def checkpoint(self) -> Checkpoint:
         """Return the complete training state, on rank 0.
 
         It does not depend on the number of processes.
         """
-        return checkpoint_of(self)
+        return checkpoint_of(self.learner, self.run_state)
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint folder.
@@ -577,8 +377,8 @@ class Trainer:
     @classmethod
     def _of(cls, folder: Path, checkpoint: Checkpoint, config: RunConfig, env: EnvWrapper | None) -> Trainer:
         trainer = cls(env or make_env(config), without_loading(config))
-        trainer.config = config
-        check_spaces(trainer, checkpoint.spaces, folder)
+        trainer.config = trainer.learner.config = config
+        check_spaces(trainer.learner, checkpoint.spaces, folder)
         try:
             trainer.restore(checkpoint)
         except (TypeError, AttributeError, IndexError) as error:
@@ -591,32 +391,11 @@ class Trainer:
     def _follow(self, what: str) -> None:
         """Call the method ``what`` as rank 0 does."""
         with torch_threads(self.config.trainer.torch_threads):
-            getattr(self, what)()
-
-    def _forget_the_past(self) -> None:
-        """Reset actors and replicas of an environment that may have been used before."""
-        for tag in self.env.policy_tags:
-            self.env.act_at_random(tag)
-        self.env.greedy = False
-        self.env.reset()
-        if self.config.trainer.stagger_episodes:
-            generator = torch.Generator().manual_seed(self.config.trainer.seed)
-            times = torch.randint(self.env.env.episode_length, (self.share.total,), generator=generator)
-            self.env.ctx["timestep"][: self.share.count].copy_(times[self.share.rows])
-            self.env.ctx["episode.running_return"].fill_(BEGAN_MIDWAY)  # incomplete episodes do not count
-        self.episodes = {name: torch.zeros_like(total) for name, total in self.env.episode_statistics().items()}
+            self.checkpoint() if what == CHECKPOINT else getattr(self.learner, what)()
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Restore the state of a checkpoint."""
-        restore(self, checkpoint)
-
-
-def _seed_of_policy(seed: int, index: int) -> int:
-    """Return the seed of policy number ``index``, distinct for all runs and indices; the first has ``seed``.
-
-    With consecutive seeds, policy 1 of one run would get the parameters of policy 0 of the next.
-    """
-    return int(np.random.SeedSequence((seed, index)).generate_state(1, np.uint64)[0] >> 1) if index else seed
+        restore(self.learner, self.run_state, checkpoint)
 
 
 def make_env(config: RunConfig) -> EnvWrapper:

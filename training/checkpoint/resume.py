@@ -1,4 +1,4 @@
-"""Capturing and restoring a trainer's state in checkpoints."""
+"""Capturing and restoring the state of a learner and its run in checkpoints."""
 
 from __future__ import annotations
 
@@ -15,62 +15,66 @@ from warpdrive.training.config.load import RunConfig, check_goes_on, load_config
 from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.config.yaml import read_yaml
 
+CHECKPOINT = "checkpoint"
+"""Name of the collective operation that gathers a checkpoint, see ``Team.together``."""
+
 if TYPE_CHECKING:
-    from warpdrive.training.trainer import Trainer
+    from warpdrive.training.learner import Learner
+    from warpdrive.training.run.state import RunState
 
 
-def checkpoint_of(trainer: Trainer) -> Checkpoint:
+def checkpoint_of(learner: Learner, run: RunState) -> Checkpoint:
     """See ``Trainer.checkpoint``."""
-    with trainer.team.together("checkpoint"):
-        kept = {tag: actor.kept_between_steps() for tag, actor in trainer.actors.items()}
+    with learner.team.together(CHECKPOINT):
+        kept = {tag: actor.kept_between_steps() for tag, actor in learner.actors.items()}
         of_replicas = {f"{tag}/{name}": tensor for tag, part in kept.items() for name, tensor in part.items()}
-        own = {"simulation": trainer.env.ctx.save_state()[: trainer.share.count], **of_replicas}
-        replicas = trainer.team.gather(own) or {}
-        episodes = trainer.team.sum_all(trainer.episodes)
+        own = {"simulation": learner.env.ctx.save_state()[: learner.share.count], **of_replicas}
+        replicas = learner.team.gather(own) or {}
+        episodes = learner.team.sum_all(learner.episodes)
     return Checkpoint(
-        config=trainer.config.model_dump(mode="json"),
+        config=learner.config.model_dump(mode="json"),
         spaces={
             tag: {
-                "observation": describe_space(trainer.env.observation_spaces[tag]),
-                "action": describe_space(trainer.env.action_spaces[tag]),
+                "observation": describe_space(learner.env.observation_spaces[tag]),
+                "action": describe_space(learner.env.action_spaces[tag]),
             }
-            for tag in trainer.policies
+            for tag in learner.policies
         },
-        models={tag: policy.model.state_dict() for tag, policy in trainer.policies.items()},
+        models={tag: policy.model.state_dict() for tag, policy in learner.policies.items()},
         state={
-            "updates": trainer.updates,
-            "env_steps": trainer.env_steps,
-            "returns": trainer.returns,
+            "updates": learner.updates,
+            "env_steps": learner.env_steps,
+            "returns": run.returns,
             "episodes": episodes,
-            "best": trainer.best,
-            "evaluation_under_way": trainer.evaluation_under_way,
+            "best": run.best,
+            "evaluation_under_way": run.evaluation_under_way,
             "kept_between_steps": {
                 tag: {name: replicas.get(f"{tag}/{name}") for name in part} for tag, part in kept.items()
             },
-            "policies": {tag: policy.state_dict() for tag, policy in trainer.policies.items()},
-            "opponents": {tag: opponent.state_dict() for tag, opponent in trainer.opponents.items()},
+            "policies": {tag: policy.state_dict() for tag, policy in learner.policies.items()},
+            "opponents": {tag: opponent.state_dict() for tag, opponent in learner.opponents.items()},
             "simulation": replicas.get("simulation"),
         },
     )
 
 
-def check_spaces(trainer: Trainer, spaces: Mapping[str, Any], folder: Path) -> None:
-    """Check that the spaces of a checkpoint's policies equal those of the trainer.
+def check_spaces(learner: Learner, spaces: Mapping[str, Any], folder: Path) -> None:
+    """Check that the spaces of a checkpoint's policies equal those of the learner.
 
     Args:
-        trainer: the trainer.
+        learner: the learner.
         spaces: spaces in the checkpoint, by policy tag.
         folder: folder of the checkpoint, for messages.
 
     Raises:
         CheckpointError: they differ.
     """
-    if set(spaces) != set(trainer.policies):
+    if set(spaces) != set(learner.policies):
         raise CheckpointError(
-            f"{folder}: has policies of {', '.join(spaces) or 'no tag'}, expected {', '.join(trainer.policies)}"
+            f"{folder}: has policies of {', '.join(spaces) or 'no tag'}, expected {', '.join(learner.policies)}"
         )
     for tag, found in spaces.items():
-        env = trainer.env
+        env = learner.env
         for kind, expected in (("observation", env.observation_spaces[tag]), ("action", env.action_spaces[tag])):
             if found.get(kind) != describe_space(expected):
                 raise CheckpointError(
@@ -79,26 +83,26 @@ def check_spaces(trainer: Trainer, spaces: Mapping[str, Any], folder: Path) -> N
                 )
 
 
-def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
+def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
     """See ``Trainer.restore``."""
     state = checkpoint.state
     for count in ("updates", "env_steps"):
         if type(state[count]) is not int or state[count] < 0:
             raise ValueError(f"found {count} = {shown(state[count])}, expected a number")
-    trainer.updates, trainer.env_steps, trainer.returns = state["updates"], state["env_steps"], state["returns"]
-    trainer.best, trainer.evaluation_under_way = state["best"], state["evaluation_under_way"]
+    learner.updates, learner.env_steps, run.returns = state["updates"], state["env_steps"], state["returns"]
+    run.best, run.evaluation_under_way = state["best"], state["evaluation_under_way"]
     for name, total in state.get("episodes", {}).items():  # of all processes: one has them now
-        trainer.episodes[name].copy_(total * trainer.team.leads)
-    for tag, policy in trainer.policies.items():
+        learner.episodes[name].copy_(total * learner.team.leads)
+    for tag, policy in learner.policies.items():
         policy.model.load_state_dict(checkpoint.models[tag])
         policy.load_state_dict(state["policies"][tag])
-    for tag, opponent in trainer.opponents.items():
+    for tag, opponent in learner.opponents.items():
         opponent.load_state_dict(state["opponents"][tag])
-    for tag, actor in trainer.actors.items():
+    for tag, actor in learner.actors.items():
         for name, buffer in actor.kept_between_steps().items():
-            buffer.copy_(state["kept_between_steps"][tag][name][trainer.share.rows])
-    if trainer.share.count:
-        trainer.env.ctx.load_state(state["simulation"][trainer.share.rows].to(trainer.env.device))
+            buffer.copy_(state["kept_between_steps"][tag][name][learner.share.rows])
+    if learner.share.count:
+        learner.env.ctx.load_state(state["simulation"][learner.share.rows].to(learner.env.device))
 
 
 def where_it_stopped(

@@ -45,7 +45,7 @@ def _compete(options: argparse.Namespace, which: Which) -> int:
         pairs = list(combinations(players.values(), 2))
     else:
         pairs = [(players[one], players[other]) for one in options.runs for other in options.against if one != other]
-    episodes = options.episodes or trainer.evaluation_episodes
+    episodes = options.episodes or trainer.evaluations.num_episodes
     matches = play_matches(trainer, pairs, episodes, deterministic=options.deterministic)
     console.print(match_table(matches))
     if options.league:

@@ -74,15 +74,15 @@ class Callbacks:
     Args:
         trainer: the trainer passed to the callbacks.
         callbacks: callbacks in calling order.
-        stop: stop request, set when a callback raises.
 
     Attributes:
+        stop: stop request of the run, set when a callback raises.
         error: first exception of a callback.
         told_by: name of the method that raised it: ``"Plotter.on_update"``.
     """
 
-    def __init__(self, trainer: Trainer, callbacks: Sequence[Callback], stop: StopRequest) -> None:
-        self.trainer, self.callbacks, self.stop = trainer, callbacks, stop
+    def __init__(self, trainer: Trainer, callbacks: Sequence[Callback]) -> None:
+        self.trainer, self.callbacks, self.stop = trainer, [*callbacks], StopRequest()
         self.error: Exception | None = None
         self.told_by = ""
 

@@ -18,7 +18,7 @@ from warpdrive.training.runtime.host_copy import HostCopy
 from warpdrive.training.runtime.timing import DeviceClock, Span
 
 if TYPE_CHECKING:
-    from warpdrive.training.trainer import Trainer
+    from warpdrive.training.learner import Learner
 
 
 @dataclass
@@ -26,8 +26,8 @@ class _Interval:
     """Interval from one logged update to the next.
 
     Attributes:
-        update: the trainer's number of updates at its end.
-        env_steps: the trainer's environment steps at its end.
+        update: the learner's number of updates at its end.
+        env_steps: the learner's environment steps at its end.
         losses: names of the losses among ``numbers``.
         coefficients: learning rates and scheduled coefficients of the last update, by metric name.
         numbers: losses and episode statistics.
@@ -50,7 +50,8 @@ class RunLog:
     """Writes a row for each interval, and reports it.
 
     Args:
-        trainer: trainer whose updates are logged.
+        learner: learner whose updates are logged.
+        returns: last logged mean return by policy tag, of a resumed run.
         metrics: metrics log.
         tell: called with each report.
 
@@ -59,13 +60,19 @@ class RunLog:
         saved: last checkpoint, for error messages.
     """
 
-    def __init__(self, trainer: Trainer, metrics: MetricsLog, tell: Callable[[UpdateReport], None]) -> None:
-        self.trainer, self.metrics, self.tell = trainer, metrics, tell
-        self.returns: dict[str, float | None] = dict.fromkeys(trainer.env.policy_tags) | trainer.returns
+    def __init__(
+        self,
+        learner: Learner,
+        returns: Mapping[str, float | None],
+        metrics: MetricsLog,
+        tell: Callable[[UpdateReport], None],
+    ) -> None:
+        self.learner, self.metrics, self.tell = learner, metrics, tell
+        self.returns: dict[str, float | None] = {**dict.fromkeys(learner.env.policy_tags), **returns}
         self.saved: Path | None = None
-        self._rollout_clock, self._update_clock = map(DeviceClock, (trainer.env.device, trainer.learner.device))
-        self._first_step, self._began = trainer.env_steps, time.perf_counter()
-        self._logged_at, self._messages = self._began, trainer.team.message_seconds
+        self._rollout_clock, self._update_clock = map(DeviceClock, (learner.env.device, learner.backend.device))
+        self._first_step, self._began = learner.env_steps, time.perf_counter()
+        self._logged_at, self._messages = self._began, learner.team.message_seconds
         self._pending: _Interval | None = None
         self._rollout_spans: list[Span] = []
         self._update_spans: list[Span] = []
@@ -82,18 +89,18 @@ class RunLog:
 
     def end_interval(self, losses: dict[str, Tensor], evaluation: EvaluationReport | None = None) -> None:
         """End the interval and log it; on a GPU only after the next one's work is submitted, so that it never idles."""
-        trainer = self.trainer
+        learner = self.learner
         self.catch_up()
         self._pending = _Interval(
-            update=trainer.updates,
-            env_steps=trainer.env_steps,
+            update=learner.updates,
+            env_steps=learner.env_steps,
             losses=list(losses),
             coefficients={
                 f"charts/{name}/{tag}": value
-                for tag, policy in trainer.policies.items()
+                for tag, policy in learner.policies.items()
                 for name, value in policy.coefficients().items()
             },
-            numbers=HostCopy({**losses, **trainer.episode_statistics()}),
+            numbers=HostCopy({**losses, **learner.episode_statistics()}),
             rollout_spans=self._rollout_spans,
             update_spans=self._update_spans,
             evaluation=evaluation,
@@ -127,24 +134,24 @@ class RunLog:
         self.metrics.amend(evaluation.env_steps, _metrics_of(evaluation))
 
     def _log(self, interval: _Interval) -> None:
-        trainer = self.trainer
+        learner = self.learner
         on_host = interval.numbers.read()
         losses = {name: on_host[name][0] for name in interval.losses}
         metrics = {**self._charts(on_host), **interval.coefficients, **losses}
         self._check_finite(losses)
         now = time.perf_counter()
-        steps = len(interval.update_spans) * trainer.config.trainer.train_batch_size
+        steps = len(interval.update_spans) * learner.config.trainer.train_batch_size
         speed = steps / (now - self._logged_at)
         self._logged_at = now
         metrics |= {
             "perf/env_steps_per_second": speed,
-            "perf/agent_steps_per_second": speed * trainer.env.num_agents,
+            "perf/agent_steps_per_second": speed * learner.env.num_agents,
             "perf/rollout_seconds": self._rollout_clock.mean_seconds(interval.rollout_spans),
             "perf/update_seconds": self._update_clock.mean_seconds(interval.update_spans),
-            "perf/memory_gib": max(memory_gib(device) for device in (trainer.env.device, trainer.learner.device)),
+            "perf/memory_gib": max(memory_gib(device) for device in (learner.env.device, learner.backend.device)),
         }
-        if trainer.team.size > 1:
-            messages, self._messages = self._messages, trainer.team.message_seconds
+        if learner.team.size > 1:
+            messages, self._messages = self._messages, learner.team.message_seconds
             metrics["perf/communication_seconds"] = self._messages - messages
         if interval.evaluation:
             metrics |= _metrics_of(interval.evaluation)
@@ -152,9 +159,9 @@ class RunLog:
         self.tell(self._report(interval, metrics, speed))
 
     def _charts(self, on_host: dict[str, list[float]]) -> dict[str, float]:
-        trainer, episodes = self.trainer, on_host["episodes"][0]
+        learner, episodes = self.learner, on_host["episodes"][0]
         charts = {}
-        for tag, ids in trainer.env.policy_tags.items():
+        for tag, ids in learner.env.policy_tags.items():
             total = sum(on_host["return"][agent] for agent in ids)
             charts[f"charts/episodic_return/{tag}"] = total / len(ids) / episodes if episodes else math.nan
             if episodes:
@@ -165,7 +172,7 @@ class RunLog:
         return charts
 
     def _report(self, interval: _Interval, metrics: dict[str, float], speed: float) -> UpdateReport:
-        total, done = self.trainer.config.trainer.total_steps, interval.env_steps
+        total, done = self.learner.config.trainer.total_steps, interval.env_steps
         elapsed = time.perf_counter() - self._began
         returns = {tag: metrics[f"charts/episodic_return/{tag}"] for tag in self.returns}
         return UpdateReport(
@@ -184,7 +191,7 @@ class RunLog:
             return
         _, term, tag = broken.split("/", 2)
         kept = f"the last good checkpoint is {self.saved}" if self.saved else "no checkpoint had been written yet"
-        advice = self.trainer.policies[tag].algorithm.advice(tag)
+        advice = self.learner.policies[tag].algorithm.advice(tag)
         raise TrainingError(f"policy '{tag}': {term} became {losses[broken]}; {kept}. {advice}")
 
 

@@ -3,77 +3,80 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from warpdrive.training.checkpoint.best import BestCheckpoint
 from warpdrive.training.checkpoint.checkpoint import Keep, latest_of, prepare_to_go_on, save_in_run
+from warpdrive.training.checkpoint.resume import checkpoint_of
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import save_config
 from warpdrive.training.config.yaml import read_yaml
 from warpdrive.training.distributed.bootstrap import RUN
 from warpdrive.training.progress.training import TrainingProgress
 from warpdrive.training.progress.work import no_progress
-from warpdrive.training.reports import TrainingSummary, UpdateReport
-from warpdrive.training.run.callbacks import Callback, Callbacks, OnUpdate
+from warpdrive.training.reports import TrainingSummary
+from warpdrive.training.run.callbacks import Callbacks
 from warpdrive.training.run.log import RunLog
 from warpdrive.training.run.metrics import MetricsLog
 from warpdrive.training.run.periodic_evaluation import PeriodicEvaluation
 from warpdrive.training.run.sinks import check_sinks, sinks_of
-from warpdrive.training.runtime.interrupts import StopRequest, stop_on_interrupt
+from warpdrive.training.runtime.interrupts import stop_on_interrupt
 from warpdrive.training.runtime.torch_threads import torch_threads
 
 if TYPE_CHECKING:
-    from warpdrive.training.trainer import Trainer
+    from warpdrive.training.evaluations import Evaluations
+    from warpdrive.training.learner import Learner
+    from warpdrive.training.run.state import RunState
 
 
 def run_training(
-    trainer: Trainer,
-    on_update: Callable[[UpdateReport], None] | None,
-    callbacks: Sequence[Callback] = (),
+    learner: Learner,
+    evaluations: Evaluations,
+    state: RunState,
+    callbacks: Callbacks,
     going_on: RunFolder | None = None,
     progress: bool = False,
 ) -> TrainingSummary:
-    """Train in a new run folder, or in that of the run that ``trainer`` was resumed from.
-
-    See ``Trainer.train``.
+    """Train in a new run folder, or in that of a resumed run. See ``Trainer.train``.
 
     Args:
-        trainer: the trainer.
-        on_update: see ``Trainer.train``.
-        callbacks: see ``Trainer.train``.
+        learner: policies and replicas.
+        evaluations: evaluations of the policies.
+        state: state of the run, updated before each checkpoint.
+        callbacks: callbacks of the user.
         going_on: folder of a resumed run, or None.
         progress: see ``Trainer.train``.
 
     Returns:
         The summary of the run.
     """
-    callbacks = [*callbacks, OnUpdate(on_update)] if on_update else [*callbacks]
-    check_sinks(trainer.config)
+    config = learner.config
+    check_sinks(config)
     shown: AbstractContextManager[object] = nullcontext()
-    if progress and not any(isinstance(callback, TrainingProgress) for callback in callbacks):
-        shown = TrainingProgress(trainer.config.name, at_once=False)
-        callbacks.append(shown)
-    folder = going_on or RunFolder.create(trainer.config)
-    trainer.team.remember(RUN, str(folder.path.resolve()))
+    if progress and not any(isinstance(callback, TrainingProgress) for callback in callbacks.callbacks):
+        shown = TrainingProgress(config.name, at_once=False)
+        callbacks.callbacks.append(shown)
+    folder = going_on or RunFolder.create(config)
+    learner.team.remember(RUN, str(folder.path.resolve()))
     with folder.lock():
         if going_on:
-            prepare_to_go_on(folder.checkpoints, trainer.env_steps)
-        sinks = sinks_of(trainer.config, folder, trainer.env_steps)
+            prepare_to_go_on(folder.checkpoints, learner.env_steps)
+        sinks = sinks_of(config, folder, learner.env_steps)
         with (
-            MetricsLog(folder.metrics, sinks, trainer.env_steps) as metrics,
-            torch_threads(trainer.config.trainer.torch_threads),
-            stop_on_interrupt() as stop,
+            MetricsLog(folder.metrics, sinks, learner.env_steps) as metrics,
+            torch_threads(config.trainer.torch_threads),
+            stop_on_interrupt() as callbacks.stop,
             shown,
             no_progress(),  # silences callbacks: the run shows its own progress
         ):
             if going_on:  # and nothing stands in the way
                 folder.summary.unlink(missing_ok=True)  # a run in progress has no summary
-                save_config(trainer.config, folder.config)
-            return _TrainingRun(trainer, folder, metrics, stop, callbacks).run()
+                save_config(config, folder.config)
+            return _TrainingRun(learner, evaluations, state, folder, metrics, callbacks).run()
 
 
 def summarise_failed(folder: RunFolder, seconds: float, why: str) -> None:
@@ -97,30 +100,30 @@ def summarise_failed(folder: RunFolder, seconds: float, why: str) -> None:
 class _TrainingRun:
     def __init__(
         self,
-        trainer: Trainer,
+        learner: Learner,
+        evaluations: Evaluations,
+        state: RunState,
         folder: RunFolder,
         metrics: MetricsLog,
-        stop: StopRequest,
-        callbacks: Sequence[Callback],
+        callbacks: Callbacks,
     ) -> None:
-        self.trainer, self.folder, self.stop = trainer, folder, stop
-        self._keep = Keep(trainer.config.saving.keep_last, trainer.config.saving.keep_every)
-        self.callbacks = Callbacks(trainer, callbacks, stop)
-        self.log = RunLog(trainer, metrics, lambda report: self.callbacks.tell("on_update", report))
-        self.evaluation = PeriodicEvaluation(
-            trainer, lambda done, episodes: self.callbacks.tell("on_evaluation_progress", done, episodes)
-        )
-        self.best = BestCheckpoint(folder.checkpoints, trainer.config, trainer.best)
+        self.learner, self.state, self.folder = learner, state, folder
+        self.callbacks, self.stop = callbacks, callbacks.stop
+        saving = learner.config.saving
+        self._keep = Keep(saving.keep_last, saving.keep_every)
+        self.log = RunLog(learner, state.returns, metrics, partial(callbacks.tell, "on_update"))
+        self.evaluation = PeriodicEvaluation(evaluations, partial(callbacks.tell, "on_evaluation_progress"))
+        self.best = BestCheckpoint(folder.checkpoints, learner.config, state.best)
         self.began = time.perf_counter()
-        last = folder.checkpoints / f"step_{trainer.env_steps}"
+        last = folder.checkpoints / f"step_{learner.env_steps}"
         self.log.saved = last if last.is_dir() else None
 
     def run(self) -> TrainingSummary:
         status = "finished"
         try:
-            if self.trainer.evaluation_under_way:  # in progress when the checkpoint was written
+            if self.state.evaluation_under_way:  # in progress when the checkpoint was written
                 self.evaluation.begin()
-            with self.trainer.team.before_giving_up(lambda why: self._write_summary("failed", why)):
+            with self.learner.team.before_giving_up(lambda why: self._write_summary("failed", why)):
                 status = self._train()
         except KeyboardInterrupt as error:  # the second Ctrl-C: the update under way is lost
             status = "interrupted"
@@ -142,17 +145,17 @@ class _TrainingRun:
 
     def _train(self) -> str:
         """Train to the end, or until a request to stop. Returns the status of the run."""
-        trainer, saving, total = self.trainer, self.trainer.config.saving, self.trainer.config.trainer.total_steps
-        while trainer.env_steps < total:
+        learner, saving, total = self.learner, self.learner.config.saving, self.learner.config.trainer.total_steps
+        while learner.env_steps < total:
             losses = self.log.timed(self._collect, self._update)
-            self.stop.requested |= trainer.team.asked_to_stop
-            over = trainer.env_steps >= total
-            save = over or trainer.updates % saving.checkpoint_every == 0
-            if self.evaluation.is_due(trainer.updates):
+            self.stop.requested |= learner.team.asked_to_stop
+            over = learner.env_steps >= total
+            save = over or learner.updates % saving.checkpoint_every == 0
+            if self.evaluation.is_due(learner.updates):
                 self._evaluate(losses)
-            elif save or trainer.updates % saving.log_every == 0:
+            elif save or learner.updates % saving.log_every == 0:
                 self.log.end_interval(losses)
-            if trainer.ahead:  # with a rollout that the next update learns from: nothing shall be lost
+            if learner.ahead:  # with a rollout that the next update learns from: nothing shall be lost
                 continue
             if save or self.stop.requested:
                 self._save(losses)
@@ -164,29 +167,29 @@ class _TrainingRun:
         return "finished"
 
     def _collect(self) -> None:
-        if not self.trainer.ahead:
+        if not self.learner.ahead:
             self.callbacks.tell("on_rollout_start")
-        self.trainer.collect()
+        self.learner.collect()
         self.callbacks.tell("on_rollout")
 
     def _update(self) -> dict[str, Tensor]:
         """Update; other processes may collect ahead if no checkpoint follows, which would not include their rollout."""
-        trainer, saving = self.trainer, self.trainer.config.saving
-        if not trainer.can_go_ahead:
-            return trainer.update()
-        updates, over = trainer.updates + 1, trainer.env_steps >= trainer.config.trainer.total_steps
+        learner, saving = self.learner, self.learner.config.saving
+        if not learner.can_go_ahead:
+            return learner.update()
+        updates, over = learner.updates + 1, learner.env_steps >= learner.config.trainer.total_steps
         save = over or self.stop.requested or updates % saving.checkpoint_every == 0
         may_be_best = self.best.wanted and self.evaluation.is_due(updates)
-        return trainer.update() if save or may_be_best else trainer.update_ahead()
+        return learner.update() if save or may_be_best else learner.update_ahead()
 
     def _evaluate(self, losses: dict[str, Tensor]) -> None:
         """Evaluate the updated weights, and log the interval that ends with them."""
         self.log.check(losses)  # non-finite weights are not evaluated
         self._end_evaluation()
-        if self.trainer.config.trainer.evaluation.beside:
+        if self.learner.config.trainer.evaluation.beside:
             self.log.end_interval(losses)
             self.evaluation.begin()
-            self.trainer.evaluation_under_way = True
+            self.state.evaluation_under_way = True
             if self.best.wanted:  # it may turn out to be the best, when these weights are no longer there
                 self._write_checkpoint()
             return
@@ -204,7 +207,7 @@ class _TrainingRun:
         report = self.evaluation.end()
         if report is None:
             return
-        self.trainer.evaluation_under_way = False
+        self.state.evaluation_under_way = False
         self.log.catch_up()
         self.log.add(report)
         if self.best.is_new(report):
@@ -218,13 +221,13 @@ class _TrainingRun:
         self._write_checkpoint()
 
     def _write_checkpoint(self) -> None:
-        trainer = self.trainer
-        folder = self.folder.checkpoints / f"step_{trainer.env_steps}"
+        learner = self.learner
+        folder = self.folder.checkpoints / f"step_{learner.env_steps}"
         if self.log.saved != folder:
-            trainer.returns, trainer.best = self.log.returns, self.best.state
-            checkpoint = trainer.checkpoint()
+            self.state.returns, self.state.best = self.log.returns, self.best.state
+            checkpoint = checkpoint_of(learner, self.state)
             self.log.saved = save_in_run(
-                self.folder.checkpoints, trainer.env_steps, checkpoint, self._keep, self.best.env_steps
+                self.folder.checkpoints, learner.env_steps, checkpoint, self._keep, self.best.env_steps
             )
             self.callbacks.tell("on_checkpoint", self.log.saved)
 
@@ -238,8 +241,8 @@ class _TrainingRun:
             status=status,
             run_folder=self.folder.path,
             checkpoint=self.log.saved,
-            updates=self.trainer.updates,
-            env_steps=self.trainer.env_steps,
+            updates=self.learner.updates,
+            env_steps=self.learner.env_steps,
             seconds=time.perf_counter() - self.began,
             returns=self.log.returns,
             message=message,

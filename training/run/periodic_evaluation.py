@@ -17,7 +17,7 @@ from warpdrive.training.reports import EvaluationReport
 from warpdrive.training.rollout.actor_copies import ActorCopies
 
 if TYPE_CHECKING:
-    from warpdrive.training.trainer import Trainer
+    from warpdrive.training.evaluations import Evaluations
 
 
 class PeriodicEvaluation:
@@ -27,12 +27,13 @@ class PeriodicEvaluation:
     differ, and a resumed run reproduces the same results.
 
     Args:
-        trainer: trainer whose policies are evaluated.
+        evaluations: evaluations of the learner's policies.
         on_progress: see ``Evaluator.play``; called for evaluations between two updates.
     """
 
-    def __init__(self, trainer: Trainer, on_progress: OnProgress | None = None) -> None:
-        self.trainer, self.settings = trainer, trainer.config.trainer.evaluation
+    def __init__(self, evaluations: Evaluations, on_progress: OnProgress | None = None) -> None:
+        self.evaluations, self.learner = evaluations, evaluations.learner
+        self.settings = self.learner.config.trainer.evaluation
         self._on_progress = on_progress
         self._past: dict[str, list[float]] = {}
         self._made: tuple[ActorCopies, Evaluator] | None = None
@@ -41,25 +42,25 @@ class PeriodicEvaluation:
 
     def is_due(self, updates: int) -> bool:
         """Return True if the weights after ``updates`` updates are to be evaluated."""
-        every, trainer = self.settings.every, self.trainer
+        every, learner = self.settings.every, self.learner
         if every is None:
             return False
         if self.settings.unit == "updates":
             return updates % every == 0
-        return trainer.env_steps // every > (trainer.env_steps - trainer.config.trainer.train_batch_size) // every
+        return learner.env_steps // every > (learner.env_steps - learner.config.trainer.train_batch_size) // every
 
     def begin(self) -> None:
         """Evaluate the current weights: now, or beside training."""
         copies, evaluator = self._made = self._made or self._make()
         copies.refresh()
-        self._past = self.trainer.ratings_of_past_versions()
+        self._past = self.evaluations.ratings_of_past_versions()
         future: Future[tuple[EvaluationResult, float]] = Future()
         if self.settings.beside:
             self._thread = self._thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix="evaluation")
             future = self._thread.submit(_play, evaluator, _stream_beside(copies.device))
         else:
             future.set_result(_play(evaluator, nullcontext(), self._on_progress))
-        self._under_way = self.trainer.updates, self.trainer.env_steps, future
+        self._under_way = self.learner.updates, self.learner.env_steps, future
 
     def end(self) -> EvaluationReport | None:
         """Return the result of the last evaluation, once; wait for it if necessary."""
@@ -68,8 +69,8 @@ class PeriodicEvaluation:
         (update, env_steps, future), self._under_way = self._under_way, None
         result, seconds = future.result()
         assert self._made is not None
-        elo = self.trainer.elo_ratings(self._made[1], self._past)
-        self.trainer.take_ratings(elo)
+        elo = self.evaluations.elo_ratings(self._made[1], self._past)
+        self.evaluations.take_ratings(elo)
         result = replace(result, elo=elo)
         return EvaluationReport(update, env_steps, result, seconds)
 
@@ -80,11 +81,11 @@ class PeriodicEvaluation:
 
     def _make(self) -> tuple[ActorCopies, Evaluator]:
         # in another thread, steps are captured on another stream than those of rollouts
-        device, use = self.trainer.evaluation_backend.device, self.trainer.config.trainer.use_cuda_graph
+        device, use = self.evaluations.backend.device, self.learner.config.trainer.use_cuda_graph
         graphs = StepGraphs(device, "auto" if use == "on" else use) if self.settings.beside else None
         with host_transfers_allowed():
-            return self.trainer.evaluator(
-                self.trainer.evaluation_episodes, deterministic=self.settings.deterministic, graphs=graphs
+            return self.evaluations.evaluator(
+                self.evaluations.num_episodes, deterministic=self.settings.deterministic, graphs=graphs
             )
 
 

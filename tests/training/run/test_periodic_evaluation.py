@@ -125,7 +125,7 @@ def test_an_evaluation_that_was_under_way_is_made_again(sections: Sections, trai
     (run / "metrics.csv").write_text("".join(",".join(row) + "\n" for row in table))
     assert rows_of(run) != expected
     trainer = Trainer.resume(run)
-    assert trainer.env_steps == 800 and trainer.evaluation_under_way
+    assert trainer.env_steps == 800 and trainer.run_state.evaluation_under_way
     trainer.train()
     assert rows_of(run) == expected
 

@@ -1,0 +1,255 @@
+"""Learner: the policies of a run, and its loop of rollouts and updates between two log lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.episode_log import BEGAN_MIDWAY
+from warpdrive.errors import ConfigError, nearest, shown
+from warpdrive.step_graph import StepGraphs
+from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.config.schema import RunConfig
+from warpdrive.training.distributed.consistency import check_weights
+from warpdrive.training.distributed.devices import backend_at, check_rollout_device
+from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
+from warpdrive.training.distributed.team import UNSHARDED, Sharding, Share, Team, tensors_of
+from warpdrive.training.distributed.whole_rollout import WholeRollout
+from warpdrive.training.models.base import Actor
+from warpdrive.training.opponents import Opponent, build_opponents
+from warpdrive.training.policy import Policy
+from warpdrive.training.rollout.actor_copies import ActorCopies
+from warpdrive.training.rollout.loop import RolloutLoop
+from warpdrive.training.rollout.rollout_copy import RolloutCopy
+
+
+class Learner:
+    """Policies that learn in the replicas of an environment.
+
+    Args:
+        env: the training replicas of this process.
+        config: the validated configuration.
+        team: process group of the training.
+        share: range of the replicas of ``env`` among those of all processes.
+
+    Attributes:
+        env, config, team, share: as given.
+        backend: backend on the device of the updates.
+        policies: learning policies, by policy tag.
+        opponents: actors that are not trained, by policy tag; tags whose agents act at random are in neither.
+        rollout: the last collected rollout.
+        graphs: repetition of rollout steps (CUDA graphs).
+        updates: number of updates so far.
+        env_steps: number of environment steps so far.
+        ahead: True if the processes that do not learn have begun the next rollout.
+        episodes: sums over this process's episodes, as reported by ``episode_statistics``, recorded before the next
+            rollout was begun.
+
+    Raises:
+        ConfigError: the devices of the configuration do not fit the environment.
+    """
+
+    def __init__(self, env: EnvWrapper, config: RunConfig, team: Team, share: Share) -> None:
+        self.env, self.config, self.team, self.share = env, config, team, share
+        settings = config.trainer
+        check_rollout_device(settings.rollout_device, env.backend)
+        self.backend = backend_at("trainer.learner_device", settings.learner_device, env.backend)
+        apart = self.backend.device != env.device
+        if apart and team.size > 1:
+            raise ConfigError(
+                f"trainer.learner_device: found '{settings.learner_device}', but each of several processes learns "
+                f"where its rollouts are, on {env.device}; with trainer.dedicated_learner one of them only learns"
+            )
+        self.updates, self.env_steps, self.ahead = 0, 0, False
+        self.episodes: dict[str, Tensor]
+        self.policies = self._new_policies()
+        self.opponents = build_opponents(config, env, self.policies, share)
+        self.graphs = StepGraphs(env.device, settings.use_cuda_graph)
+        global_state = any(policy.learns_from_global_state for policy in self.policies.values())
+        self.rollout = env.allocate_rollout(settings.rollout_length, global_state)
+        self._loop = RolloutLoop(env, self.rollout, self.graphs)
+        self._acting: ActorCopies | None = None
+        self._learned_from: RolloutCopy | None = None
+        if settings.copy_model or apart:
+            self._acting = ActorCopies(self.actors, env.device)
+            self._learned_from = RolloutCopy(self.rollout, self.backend.device)
+        whole = WholeRollout(team, self._learned_from.rollout if self._learned_from else self.rollout, share)
+        self._sync: Sync = RolloutSync(whole) if settings.sync == "rollouts" else GradientSync(whole)
+        team.broadcast(tensors_of(self.models.values()))
+        self._reset_environment()
+
+    def _new_policies(self) -> dict[str, Policy]:
+        env, config = self.env, self.config
+        gathers = config.trainer.sync == "rollouts"
+        sharding = UNSHARDED if gathers or self.team.size == 1 else Sharding(self.team, self.share)
+        return {
+            tag: Policy(
+                tag,
+                env.policy_tags,
+                settings,
+                env.observation_spaces,
+                env.action_spaces[tag],
+                self.share.count,
+                self.backend,
+                seed=_seed_of_policy(config.trainer.seed, index),
+                sharding=sharding,
+                global_state={name: env.ctx[name][0].numel() for name in env.env.global_state},
+            )
+            for index, tag in enumerate(env.policy_tags)
+            if isinstance(settings := config.policy_over_the_run(tag), LearningConfig)
+        }
+
+    def collect(self) -> None:
+        """Collect a rollout: ``rollout_length`` steps of every replica.
+
+        Raises:
+            GraphError: ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
+        """
+        with self.team.together("collect"):
+            self._begin_policies()
+            if not self.ahead:
+                self._begin_opponents()
+                self._roll_out()
+            self.ahead = False
+            self.env_steps += self.config.trainer.train_batch_size
+
+    def update(self) -> dict[str, Tensor]:
+        """Train every policy on the rollout. Returns ``losses/<term>/<tag>``, scalars on the learner's device."""
+        with self.team.together("update"):
+            return self._update(meanwhile=lambda: None)
+
+    @property
+    def can_go_ahead(self) -> bool:
+        """True if there are processes that do not learn and only collect rollouts."""
+        return self.config.trainer.dedicated_learner and self.team.size > 1
+
+    def update_ahead(self) -> dict[str, Tensor]:
+        """Run :meth:`update` while the processes that do not learn collect the next rollout, if there are any.
+
+        :meth:`collect` then skips that rollout. A checkpoint before that would hold experience that nothing has learned
+        from.
+        """
+        if not self.can_go_ahead:
+            return self.update()
+
+        def go_ahead() -> None:
+            self._begin_policies()
+            self._roll_out()
+
+        with self.team.together("update_ahead"):
+            self._note_episodes()
+            self._begin_opponents()
+            losses = self._update(meanwhile=go_ahead)
+            self.ahead = True
+        return losses
+
+    def _update(self, meanwhile: Callable[[], None]) -> dict[str, Tensor]:
+        if self._learned_from is not None:
+            self._learned_from.refresh()
+        terms = self._sync.update(self.policies, meanwhile)
+        if self.config.trainer.check_weights:
+            check_weights(self.team, self.models)
+        self.updates += 1
+        return {f"losses/{term}/{tag}": value for tag, found in terms.items() for term, value in found.items()}
+
+    def _begin_policies(self) -> None:
+        for policy in self.policies.values():
+            policy.begin(self.env_steps)
+
+    def _begin_opponents(self) -> None:
+        for opponent in self.opponents.values():  # also without rollouts, since opponents are part of checkpoints
+            opponent.begin(self.updates)
+
+    def _roll_out(self) -> None:
+        if self._acting is not None:
+            self._acting.refresh()
+        if self.share.count:
+            self._loop.fill(self.actors)
+        else:
+            self._loop.pass_over(self.actors)
+
+    def episode_statistics(self) -> dict[str, Tensor]:
+        """Return ``EnvWrapper.episode_statistics`` over all processes, without a rollout that is collected ahead."""
+        with self.team.together("episode_statistics"):
+            if not self.ahead:
+                self._note_episodes()
+            noted = self.team.sum_all(self.episodes)
+            self.episodes = {name: torch.zeros_like(total) for name, total in noted.items()}
+        return noted
+
+    def _note_episodes(self) -> None:
+        found = self.env.episode_statistics()
+        self.episodes = {name: total + found[name] for name, total in self.episodes.items()}
+
+    @property
+    def actors(self) -> dict[str, Actor]:
+        """Actors of the rollouts, by policy tag."""
+        if self._acting is not None:
+            return self._acting.actors
+        return {tag: player.actor for tag, player in self._players().items()}
+
+    def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
+        """Return the actors of displayed episodes by policy tag, without the tags of ``random``.
+
+        These are the models of policies and opponents; for self-play, the current version of the policy. Tags whose
+        agents always act at random have none.
+
+        Raises:
+            ConfigError: ``random`` names a tag that the environment does not have.
+        """
+        self.check_tags(random)
+        return {tag: player.model for tag, player in self._players().items() if tag not in random}
+
+    def evaluated_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
+        """Return the actors of evaluations; for self-play, the pool's versions, each in a part of the replicas.
+
+        Raises:
+            ConfigError: ``random`` names a tag that the environment does not have.
+        """
+        opponents = {tag: opponent.evaluation_model for tag, opponent in self.opponents.items() if tag not in random}
+        return {**self.acting_models(random), **opponents}
+
+    def check_tags(self, random: Collection[str]) -> None:
+        """Raise ``ConfigError`` if ``random`` is no collection of the environment's policy tags."""
+        if isinstance(random, str):
+            raise ConfigError(f"found random = '{random}', expected a list of policy tags: ['{random}']")
+        if not isinstance(random, Collection):
+            raise ConfigError(f"found random = {shown(random)}, expected a list of policy tags")
+        for tag in random:
+            if not isinstance(tag, str) or tag not in self.env.policy_tags:
+                known = ", ".join(self.env.policy_tags)
+                hint = nearest(str(tag), self.env.policy_tags)
+                raise ConfigError(f"unknown policy tag {shown(tag)}, expected one of {known}.{hint}")
+
+    def _players(self) -> dict[str, Policy | Opponent]:
+        return {**self.policies, **self.opponents}
+
+    @property
+    def models(self) -> dict[str, Actor]:
+        """Trained models, by policy tag."""
+        return {tag: policy.model for tag, policy in self.policies.items()}
+
+    def _reset_environment(self) -> None:
+        """Reset actors and replicas of an environment that may have been used before."""
+        for tag in self.env.policy_tags:
+            self.env.act_at_random(tag)
+        self.env.greedy = False
+        self.env.reset()
+        if self.config.trainer.stagger_episodes:
+            generator = torch.Generator().manual_seed(self.config.trainer.seed)
+            times = torch.randint(self.env.env.episode_length, (self.share.total,), generator=generator)
+            self.env.ctx["timestep"][: self.share.count].copy_(times[self.share.rows])
+            self.env.ctx["episode.running_return"].fill_(BEGAN_MIDWAY)  # incomplete episodes do not count
+        self.episodes = {name: torch.zeros_like(total) for name, total in self.env.episode_statistics().items()}
+
+
+def _seed_of_policy(seed: int, index: int) -> int:
+    """Return the seed of policy number ``index``, distinct for all runs and indices; the first has ``seed``.
+
+    With consecutive seeds, policy 1 of one run would get the parameters of policy 0 of the next.
+    """
+    return int(np.random.SeedSequence((seed, index)).generate_state(1, np.uint64)[0] >> 1) if index else seed
