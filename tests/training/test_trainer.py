@@ -283,7 +283,7 @@ def test_a_second_ctrl_c_stops_at_once(
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(trainer, "update", two_presses)
+    monkeypatch.setattr(trainer.learner, "update", two_presses)
     summary = trainer.train()
     assert summary.status == "interrupted" and summary.checkpoint is None
     assert summary.run_folder.joinpath("summary.json").is_file()

@@ -431,7 +431,7 @@ def test_ctrl_c_before_the_first_checkpoint_names_none(tmp_path, monkeypatch, ca
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warpdrive.training.trainer.Trainer, "update", interrupt)
+    monkeypatch.setattr(warpdrive.training.learner.Learner, "update", interrupt)
     assert main(["train", "tag_gridworld", *TINY]) == 130
     printed = capsys.readouterr().out
     assert "stopped by Ctrl-C before anything was saved" in printed

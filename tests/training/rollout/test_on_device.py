@@ -134,7 +134,7 @@ def test_what_arrives_late_and_is_not_finite_is_not_saved(
         losses = update()
         return {name: loss * (torch.nan if trainer.updates == 4 else 1.0) for name, loss in losses.items()}
 
-    monkeypatch.setattr(trainer, "update", breaking)
+    monkeypatch.setattr(trainer.learner, "update", breaking)
     with pytest.raises(TrainingError, match=r"became nan; the last good checkpoint is .*step_400"):
         trainer.train()
 

@@ -113,7 +113,7 @@ def test_a_run_that_fails_by_itself_tells_so(
     sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = trainer_of(sections())
-    monkeypatch.setattr(trainer, "update", lambda: {"losses/policy_loss/odd": torch.tensor(torch.inf)})
+    monkeypatch.setattr(trainer.learner, "update", lambda: {"losses/policy_loss/odd": torch.tensor(torch.inf)})
     with pytest.raises(TrainingError):
         trainer.train(callbacks=[diary := Diary()])
     assert diary.entries[-1] == ("end", 200, "failed")
