@@ -109,38 +109,74 @@ def home_of(name: str) -> str:
     return warpdrive._HOME_OF.get(parts[0], "").removeprefix("warpdrive.")
 
 
-def imported_by(module: str) -> set[str]:
-    """Return the modules of ours that ``module`` imports, also through the lazy names of ``warpdrive``."""
+def imported_by(module: str) -> dict[str, int]:
+    """Return the modules of ours that ``module`` imports, also through the lazy names of ``warpdrive``, with lines."""
     path = MODULES[module]
     tree = ast.parse(path.read_text())
-    found = set()
+    found: dict[str, int] = {}
     for node in imports_at_run_time(tree):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: a relative import"
             origin = f"{node.module}."
-            if origin.startswith("warpdrive."):
-                found |= {f"{origin}{alias.name}".removeprefix("warpdrive.") for alias in node.names}
+            names = [f"{origin}{alias.name}" for alias in node.names] if origin.startswith("warpdrive.") else []
         else:
+            names = [alias.name for alias in node.names if alias.name.startswith("warpdrive.")]
             for alias in node.names:
-                if alias.name.startswith("warpdrive."):
-                    found.add(alias.name.removeprefix("warpdrive."))
-                elif alias.name == "warpdrive":
+                if alias.name == "warpdrive":
                     used = re.findall(rf"\b{alias.asname or alias.name}\.(\w+)", path.read_text())
-                    found |= {name for name in used if name in warpdrive._HOME_OF or name in MODULES}
-    return {home_of(name) for name in found} - {""}
+                    names += [name for name in used if name in warpdrive._HOME_OF or name in MODULES]
+        for name in names:
+            found.setdefault(home_of(name.removeprefix("warpdrive.")), node.lineno)
+    return {name: line for name, line in found.items() if name not in ("", module)}
+
+
+IMPORTS = {module: imported_by(module) for module in MODULES}
+
+
+def line_of(module: str, other: str) -> str:
+    return f"{MODULES[module].relative_to(ROOT)}:{IMPORTS[module][other]}: '{module}' imports '{other}'"
 
 
 @pytest.mark.parametrize("module", sorted(set(MODULES) - {""}))
 def test_imports_run_one_way(module):
     own = layer_of(module)
     assert own is not None, f"docs/architecture.md does not say which layer '{module}' belongs to"
-    for other in imported_by(module):
+    for other in IMPORTS[module]:
         layer = layer_of(other)
         assert layer is not None, f"docs/architecture.md does not say which layer '{other}' belongs to"
-        assert layer <= own, f"'{module}' imports '{other}', which stands above it in docs/architecture.md"
+        assert layer <= own, f"{line_of(module, other)}, which stands above it in docs/architecture.md"
         assert {module.split(".")[0], other.split(".")[0]} != {"envs", "training"}, (
-            f"'{module}' imports '{other}': environments and training know nothing of each other"
+            f"{line_of(module, other)}: environments and training know nothing of each other"
         )
+
+
+BACKENDS = {f"backends.{name}" for name in ("cpu", "numba_cuda", "pycuda")}
+
+
+def test_no_backend_imports_another():
+    def backend_of(module):
+        return next((name for name in BACKENDS if module == name or module.startswith(f"{name}.")), None)
+
+    lines = [
+        line_of(module, other)
+        for module, imported in IMPORTS.items()
+        for other in imported
+        if backend_of(module) and backend_of(other) not in (None, backend_of(module))
+    ]
+    assert not lines, "\n".join(lines)
+
+
+def test_no_imports_go_in_circles():
+    """Also those within functions; only those for type checkers may."""
+    left = dict(IMPORTS)
+    while True:  # take away what imports nothing that is left
+        free = [module for module, imported in left.items() if not set(imported) & set(left)]
+        if not free:
+            break
+        for module in free:
+            del left[module]
+    lines = [line_of(module, other) for module, imported in left.items() for other in imported if other in left]
+    assert not left, "\n".join(lines)
 
 
 WITHOUT_UNIX = """

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from warpdrive.arguments import check_path
 from warpdrive.errors import ExportError, nearest, one_line
 from warpdrive.observations import Observations, tensors
-from warpdrive.training.inference.trained_policy import TrainedPolicy
+
+if TYPE_CHECKING:
+    from warpdrive.training.inference.trained_policy import TrainedPolicy
 
 FORMATS = (".onnx", ".pt2")
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
@@ -77,7 +79,7 @@ def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = F
     check_path(path=path)
     path = Path(path)
     _check(policy, path, action_mask)
-    alone = TrainedPolicy(
+    alone = type(policy)(
         policy.tag,
         copy.deepcopy(policy.model).cpu(),
         policy.observation_space,
