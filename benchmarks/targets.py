@@ -28,7 +28,7 @@ from typing import Any
 PAGE = Path(__file__).parents[1] / "docs" / "targets.md"
 BEGIN, END = "<!-- targets -->", "<!-- end of targets -->"
 HEAD = [
-    "| configuration | whose return | target | at random | reached, by seed | steps | processor time | clock |",
+    "| configuration | return of | target | random policy | return by seed | env steps | CPU time | wall-clock time |",
     "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
 ]
 FIRST_EPISODE = 1000  # the seed of its start state
