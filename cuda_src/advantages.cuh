@@ -1,4 +1,4 @@
-// Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438). See training/advantages.py.
+// Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438). See training/experience/advantages.py.
 
 #pragma once
 

@@ -1,4 +1,8 @@
-"""Requirements of each backend, with remedies for those a machine does not meet."""
+"""Requirements of each backend, with remedies for those a machine does not meet.
+
+Errors of ``load_backend``, the selection of ``"auto"`` and ``warpdrive doctor`` are derived from these requirements and
+from the detected machine (``system_info``).
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ All threads of a block meet at a barrier, so no thread may jump over one alone. 
 ``break`` or ``continue`` jumps over a barrier: each sets a flag, and the statements it would have skipped are nested
 under ``if not flag``. ``for`` loops around barriers become counting ``while`` loops. Loops without a barrier keep
 their own ``break`` and ``continue``.
+
+The flags are ordinary boolean variables, introduced before regions are cut: the mechanism that stores live variables
+per thread between regions then serves all three statements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Inlining of device functions that contain barriers, so that all barriers of a kernel are in one body."""
+"""Inlining of device functions that contain barriers, so that all barriers of a kernel are in one body.
+
+Calls are inlined in Python's order of evaluation.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernel functions: the ``wd.kernel`` and ``wd.device_function`` decorators."""
+"""Kernel functions: the ``wd.kernel`` and ``wd.device_function`` decorators.
+
+Names added to a kernel by the library begin with ``wd__``, which no name of an author may.
+"""
 
 from __future__ import annotations
 

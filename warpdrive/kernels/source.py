@@ -1,4 +1,7 @@
-"""Source code of kernel functions: the syntax tree and the namespace of the free names."""
+"""Source code of kernel functions: the syntax tree and the namespace of the free names.
+
+Every node keeps the author's file and line.
+"""
 
 from __future__ import annotations
 

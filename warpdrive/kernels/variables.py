@@ -1,4 +1,8 @@
-"""Placement of a kernel's local variables: within one region, recomputed in each, or stored per thread between them."""
+"""Placement of a kernel's local variables: within one region, recomputed in each, or stored per thread between them.
+
+Recomputing ``env, agent = cuda.blockIdx.x, cuda.threadIdx.x`` and whatever else follows from indices and constants
+costs no memory traffic, and lets LLVM see the strides of array accesses.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,10 @@ The construction follows Braun et al., "Simple and Efficient Construction of Sta
 section 2; merges that are never read are omitted. Python's bytecode duplicates the test of a ``while``, before the
 loop and at its end, and so does this pass: the first copy reads the versions before the loop. Loops that numba
 compiles as written, without barriers or jumps out of them, are left to numba: a variable has one name within them.
+
+Later on, versions of one type share a variable, so that a kernel whose variables do not change type is compiled as its
+author wrote it. Loops over a ``range`` around barriers count positions, while their items (``range_item``) have the
+type that numba infers for them.
 """
 
 from __future__ import annotations

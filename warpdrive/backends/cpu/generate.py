@@ -2,6 +2,17 @@
 
 One module holds the device functions. Another holds ``wd__run_block`` (one loop over the threads of a block for each
 region between barriers) and ``entry`` (one part of the blocks), which reads its arguments from a table.
+
+The block size is a constant of the generated code, since LLVM unrolls and vectorises loops over a known number of
+threads; another number of agents is compiled anew. So are the extents of the arrays of a fused kernel, except for the
+first axis and axes as long as the number of replicas: copies of rows and sums over choices then have no loops. A kernel
+launched alone accepts arrays of any shape.
+
+If a block has several axes, the number of threads per row is hidden from LLVM (``not_constant``), which would otherwise
+unroll the row and vectorise over columns, with a gather for each access.
+
+A vote (``syncthreads_count``) is an addition to a variable of the block and a barrier. Its result is uniform, so that
+whatever depends on it alone is computed once per block. ``syncwarp`` separates regions like ``syncthreads``.
 """
 
 from __future__ import annotations

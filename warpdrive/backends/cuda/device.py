@@ -1,4 +1,8 @@
-"""GPU in use: its primary context, shared with PyTorch, and the code loaded onto it."""
+"""GPU in use: its primary context, shared with PyTorch, and the code loaded onto it.
+
+A thread in which another context (of another GPU, or none) is current gets this one for the duration of the call. Code
+stays loaded until the process ends, since CUDA graphs refer to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Launches of loaded code: all parameters are laid out beforehand, so that a launch is one driver call."""
+"""Launches of loaded code: all parameters are laid out beforehand, so that a launch is one driver call.
+
+A launch neither allocates nor waits, so that it can be captured in a CUDA graph.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Assignment of the agents of replicas to the threads of a GPU."""
+"""Assignment of the agents of replicas to the threads of a GPU.
+
+Up to 32 agents, replicas are side by side in a warp and their barriers are a ``syncwarp`` of their lanes; with more
+than 1024 agents, each thread of a block runs several agents between two barriers.
+"""
 
 from __future__ import annotations
 

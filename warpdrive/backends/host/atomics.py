@@ -2,6 +2,9 @@
 
 Each takes the arguments of its ``numba.cuda`` counterpart, for the same dtypes, and returns the old value of the
 element. All have acquire-release ordering, which costs nothing on x86 and which kernels written for GPUs rely on.
+
+Operations that x86 has as one instruction are compiled to it instead of a loop of compare-and-swap. Minimum and maximum
+only read an element that stays the same.
 """
 
 from __future__ import annotations

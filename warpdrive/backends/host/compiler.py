@@ -2,6 +2,12 @@
 
 By default numba optimises each function as a whole program, emits machine code for it, and optimises it again within
 each caller.
+
+Here device functions are only lowered, as is the body of a block with arrays in shared memory: LLVM's module passes and
+code generation run on their callers. Signatures of operators are cached, passes that no kernel needs are left out, the
+live ranges of variables are computed once instead of after each pass, and the garbage collector is paused.
+``benchmarks/compile_time.py`` measures each of these: for a large kernel, LLVM takes a third of the compile time and
+numba's Python half.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ Python calls signal handlers in the main thread, between two bytecode instructio
 that thread in machine code, so neither Ctrl-C nor a SIGTERM with a handler would take effect. A background thread
 receives signals through the file of ``signal.set_wakeup_fd`` and checks whether the main thread leaves its launch.
 Launches themselves have no overhead.
+
+The thread sleeps until a signal wakes it, and then inspects the Python frames of the main thread: one call of a launch
+that lasts for five seconds is one that does not return.
 """
 
 from __future__ import annotations

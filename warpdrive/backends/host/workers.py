@@ -4,6 +4,10 @@ A launch is split into parts, which the calling thread and its helpers take in t
 no part: if another program, or PyTorch's own threads, occupy the other cores, the calling thread does the work alone.
 (The OpenMP threads of numba's ``parallel=True`` must all reach a barrier at the end of every launch: with one busy
 process on two cores, small launches took ten times as long.)
+
+Parts are handed out by atomic counters. Each thread starts with the same blocks in every launch, whose memory is then
+in its core's cache, and per-thread storage shares no cache line with that of another thread. With one busy process on
+two cores, OpenMP threads reduced ``tag_gridworld`` from 5 million to 250,000 steps per second.
 """
 
 from __future__ import annotations

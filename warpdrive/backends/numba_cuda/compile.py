@@ -1,4 +1,10 @@
-"""Compilation of kernels with numba.cuda, which only this module imports. It needs no GPU and no driver."""
+"""Compilation of kernels with numba.cuda, which only this module imports. It needs no GPU and no driver.
+
+Products and sums are not contracted to ``fma``, which rounds once instead of twice, so that ``+``, ``-``, ``*``, ``/``
+and ``sqrt`` of float32 have the same bits on every backend, and states diverge only through library functions (``exp``,
+``log``, powers). Fused steps are bound by memory bandwidth, not by arithmetic. An explicit ``cuda.fma`` is one on every
+backend; no other fast-math option is enabled.
+"""
 
 from __future__ import annotations
 

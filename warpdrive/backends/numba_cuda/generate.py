@@ -2,6 +2,11 @@
 
 All threads reach every barrier, whichever agents take part in the code between them: code that only some run is guarded
 (see :mod:`warpdrive.kernels.regions`). Barriers thus have the author's semantics, however replicas are packed.
+
+A vote of lanes (``ballot_sync``), which replaces ``syncthreads_count`` within a warp, does not order memory accesses: a
+``syncwarp`` follows it. Indices of packed replicas are masked to 31 bits, since no compiler can infer that they are not
+negative: otherwise each access of an array tests for an index from the end and loads the array's length (in cartpole's
+step, 49 of 208 additions and 41 of 110 parameters).
 """
 
 from __future__ import annotations

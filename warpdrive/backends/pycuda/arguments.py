@@ -2,6 +2,9 @@
 
 Shapes are constants of the generated code, except for extents that change between runs: the number of replicas, and of
 rollout steps.
+
+``wd_extents_of_x`` holds the extents of the author's parameter ``x``, so that ``wd_index(x, env, agent)`` is computed
+with constants.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 The output is one translation unit, identical for the GPU and the host except for its last part: a ``__global__``
 function on the GPU, and a function that runs a part of the replicas on the host.
+
+The text includes ``warpdrive.cuh`` and those library functions that are called, found by name: ``wd_sample_discrete``
+in ``sampler.cuh`` is ``warpdrive.sampler.sample_discrete``. ``WD_KERNEL`` functions in an author's file that the fused
+kernel does not call are blanked, as nothing is known of their parameters; line numbers are preserved. Except for
+signatures, the author's text is not parsed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Loading and launching of fused CUDA C on a GPU, through PyCUDA, in PyTorch's context and on its stream.
 
 Only this module imports PyCUDA.
+
+PyCUDA launches on the default stream or on one that it created. If PyTorch's current stream is neither, as during graph
+capture, a stream of PyCUDA takes its place between two events, which a graph records as dependencies.
 """
 
 from __future__ import annotations

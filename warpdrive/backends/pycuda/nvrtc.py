@@ -1,4 +1,7 @@
-"""Compilation of fused CUDA C for a GPU with NVRTC, which needs neither a GPU nor a driver."""
+"""Compilation of fused CUDA C for a GPU with NVRTC, which needs neither a GPU nor a driver.
+
+Contraction of products and sums is disabled (``--fmad=false``), as in all other backends; ``fmaf`` is explicit.
+"""
 
 from __future__ import annotations
 
