@@ -1,4 +1,9 @@
-"""Named arrays on one device."""
+"""Named arrays on one device.
+
+All arrays are contiguous, within one allocation: neighbouring replicas are neighbours in memory, which GPUs coalesce
+and CPUs vectorise. Saving or loading replicas is one gather or scatter per array. Arrays have the same layout on every
+backend, so that a saved state can be loaded on another.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Guard against host transfers: context managers that refuse transfers and synchronization with the device."""
+"""Guard against host transfers: context managers that refuse transfers and synchronization with the device.
+
+Calls are observed at two levels: PyTorch functions (``TorchFunctionMode``), which are close to the author's code, and
+the operations that they dispatch (``TorchDispatchMode``), whose tags say which of them depend on values.
+"""
 
 from __future__ import annotations
 

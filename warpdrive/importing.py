@@ -1,4 +1,7 @@
-"""Import of objects given as ``package.module:Name`` or ``path/to/file.py:Name``."""
+"""Import of objects given as ``package.module:Name`` or ``path/to/file.py:Name``.
+
+``load_attribute`` is the only way to code that is named in data; it registers what it loads with ``used_code``.
+"""
 
 from __future__ import annotations
 

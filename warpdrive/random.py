@@ -9,6 +9,9 @@ word, the global replica index, and the number of draws so far. It exists if a k
 
 The functions of ``numba.cuda.random`` (xoroshiro128+) can be used in kernels as well; :func:`xoroshiro128p_states`
 creates their states without a GPU.
+
+The sampler's draws are numbered from 2**31. Draws of a replica itself, such as its start state in the pool, are those
+of an agent that does not exist.
 """
 
 from __future__ import annotations

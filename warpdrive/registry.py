@@ -1,4 +1,9 @@
-"""Registry of environments."""
+"""Registry of environments.
+
+A name is a registered one, an entry point of the group ``warpdrive.environments`` (as for the built-in environments),
+``package.module:Class``, or ``path/to/file.py:Class``. Modules in the working directory and beside the file can be
+imported, as in a script. ``<name>.yaml`` beside the module of a registered environment is its run configuration.
+"""
 
 from __future__ import annotations
 

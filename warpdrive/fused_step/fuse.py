@@ -1,4 +1,13 @@
-"""Fusion of the library's and the user's kernel functions into one kernel per step."""
+"""Fusion of the library's and the user's kernel functions into one kernel per step.
+
+The functions of ``sampler``, ``rollout_writer``, ``episode_log`` and ``resetter`` and those of the user are called in
+the order of a step. The result is a ``Fusion`` (``kernels/fusion.py``), from which a backend generates the source that
+it compiles; backends know nothing of environments. An environment has three: the reset, a step with the caller's
+actions, and a step that samples actions and records.
+
+Arrays of the device context have the names of the kernel functions' parameters. The library's own contain a dot
+(``episode.last_return``, ``sampler.logits_tagger``, ``rollout.rewards``) and so cannot collide with a user's.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 ``slot`` is an array with one integer, the index of the current step of the rollout. It is on the device, so that one
 captured launch can be replayed for every step.
+
+``observations`` is an ordinary state array, from which slot t + 1 is copied in the same launch, while it is in the
+cache. An environment may therefore write a part of its observations and rely on the rest, which would not hold if it
+wrote to the slots directly. Final observations are recorded for truncated episodes only, in as many slots as a replica
+can have truncations in a rollout: values are bootstrapped exactly, without a second forward pass over all steps.
 """
 
 from __future__ import annotations
