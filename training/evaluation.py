@@ -1,4 +1,8 @@
-"""Evaluation of policies: means over whole episodes, with the same number of episodes in each replica."""
+"""Evaluation of policies: means over whole episodes, with the same number of episodes in each replica.
+
+The acting models are copies (``rollout/actor_copies.py``), which take over the learned parameters and keep their own
+state between steps: buffers of an actor that are not persistent (``Actor.kept_between_steps``).
+"""
 
 from __future__ import annotations
 

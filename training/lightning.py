@@ -7,6 +7,9 @@
     lightning.Trainer(max_epochs=1).fit(module, RolloutData(module))
 
 A batch is a rollout, an epoch a whole run, and a training step an update of all policies.
+
+``WarpDriveModule`` holds a ``wd.Trainer`` and lets Lightning take the gradient steps through
+``Algorithm.optimizer_step``; its checkpoints have the contents of WarpDrive's.
 """
 
 from __future__ import annotations

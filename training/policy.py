@@ -1,4 +1,8 @@
-"""Policy of one policy tag: the model and the algorithm that trains it."""
+"""Policy of one policy tag: the model and the algorithm that trains it.
+
+``algorithm.model`` acts in evaluations and is stored in checkpoints by name; ``algorithm.actor`` acts in rollouts. All
+other state that a resumed run needs is in ``Policy.state_dict``.
+"""
 
 from __future__ import annotations
 

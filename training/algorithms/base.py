@@ -1,4 +1,9 @@
-"""Interface of training algorithms."""
+"""Interface of training algorithms.
+
+Trainable parameters are views of one vector (``as_vector``), of which the optimizer takes one step; ``gradient_of`` and
+``take_step`` are also the places at which gradients are measured and all-reduced. ``optimizer_step`` takes every
+gradient step of every algorithm, and ``Algorithm.optimizer_step`` may be replaced, as by ``training/lightning.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Policy trained by a user-defined update function, by gradients or in any other way."""
+"""Policy trained by a user-defined update function, by gradients or in any other way.
+
+The parameters are not views of one vector, so that any optimizer of the user's can be used.
+"""
 
 from __future__ import annotations
 

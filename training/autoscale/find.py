@@ -1,4 +1,8 @@
-"""Autoscaling of a run configuration to the fastest size on this machine."""
+"""Autoscaling of a run configuration to the fastest size on this machine.
+
+Every probe trains with ``Trainer.train``, so that the measurement is that of a run. The best size is trained to its end
+before it is written, since evaluation and animation need memory as well.
+"""
 
 from __future__ import annotations
 

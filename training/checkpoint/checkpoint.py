@@ -5,6 +5,11 @@ step_<n>/
     <tag>.safetensors        parameters of one policy
     trainer.pt               optimizers, replay buffers, counters, random states, the simulation
                              (torch.load(weights_only=True))
+
+A checkpoint is written beside its place, synchronised to disk and renamed; one that is deleted is renamed first. A
+folder named ``step_<n>`` is thus complete at any time. ``manifest.json`` holds sizes and checksums of all files, and of
+itself (``_sealed``); files or keys that it does not list are damage. Manifests of versions without a checksum of their
+own are accepted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Capturing and restoring the state of a learner and its run in checkpoints."""
+"""Capturing and restoring the state of a learner and its run in checkpoints.
+
+It consists of the replicas with their random states and episode statistics, policies, optimizers, random generators and
+the progress. Later rows of ``metrics.csv`` are removed and logged again. On the CPU backend the result is bitwise equal
+to that of an uninterrupted run. An interval that Ctrl-C ends is not logged, but continued. The folder is locked while a
+process trains in it.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 Only the standard library is imported here, so that help and usage errors are instant; each command's module is
 loaded when the command runs.
+
+Exit codes: 0; 1 for findings of ``check`` and for a bug in WarpDrive, which the message says; 2 for an error of the
+user, one line on stderr (a traceback with ``--debug``); 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP
+(``runtime/interrupts.py``); 141 if the reader of a pipe is gone (``| head``). All output passes ``terminal.plain``,
+which shows names as text whatever they contain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Run configurations: reading from YAML or dictionaries, validation, and writing."""
+"""Run configurations: reading from YAML or dictionaries, validation, and writing.
+
+A source is a YAML file, the name of a shipped configuration (``training/run_configs/``), or a dictionary. All problems
+are reported at once.
+"""
 
 from __future__ import annotations
 

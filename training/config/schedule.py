@@ -1,4 +1,9 @@
-"""Schedules of coefficients."""
+"""Schedules of coefficients.
+
+Schedules are evaluated once per rollout and update, in ``Algorithm.begin``. Updates are not captured as CUDA graphs and
+use the values as Python numbers; actors of rollouts, which may be captured, hold them in tensors
+(``EpsilonGreedy.epsilon``), as does the kernel of advantages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Launcher of a run's processes on this machine, with a rendezvous in a private folder."""
+"""Launcher of a run's processes on this machine, with a rendezvous in a private folder.
+
+The folder of the launcher outlives the processes. Rank 0 leaves the path of the run in it, so that restarted processes
+resume the run. torchrun is not used here: its agent opens a store on all interfaces, without authentication, and
+unpickles what it receives. gloo is restricted to the loopback interface.
+"""
 
 from __future__ import annotations
 

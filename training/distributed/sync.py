@@ -1,4 +1,17 @@
-"""Synchronisation of the updates of several processes."""
+"""Synchronisation of the updates of several processes.
+
+With ``gradients``, each gradient step takes one message: a process computes its part of the loss and its terms as sums
+over its own rows, divided by the number of rows that count in all processes (``Rows.masked_mean``), which is
+all-reduced once for all minibatches of an epoch; ``optimizer_step`` all-reduces gradient and terms together.
+``Rows.mean`` is a whole mean, for expressions that are not linear, such as normalised advantages. Minibatches are drawn
+from the rows of all ranks; samples of a replay buffer and groups of V-trace are drawn by all ranks and computed in
+parts. Past versions of self-play act in the same replicas as in a single process.
+
+A dedicated learner (``trainer.dedicated_learner``) is rank 0 with no replicas. ``RolloutSync.update`` gathers, and the
+other ranks collect the next rollout ``meanwhile`` (``Trainer.update_ahead``), unless a checkpoint may follow. Opponents
+start their rollouts on rank 0 as well, with the weights of the other ranks, as its checkpoints hold them; episodes are
+counted before a rollout is collected ahead.
+"""
 
 from __future__ import annotations
 

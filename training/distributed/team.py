@@ -1,4 +1,9 @@
-"""Process group of a run and its collectives; a single process is a group of one."""
+"""Process group of a run and its collectives; a single process is a group of one.
+
+Rank 0 leads: it alone runs ``run/loop.py``. Operations that involve other ranks (``collect``, ``update``,
+``episode_statistics``, ``checkpoint``) are blocks of ``team.together(name)``, which rank 0 announces and the others
+then enter. Logging, callbacks, evaluation and interrupts need no code for several processes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438, equations 11 and 16) as one kernel."""
+"""Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438, equations 11 and 16) as one kernel.
+
+The kernel runs on the environment's backend (in CUDA C: ``cuda_src/advantages.cuh``) and is bound once per policy to
+fixed buffers: a block per replica, and a thread per agent of the policy that iterates backwards in time.
+"""
 
 from __future__ import annotations
 

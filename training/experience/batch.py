@@ -1,4 +1,8 @@
-"""Training batches of the agents that share a policy."""
+"""Training batches of the agents that share a policy.
+
+Rows of agents that are out of the episode have weight 0, and ``Rollout.clear_absent`` removes non-finite values from
+them, since 0 times NaN is NaN. ``AbsentValue`` estimates the return that follows for such an agent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Sequences of experience for models with recurrent state."""
+"""Sequences of experience for models with recurrent state.
+
+``RolloutLoop.fill`` stores the states before the first step in ``Rollout.memory``. Values of final observations are
+estimated with the state after the last step of their episode. A ``Batch`` with sequences is split into whole sequences;
+feed-forward models take none of these paths.
+"""
 
 from __future__ import annotations
 

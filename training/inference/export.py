@@ -1,4 +1,8 @@
-"""Export of a trained policy to a file: ONNX, or a program of ``torch.export``."""
+"""Export of a trained policy to a file: ONNX, or a program of ``torch.export``.
+
+The exported module computes actions and logits from observations. The file is loaded again and its outputs are
+compared.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Trained policies for inference, without an environment, kernels or a GPU."""
+"""Trained policies for inference, without an environment, kernels or a GPU.
+
+The manifest of a checkpoint holds the spaces (``checkpoint/space_description.py``) from which the model is built.
+"""
 
 from __future__ import annotations
 

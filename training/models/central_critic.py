@@ -1,4 +1,9 @@
-"""Centralised critics: value functions of more than the policy's observations."""
+"""Centralised critics: value functions of more than the policy's observations.
+
+A recurrent critic stores its state in the same way as a recurrent model: the state of an agent in
+``WithRecurrentCritic`` is the model's, followed by the critic's, even though no value estimates are used during a
+rollout. Checkpoints, CUDA graphs, several processes and copies on other devices thus need no code for it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Populations: models of one kind with separate parameters, computed in one batch."""
+"""Populations: models of one kind with separate parameters, computed in one batch.
+
+Parameters are stacked and the members computed by ``torch.func``.
+"""
 
 from __future__ import annotations
 

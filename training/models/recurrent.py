@@ -1,4 +1,11 @@
-"""Recurrent models."""
+"""Recurrent models.
+
+A recurrent actor-critic consists of three functions: encode observations, advance the state, and compute logits and
+values from it. ``forward_sequence`` thus does all but the second for all steps of a sequence at once. The model does
+not know replicas: ``RecurrentActor`` holds the state of each agent in a buffer with a fixed address, which is reset
+where ``timestep == 0`` and while the agent is out of the episode. CUDA graphs, evaluations, replays and checkpoints
+(``kept_between_steps``) therefore need no code for recurrent models.
+"""
 
 from __future__ import annotations
 

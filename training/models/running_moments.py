@@ -1,4 +1,9 @@
-"""Running mean and variance of observed values, stored beside a model's parameters."""
+"""Running mean and variance of observed values, stored beside a model's parameters.
+
+Moments of observations are in a model's ``Flatten``, which critics and target networks share
+(``algorithms.common.target_network``), those of returns in the algorithm. ``Actor.observe`` includes a rollout after
+the update on it, so that the update and the acting policy use the same statistics.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Self-play: agents that act as past versions of a policy."""
+"""Self-play: agents that act as past versions of a policy.
+
+Versions are drawn and copied on the device; several act at once, each in a part of the replicas.
+"""
 
 from __future__ import annotations
 

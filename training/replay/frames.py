@@ -1,4 +1,8 @@
-"""Frames of one recording: its replicas side by side, with captions."""
+"""Frames of one recording: its replicas side by side, with captions.
+
+A frame shows the environment's ``render`` of each replica, and below it the step, how the episode ended and the
+returns. Replicas whose episode has ended wait for the longest.
+"""
 
 from __future__ import annotations
 

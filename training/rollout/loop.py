@@ -1,4 +1,11 @@
-"""Rollout collection on the device: policies act and the environment steps without host synchronisation."""
+"""Rollout collection on the device: policies act and the environment steps without host synchronisation.
+
+In each step the policies read the current observations and write the sampler's logits, and one launch samples, steps
+and records into slot ``rollout.step``, an index on the device. A step thus depends on nothing on the host, and is the
+same work at the same addresses every time: it is captured as a CUDA graph. It is captured anew if a model or the
+address of a parameter changes. ``act`` sets the units of continuous actions before each step, as actors of several
+kinds may act in turn in one environment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Callbacks of training."""
+"""Callbacks of training.
+
+``reports.py`` has the objects that callbacks receive; ``progress/training.py`` is a callback as well.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Periodic evaluation during training in separate replicas: between two updates, or beside them."""
+"""Periodic evaluation during training in separate replicas: between two updates, or beside them.
+
+A result is logged in the row of its weights, so that ``metrics.csv`` does not depend on the duration of an evaluation.
+Training waits for it before the next checkpoint; an evaluation that starts with a checkpoint is repeated if the run is
+resumed from there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Asynchronous copies of numbers from devices to the host."""
+"""Asynchronous copies of numbers from devices to the host.
+
+All metrics of a row are one copy, which is read when the device has the work up to the next row enqueued, so that it is
+never idle. Before a checkpoint is written it is read at once, as non-finite losses are not saved.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Parallel execution of a sweep's trials, each in a separate process."""
+"""Parallel execution of a sweep's trials, each in a separate process.
+
+All state of a trial is in its folder, so that a sweep can be resumed from its folder alone. Processes are placed on
+GPUs, or on disjoint sets of cores (``distributed/placement.py``).
+"""
 
 from __future__ import annotations
 
