@@ -47,7 +47,7 @@ class Environment:
     cuda_twins: ClassVar[Mapping[str, CudaKernel]] = {}
     """CUDA C versions of the kernels, by the names of the Python functions, for the backend that runs CUDA C."""
     termination_meaning: ClassVar[str] = "the episode terminated"
-    """Description of the meaning of termination."""
+    """Description of the meaning of termination, for printed results: ``"the runner was caught"``."""
     global_state: Sequence[str] = ()
     """The names of the arrays that form the global state for a centralized critic; policies do not observe it.
 
@@ -72,13 +72,16 @@ class Environment:
     def reference_step(self, state: State, actions: npt.NDArray[Any]) -> State:
         """Return the state after one step of one replica, computed in NumPy, as a reference for the kernels.
 
+        It does not reset the replica, and does not modify its arguments.
+
         Args:
-            state: The arrays of :meth:`initial_state` and ``timestep``, the number of steps taken so far in the
-                episode.
+            state: The arrays of :meth:`initial_state`, ``active`` if agents can leave, and ``timestep``, the number of
+                steps taken so far in the episode.
             actions: The actions of all agents.
 
         Returns:
-            The same arrays after the step, and ``observations``, ``rewards`` and ``terminated``.
+            The same arrays after the step, with ``timestep`` incremented, and ``observations``, ``rewards`` and
+            ``terminated``.
         """
         raise NotImplementedError(f"{type(self).__name__} has no reference_step")
 

@@ -34,9 +34,11 @@ class Rollout:
         active: ``[num_steps, num_envs, num_agents]`` bool: True if the agent was in the episode when it acted; None if
             agents never leave.
         still_active: ``[num_steps, num_envs, num_agents]`` bool: True if the agent was still in the episode after the
-            step, before any reset; None if agents never leave.
+            step, before any reset; None if agents never leave. An agent's last step is the one in which it is active
+            and not still active.
         action_mask: ``[num_steps, num_envs, num_agents, num_actions]`` bool: Allowed actions; None if there is no mask.
-        final_observations: ``[slots, num_envs, num_agents, *shape]``: The last observations of truncated episodes.
+        final_observations: ``[slots, num_envs, num_agents, *shape]``: The last observations of truncated episodes, at
+            ``[final_slot[t, env], env]``. There are as many slots as a replica can have truncations in a rollout.
         final_action_mask: ``[slots, num_envs, num_agents, num_actions]`` bool: The action masks at these observations;
             None if there is no mask.
         final_slot: ``[num_steps, num_envs]`` int32: The index in ``final_observations`` for the episode truncated in
