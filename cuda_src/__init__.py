@@ -1,7 +1,7 @@
 """Device library in CUDA C that fused steps include.
 
 ``warpdrive.cuh`` includes the functions of the kernel language. ``sampler.cuh``, ``resetter.cuh``, ``episode_log.cuh``
-and ``recorder.cuh`` are the CUDA C versions of ``warpdrive.sampler``, ``resetter``, ``episode_log`` and
+and ``rollout_writer.cuh`` are the CUDA C versions of ``warpdrive.sampler``, ``resetter``, ``episode_log`` and
 ``fused_step.rollout_writer``, ``random.cuh`` and ``polynomials.cuh`` those of the modules with these names, and
 ``advantages.cuh`` that of ``warpdrive.training.experience.advantages``. ``gpu.cuh`` defines the threads of a GPU and
 ``host/`` those of the host; ``author.cuh`` defines ``threadIdx``, ``blockIdx`` and ``__syncthreads`` for authors.

@@ -4,7 +4,8 @@ Only a single step is captured, never a whole rollout: its graph takes the memor
 length. The step is run three times on a separate stream under ``no_host_transfers`` and then captured; all state that
 it changes is restored before each run and after the capture, so that results are the same with and without a graph.
 Operations that cannot be captured, such as a model that reads values on the host, are thus reported with their source
-line, which the error of a failed capture does not contain. A graph remains valid while parameters are updated in place.
+line, which the error of a failed capture does not contain. A graph remains valid while parameters are updated in place,
+and while ``EnvWrapper.greedy`` is switched, which is a number on the device.
 """
 
 from __future__ import annotations

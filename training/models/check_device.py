@@ -1,4 +1,7 @@
-"""Checks of the inputs and outputs of models, for their authors."""
+"""Checks of the inputs and outputs of models, for their authors.
+
+``wd.CheckDevice`` shares the parameters, buffers and modules of the model that it wraps.
+"""
 
 from __future__ import annotations
 

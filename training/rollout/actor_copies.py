@@ -1,4 +1,7 @@
-"""Copies of actors that act on other devices, or at other times, than the trained originals."""
+"""Copies of actors that act on other devices, or at other times, than the trained originals.
+
+State that actors keep between steps, such as recurrent state and exploration noise, is then that of the copies.
+"""
 
 from __future__ import annotations
 
