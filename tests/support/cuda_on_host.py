@@ -71,7 +71,8 @@ class HostCode:
         """Run a grid, block after block. Between barriers threads run in rising order, or in ``falling``.
 
         Args:
-            blocks: and ``threads``: how many, in up to three dimensions.
+            blocks: number of blocks, in up to three dimensions.
+            threads: number of threads per block, in up to three dimensions.
             words: the arguments as numba-cuda hands them over.
             shared: the bytes of dynamic shared memory.
             falling: the order of threads.

@@ -26,7 +26,7 @@ def test_expected_scores_by_hand() -> None:
 
 
 def test_performance_against_one_opponent_by_hand() -> None:
-    """s of n games and half a point of one more: 400 log10 of points won over points lost."""
+    """S of n games and half a point of one more: 400 log10 of points won over points lost."""
     for score, games in ((0.75, 40), (1.0, 10), (0.0, 10), (0.5, 3)):
         won = score * games + 0.5
         expected = 50.0 + 400 * math.log10(won / (games + 1 - won))

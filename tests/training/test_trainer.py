@@ -42,8 +42,10 @@ def parameters_of(trainer: Trainer) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
 def test_every_tag_learns_its_own_task(sections: Sections, trainer_of: TrainerOf, algorithm: str) -> None:
-    """At random 8/3 of 8 are right. Seeds 0 to 19 all end above 7.5; a failure by chance is less likely than 1 in 20,
-    and not possible while the seed stays, since runs repeat."""
+    """At random 8/3 of 8 are right, and seeds 0 to 19 all end above 7.5.
+
+    A failure by chance is less likely than 1 in 20, and not possible while the seed stays, since runs repeat.
+    """
     values = sections(total_steps=20 * 1600 if algorithm == "ppo" else 100 * 1600, train_batch_size=1600, num_envs=100)
     trainer = trainer_of(values, *(f"policy.{tag}.algorithm={algorithm}" for tag in ("even", "odd")))
     before = trainer.evaluate(num_episodes=200)

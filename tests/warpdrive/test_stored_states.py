@@ -88,8 +88,10 @@ def test_states_may_be_given_in_any_layout(walkers: Callable[..., Any], random_a
 
 
 def test_what_belongs_to_a_replica_may_stay(walkers: Callable[..., Any], backend: str) -> None:
-    """One state in all replicas, each with its own random stream: 20 replicas x 3 agents draw the same actions in 4
-    steps with probability 3 ** -228."""
+    """Load one state into all replicas, each of which keeps its own random stream.
+
+    20 replicas x 3 agents draw the same actions in 4 steps with probability 3 ** -228.
+    """
     env = EnvWrapper(walkers(ring_length=100, episode_length=100), 20, backend, seed=1, reset_pool_size=20)
     sampled(env, 2)
     state = env.ctx.save_state([7])

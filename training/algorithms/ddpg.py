@@ -1,5 +1,6 @@
-"""Deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971): a critic estimates action values,
-and the policy ascends them.
+"""Deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971).
+
+A critic estimates action values, and the policy ascends them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Deep Q-learning (Mnih et al. 2015, doi:10.1038/nature14236), with double estimates (van Hasselt et al. 2016,
-arXiv:1509.06461): one action-value network trained from a replay buffer.
+"""Deep Q-learning (Mnih et al. 2015, doi:10.1038/nature14236).
+
+One action-value network is trained from a replay buffer, with double estimates (van Hasselt et al. 2016,
+arXiv:1509.06461).
 """
 
 from __future__ import annotations

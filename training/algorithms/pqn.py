@@ -1,6 +1,7 @@
-"""Parallelised Q-network (PQN: Gallici et al. 2024, arXiv:2407.04811): Q-learning with lambda-returns of each rollout,
-without a replay buffer or a target network. Layer normalisation keeps it stable, and thousands of replicas decorrelate
-its samples.
+"""Parallelised Q-network (PQN: Gallici et al. 2024, arXiv:2407.04811).
+
+Q-learning with lambda-returns of each rollout, without a replay buffer or a target network. Layer normalisation keeps
+it stable, and thousands of replicas decorrelate its samples.
 """
 
 from __future__ import annotations

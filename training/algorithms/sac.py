@@ -1,5 +1,7 @@
-"""Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905): maximises entropy along with the return, using the
-minimum of two critics. The temperature, which weighs the entropy, is learned.
+"""Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905).
+
+It maximises entropy along with the return, using the minimum of two critics. The temperature, which weighs the entropy,
+is learned.
 """
 
 from __future__ import annotations
@@ -154,9 +156,7 @@ class SAC(OffPolicy[SACConfig]):
         return loss, {"policy_loss": loss.detach(), "entropy": -batch.masked_mean(log_prob.detach())}
 
     def temperature_loss(self, entropy: Tensor) -> Tensor:
-        """Return a loss whose descent lowers the temperature if the entropy is above its target, else raises it (eq.
-        18).
-        """
+        """Return the loss of the temperature: it falls if the entropy is above its target (equation 18)."""
         wanted = self.config.target_entropy
         return self.temperature.value * (entropy - (-self.model.components if wanted is None else wanted))
 

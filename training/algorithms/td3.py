@@ -1,5 +1,6 @@
-"""Twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, arXiv:1802.09477): DDPG with the minimum of
-two critics, smoothed target actions, and delayed policy updates.
+"""Twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, arXiv:1802.09477).
+
+DDPG with the minimum of two critics, smoothed target actions, and delayed policy updates.
 """
 
 from __future__ import annotations

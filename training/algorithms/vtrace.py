@@ -1,6 +1,4 @@
-"""V-trace off-policy correction (Espeholt et al. 2018, arXiv:1802.01561), and groups of replicas that make use of
-it.
-"""
+"""V-trace off-policy correction (Espeholt et al. 2018, arXiv:1802.01561), and the groups of replicas that use it."""
 
 from __future__ import annotations
 

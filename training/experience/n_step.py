@@ -1,5 +1,6 @@
-"""Multi-step transitions (Sutton 1988, doi:10.1007/BF00115009; for replay Hessel et al. 2018, arXiv:1710.02298):
-sums of n rewards, followed by the state after the last of them.
+"""Multi-step transitions (Sutton 1988, doi:10.1007/BF00115009; for replay Hessel et al. 2018, arXiv:1710.02298).
+
+They are sums of n rewards, followed by the state after the last of them.
 """
 
 from __future__ import annotations

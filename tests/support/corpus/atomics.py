@@ -38,7 +38,7 @@ def sets_as_bits(launch, rng):
 
 @cuda.jit
 def counters_that_wrap(up, down, wide, limit):
-    """inc and dec count round a circle."""
+    """Inc and dec count round a circle."""
     cuda.atomic.inc(up, cuda.threadIdx.x % 3, limit)
     cuda.atomic.dec(down, cuda.threadIdx.x % 3, limit)
     cuda.atomic.inc(wide, 0, uint64(limit + 4))

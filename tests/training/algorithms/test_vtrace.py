@@ -131,8 +131,11 @@ def staggered(sections: Sections, game: str, learner: int = 0, **settings: Any) 
 def test_groups_are_learned_from_in_turn_each_step_once(
     sections: Sections, trainer_of: TrainerOf, game: str, learner: int, after_leaving: bool
 ) -> None:
-    """Against rollouts kept apart, with probabilities and values computed anew. Known mistakes: agents out of the
-    episode counted, masks of another step, what follows a time limit taken from the next episode."""
+    """Compare with rollouts kept apart, with probabilities and values computed anew.
+
+    Known mistakes: agents out of the episode counted, masks of another step, the value after a time limit taken from
+    the next episode.
+    """
     trainer = trainer_of(staggered(sections, game, learner, returns_after_leaving=after_leaving))
     tag = TAGS[game][learner]
     policy: Any = trainer.policies[tag]

@@ -40,8 +40,11 @@ def estimator(
 
 
 def test_stored_log_probabilities_are_those_of_each_agents_own_action(collected: tuple[str, Trainer]) -> None:
-    """Known mistakes: agents given each other's actions (the tags' ids are interleaved, one pair descending), and one
-    step's action mask applied to all."""
+    """Compute them anew.
+
+    Known mistakes: agents given each other's actions (the tags' ids are interleaved, one pair descending), and one
+    step's action mask applied to all.
+    """
     _, trainer = collected
     for tag, policy in trainer.policies.items():
         distribution = distribution_of(trainer.env.action_spaces[tag])

@@ -1,5 +1,6 @@
-"""Generation of the Python modules that numba types or compiles for the host: device functions, and a kernel without
-its barriers for type inference.
+"""Generation of the Python modules that numba types or compiles for the host.
+
+These are device functions, and a kernel without its barriers for type inference.
 
 Device functions are inlined if few copies result: with calls, the step of ``tag_gridworld`` takes twice as long and
 that of ``tag_continuous`` a quarter longer. An index has 32 bits on a GPU and 64 here, which vectorises better; in
