@@ -138,28 +138,84 @@ def observe(angle_1, angle_2, velocity_1, velocity_2, observations):
 
 
 class Acrobot(wd.Environment):
-    """Two links hang from a fixed joint; a motor in the joint between them is to swing the free end up.
+    """Swing the free end of two linked rods above a given height by a motor in the joint between them.
 
-    One agent, whose action chooses a torque. All constants are those of ``Acrobot-v1``.
+    ## Description
+
+    Two links hang from a fixed joint; only the joint between them is actuated. The environment is Gymnasium's
+    `Acrobot-v1` with the dynamics of Sutton and Barto's book, in float32; the defaults of all constants are those of
+    `Acrobot-v1`. There is one agent; its policy tag is `agent`.
+
+    The angle theta1 of the first link is measured from hanging straight down, the angle theta2 of the second link
+    relative to the first. The angular accelerations (`accelerations` in `envs/acrobot/acrobot.py`) are integrated over
+    `time_step` with the fourth-order Runge-Kutta method; then the angles are wrapped to [-pi, pi] and the velocities
+    are clipped.
+
+    ## Action Space
+
+    `Discrete(len(torques))`, stored as `actions[env, agent]` (int32): the index of the torque in `torques`. By default:
+
+    | Action | Meaning |
+    | --- | --- |
+    | 0 | apply a torque of -1 N m to the actuated joint |
+    | 1 | apply no torque |
+    | 2 | apply a torque of 1 N m to the actuated joint |
+
+    ## Observation Space
+
+    `Box` of shape `(6,)`, float32.
+
+    | Index | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | cos(theta1) | -1 | 1 |
+    | 1 | sin(theta1) | -1 | 1 |
+    | 2 | cos(theta2) | -1 | 1 |
+    | 3 | sin(theta2) | -1 | 1 |
+    | 4 | angular velocity theta1' (rad/s) | -`largest_velocity_1` (-4 pi) | `largest_velocity_1` (4 pi) |
+    | 5 | angular velocity theta2' (rad/s) | -`largest_velocity_2` (-9 pi) | `largest_velocity_2` (9 pi) |
+
+    ## Rewards
+
+    -1 in every step, and 0 in the step that terminates the episode.
+
+    ## Starting State
+
+    Both angles and both angular velocities are drawn uniformly from [-`start_range`, `start_range`), on the device.
+
+    ## Episode End
+
+    - Termination: the free end is high enough, -cos(theta1) - cos(theta1 + theta2) > 1.
+    - Truncation: after `episode_length` steps.
+
+    ## Arguments
 
     Args:
-        torques: N m, torque on the second joint for each action; one number or more.
-        gravity: m/s^2, 0 or more.
-        length_1: m, of the first link, greater than 0.
-        length_2: m, of the second link, greater than 0; used for rendering only.
-        mass_1: kg, of the first link, greater than 0.
-        mass_2: kg, of the second link, greater than 0.
-        com_1: m from the first joint to the first link's centre of mass, greater than 0.
-        com_2: m from the second joint to the second link's centre of mass, greater than 0.
-        inertia: kg m^2, of either link about its centre of mass, greater than 0.
-        largest_velocity_1: rad/s, limit of the first link's velocity, greater than 0.
-        largest_velocity_2: rad/s, limit of the second link's velocity, greater than 0.
-        time_step: s, greater than 0.
-        start_range: each element of a start state is uniform in [-start_range, start_range), 0 or more.
-        episode_length: steps after which an episode is truncated, 1 or more.
+        torques: Torque on the second joint in N m for each action; a sequence of one number or more.
+        gravity: Gravitational acceleration in m/s^2, 0 or more.
+        length_1: Length of the first link in m, greater than 0.
+        length_2: Length of the second link in m, greater than 0; used for rendering only.
+        mass_1: Mass of the first link in kg, greater than 0.
+        mass_2: Mass of the second link in kg, greater than 0.
+        com_1: Distance from the first joint to the first link's centre of mass in m, greater than 0.
+        com_2: Distance from the second joint to the second link's centre of mass in m, greater than 0.
+        inertia: Moment of inertia of either link about its centre of mass in kg m^2, greater than 0.
+        largest_velocity_1: Limit of the first link's angular velocity in rad/s, greater than 0.
+        largest_velocity_2: Limit of the second link's angular velocity in rad/s, greater than 0.
+        time_step: Integration step in s, greater than 0.
+        start_range: Bound of the uniform distribution of the start state, 0 or more.
+        episode_length: Number of steps after which an episode is truncated, 1 or more.
 
     Raises:
-        DefinitionError: a parameter has the wrong type, sign or range.
+        DefinitionError: If an argument has the wrong type or is out of range.
+
+    ## References
+
+    - R. S. Sutton (1996), "Generalization in reinforcement learning: Successful examples using sparse coarse coding".
+    - R. S. Sutton and A. G. Barto, "Reinforcement Learning: An Introduction": the dynamics.
+    - Gymnasium, [Acrobot](https://gymnasium.farama.org/environments/classic_control/acrobot/).
+
+    `reference_step` calls Gymnasium's `AcrobotEnv` in float64, whose gravity is fixed at 9.8; see the
+    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
     """
 
     name = "acrobot"

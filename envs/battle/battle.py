@@ -247,37 +247,128 @@ def reset_at_random(
 
 
 class Battle(wd.Environment):
-    """Two teams, red and blue, fight until one of them is eliminated. Rewards are individual.
+    """Eliminate the opposing team on a grid, with up to thousands of agents per team.
 
-    Agents ``0 .. agents_per_team - 1`` are red, the others are blue. Unless noted otherwise, the constants are those of
-    ``battle_v4`` in the documentation of MAgent2. Health is stored in tenths.
+    ## Description
+
+    Two teams, red and blue, fight until one of them is eliminated. Rewards are individual. Agents `0 .. agents_per_team
+    - 1` are red (policy tag `red`), the others are blue (`blue`). Each agent occupies one cell. The environment is
+    modelled on `battle_v4` of MAgent2: unless noted otherwise, the default constants are those of its documentation,
+    while the order of events within a step and the resolution of conflicts are specific to this implementation.
+
+    In each step
+
+    1. all attacks hit simultaneously: each removes `damage` from the opponent on its cell, and has no effect on own
+       team or walls. An agent without health left is eliminated and is no longer `active`, but its attack in this step
+       counts;
+    2. the others move simultaneously to cells on the map that were empty before the step; moves jump over what is
+       between;
+    3. the survivors regain `recovery`, up to `health`.
+
+    If several agents compete for a cell or for the reward of a kill, the first in order wins: in step t of an episode
+    the i-th agents of both teams are ranked by `(i + t) mod agents_per_team`, and red comes before blue in even steps,
+    after it in odd ones. The kernel computes this as an integer maximum, so the result does not depend on the order of
+    threads or on the backend. Health is stored as an integer number of tenths; no floats are accumulated.
+
+    ## Action Space
+
+    `Discrete(21)` by default, stored as `actions[env, agent]` (int32).
+
+    | Action | Meaning |
+    | --- | --- |
+    | 0 | do nothing |
+    | 1 to M | move to one of the M cells within the Euclidean distance `move_range` (12 by default) |
+    | M + 1 to M + A | attack one of the A cells within the Euclidean distance `attack_range` (8 by default) |
+
+    Moves and attacks are each ordered by row from the smallest y, and within a row from the smallest x.
+
+    ## Observation Space
+
+    `Box` of shape `(channels, width, width)`, float32, width = 2 `view_range` + 1: the cells around the agent, which is
+    in the middle; `(5, 13, 13)` by default. Eliminated agents observe zeros.
+
+    | Channel | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | 1 for walls and cells off the map | 0 | 1 |
+    | 1 | 1 for agents of the own team | 0 | 1 |
+    | 2 | 1 for agents of the opposing team | 0 | 1 |
+    | 3 | health of agents of the own team, relative to `health` (with `see_health`) | 0 | 1 |
+    | 4 | health of agents of the opposing team, relative to `health` (with `see_health`) | 0 | 1 |
+    | next | share of the own team in each of width x width squares of the whole map (with `minimap`) | 0 | 1 |
+    | next | share of the opposing team in each of these squares (with `minimap`) | 0 | 1 |
+    | next | own x on the map, relative to the largest x (with `minimap`) | 0 | 1 |
+    | last | own y on the map, relative to the largest y (with `minimap`) | 0 | 1 |
+
+    Observations dominate the memory: `4 * channels * (2 * view_range + 1) ** 2` bytes for each agent in each step of a
+    rollout.
+
+    | Agents per team | View | Bytes per agent | Per replica and step |
+    | ---: | --- | ---: | ---: |
+    | 81 | 5 x 13 x 13 | 3,380 | 0.5 MB |
+    | 81 | 3 x 9 x 9 (`view_range=4`, `see_health=False`) | 972 | 0.2 MB |
+    | 2000 | 5 x 13 x 13 | 3,380 | 13.5 MB |
+    | 2000 | 3 x 9 x 9 | 972 | 3.9 MB |
+    | 2000 | 9 x 13 x 13 (`minimap=True`) | 6,084 | 24.3 MB |
+
+    A rollout of 32 steps of 16 replicas with 2 x 2000 agents and the default view takes 7 GB; the map takes 12 bytes
+    per cell. `map_size=200` has room for two blocks of 2000 agents.
+
+    ## Rewards
+
+    The sum of the following:
+
+    | Event | Argument | Default |
+    | --- | --- | ---: |
+    | every step | `step_reward` | -0.005 |
+    | an attack, whatever its target | `attack_reward` | -0.1 |
+    | an attack on an opponent | `hit_reward` | 0.2 |
+    | a fatal attack on an opponent; only the first in order of several is rewarded | `kill_reward` | 5 |
+    | being eliminated | `death_reward` | -0.1 |
+
+    ## Starting State
+
+    The teams start in two blocks that face each other, mirror images of one another. With `random_starts=True` agents
+    start on distinct random cells, drawn on the device. All agents have full health.
+
+    ## Episode End
+
+    - Termination: a team is eliminated.
+    - Truncation: after `episode_length` steps.
+
+    ## Arguments
 
     Args:
-        agents_per_team: The number of agents of each team, 1 or more.
-        map_size: The number of cells along each side of the map, 2 to 4096.
-        walls: The cells (x, y) that cannot be entered, in addition to everything off the map.
+        agents_per_team: Number of agents of each team, 1 or more.
+        map_size: Number of cells along each side of the map, 2 to 4096.
+        walls: Cells (x, y) that cannot be entered, in addition to everything off the map.
         random_starts: If True, agents start on random cells, at most half of those without walls; otherwise in two
             blocks that face each other.
-        spacing: The distance in cells between agents of a block, 1 or more.
-        gap: The number of cells between the middle of the map and each block, 0 or more (MAgent2's blocks are
-            asymmetric).
-        health: The initial and maximum health of an agent: 0.1 to 1,000,000, a multiple of 0.1.
-        damage: The health lost per hit, a multiple of 0.1 from 0 to 1,000,000.
-        recovery: The health regained in each step, a multiple of 0.1 from 0 to 1,000,000.
-        move_range: The maximum distance of a move, 1 to 100; there is one action for each cell within it.
-        attack_range: The maximum distance of an attack, 1 to 100; there is one action for each cell within it.
-        view_range: The number of cells that agents observe in each direction, 1 to 100.
+        spacing: Distance in cells between agents of a block, 1 or more.
+        gap: Number of cells between the middle of the map and each block, 0 or more (MAgent2's blocks are asymmetric).
+        health: Initial and maximum health of an agent: 0.1 to 1,000,000, a multiple of 0.1.
+        damage: Health lost per hit, a multiple of 0.1 from 0 to 1,000,000.
+        recovery: Health regained in each step, a multiple of 0.1 from 0 to 1,000,000.
+        move_range: Maximum distance of a move, 1 to 100; there is one action for each cell within it.
+        attack_range: Maximum distance of an attack, 1 to 100; there is one action for each cell within it.
+        view_range: Number of cells that agents observe in each direction, 1 to 100.
         see_health: If True, the health of other agents is observed, in two additional channels.
         minimap: If True, a downscaled map and the agent's own location are observed, in four additional channels.
-        step_reward: The reward in each step.
-        attack_reward: The reward for each attack, whether or not it hits.
-        hit_reward: The additional reward for an attack that hits an opponent.
-        kill_reward: The reward for an attack that eliminates an opponent; only one of several such attacks is rewarded.
-        death_reward: The reward for being eliminated.
-        episode_length: The number of steps after which an episode is truncated, 1 or more.
+        step_reward: Reward in each step.
+        attack_reward: Reward for each attack, whether or not it hits.
+        hit_reward: Additional reward for an attack that hits an opponent.
+        kill_reward: Reward for an attack that eliminates an opponent; only one of several such attacks is rewarded.
+        death_reward: Reward for being eliminated.
+        episode_length: Number of steps after which an episode is truncated, 1 or more.
 
     Raises:
-        DefinitionError: If a parameter has the wrong type, sign or range, or the agents do not fit on the map.
+        DefinitionError: If an argument has the wrong type or is out of range, or if the agents do not fit on the map.
+
+    ## References
+
+    - MAgent2, [Battle](https://magent2.farama.org/environments/battle/).
+
+    `envs/battle/reference.py` has the same step in NumPy, agent by agent; see the
+    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
     """
 
     name = "battle"

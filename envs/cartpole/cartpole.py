@@ -86,25 +86,87 @@ def observe(position, velocity, angle, angular_velocity, observations, see_veloc
 
 
 class CartPole(wd.Environment):
-    """A cart on a track is pushed so that the pole on it does not fall.
+    """Balance a pole on a cart by pushing the cart to the left or to the right.
 
-    One agent. Actions: 0 push to the left, 1 push to the right. All constants are those of ``CartPole-v1``.
+    ## Description
+
+    A pole is attached by an unactuated joint to a cart that moves along a track. In each step the cart is pushed with a
+    fixed force, and the pole has to stay upright. The environment is Gymnasium's `CartPole-v1` in float32; the defaults
+    of all constants are those of `CartPole-v1`. There is one agent; its policy tag is `agent`.
+
+    With the position x, the angle theta from upright, the force F, the total mass M, and the mass m and half-length l
+    of the pole:
+
+        push    = (F + m l theta'^2 sin(theta)) / M
+        theta'' = (g sin(theta) - cos(theta) push) / (l (4/3 - m cos(theta)^2 / M))
+        x''     = push - m l theta'' cos(theta) / M
+
+    The equations are integrated with the explicit Euler method: positions are updated with the velocities from before
+    the step.
+
+    ## Action Space
+
+    `Discrete(2)`, stored as `actions[env, agent]` (int32).
+
+    | Action | Meaning |
+    | --- | --- |
+    | 0 | push the cart to the left with `push_force` |
+    | 1 | push the cart to the right with `push_force` |
+
+    ## Observation Space
+
+    `Box` of shape `(4,)`, float32.
+
+    | Index | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | cart position x (m) | -2 `largest_position` (-4.8) | 2 `largest_position` (4.8) |
+    | 1 | cart velocity x' (m/s) | -inf | inf |
+    | 2 | pole angle theta (rad) | -2 `largest_angle` (about -0.419) | 2 `largest_angle` (about 0.419) |
+    | 3 | pole angular velocity theta' (rad/s) | -inf | inf |
+
+    With `see_velocities=False` the entries 1 and 3 are 0, and the velocities can only be inferred from earlier
+    observations: the run configuration `cartpole_recurrent` trains an LSTM on this variant.
+
+    ## Rewards
+
+    1 in every step, including the step that terminates the episode.
+
+    ## Starting State
+
+    All four state variables are drawn uniformly from [-`start_range`, `start_range`), on the device.
+
+    ## Episode End
+
+    - Termination: the absolute value of x exceeds `largest_position`, or that of theta exceeds `largest_angle`.
+    - Truncation: after `episode_length` steps.
+
+    ## Arguments
 
     Args:
-        gravity: m/s^2, 0 or more.
-        cart_mass: kg, greater than 0.
-        pole_mass: kg, greater than 0.
-        pole_half_length: m from the joint to the pole's centre of mass, greater than 0.
-        push_force: N, 0 or more.
-        time_step: s, greater than 0.
-        largest_position: m; the episode terminates beyond it on either side, greater than 0.
-        largest_angle: rad from upright; likewise, greater than 0 and of pi or less.
-        start_range: each element of a start state is uniform in [-start_range, start_range), 0 or more.
-        episode_length: steps after which an episode is truncated, 1 or more.
-        see_velocities: If True, velocities are observed. Otherwise they are 0, and the policy needs recurrent state.
+        gravity: Gravitational acceleration in m/s^2, 0 or more.
+        cart_mass: Mass of the cart in kg, greater than 0.
+        pole_mass: Mass of the pole in kg, greater than 0.
+        pole_half_length: Distance from the joint to the pole's centre of mass in m, greater than 0.
+        push_force: Magnitude of the force on the cart in N, 0 or more.
+        time_step: Integration step in s, greater than 0.
+        largest_position: Absolute position in m beyond which the episode terminates, greater than 0.
+        largest_angle: Absolute angle from upright in rad beyond which the episode terminates, greater than 0 and at
+            most pi.
+        start_range: Bound of the uniform distribution of the start state, 0 or more.
+        episode_length: Number of steps after which an episode is truncated, 1 or more.
+        see_velocities: If True, velocities are observed; otherwise their entries are 0.
 
     Raises:
-        DefinitionError: a parameter has the wrong type, sign or range.
+        DefinitionError: If an argument has the wrong type or is out of range.
+
+    ## References
+
+    - A. G. Barto, R. S. Sutton and C. W. Anderson (1983), "Neuronlike adaptive elements that can solve difficult
+      learning control problems".
+    - Gymnasium, [Cart Pole](https://gymnasium.farama.org/environments/classic_control/cart_pole/).
+
+    `reference_step` calls Gymnasium's `CartPoleEnv` in float64; see the
+    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
     """
 
     name = "cartpole"

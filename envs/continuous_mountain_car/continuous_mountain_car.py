@@ -52,28 +52,83 @@ def step(
 
 
 class ContinuousMountainCar(Valley):
-    """A car in a valley must reach the hill on the right with little force, gathering speed on the left.
+    """Drive an underpowered car out of a valley with a continuous force that has a quadratic cost.
 
-    One agent, whose action is the force. All constants are those of ``MountainCarContinuous-v0``; velocities are per
-    step.
+    ## Description
+
+    The valley and the car are those of [`mountain_car`](mountain_car.md), but the force is continuous and each action
+    has a cost; by default the goal is a little nearer. The environment is Gymnasium's `MountainCarContinuous-v0` in
+    float32; the defaults of all constants are those of `MountainCarContinuous-v0`. There is one agent; its policy tag
+    is `agent`. Velocities are per step.
+
+    In each step
+
+        push     = clip(action, -largest_action, largest_action) * power
+        velocity = clip(velocity + push - gravity * cos(3 * position), -max_speed, max_speed)
+        position = clip(position + velocity, min_position, max_position)
+
+    A car that reaches `min_position` with a negative velocity stops there.
+
+    ## Action Space
+
+    `Box` of shape `(1,)`, stored as `actions[env, agent, 0]` (float32) and clipped to the bounds.
+
+    | Index | Action | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | force on the car, in multiples of `power` | -`largest_action` (-1) | `largest_action` (1) |
+
+    ## Observation Space
+
+    `Box` of shape `(2,)`, float32.
+
+    | Index | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | position | `min_position` (-1.2) | `max_position` (0.6) |
+    | 1 | velocity | -`max_speed` (-0.07) | `max_speed` (0.07) |
+
+    ## Rewards
+
+    -`action_cost` (0.1) times the square of the action in every step, plus `goal_reward` (100) in the step that reaches
+    the goal. Doing nothing yields a return of 0, a local optimum.
+
+    ## Starting State
+
+    The car is at rest at a position drawn uniformly from [`start_low`, `start_high`), on the device.
+
+    ## Episode End
+
+    - Termination: the position is `goal_position` or more and the velocity is `goal_velocity` or more.
+    - Truncation: after `episode_length` steps.
+
+    ## Arguments
 
     Args:
-        power: change of velocity by an action of 1, 0 or more.
-        largest_action: actions are clipped to [-largest_action, largest_action], greater than 0.
-        action_cost: cost of the square of an action, 0 or more.
-        goal_reward: reward of the step that reaches the goal, 0 or more.
-        gravity: change of velocity by the slope where it is steepest, 0 or more.
-        min_position: left end of the valley.
-        max_position: right end of the valley, greater than ``min_position``.
-        max_speed: limit of the velocity, greater than 0.
-        goal_position: position from which on the episode terminates, if the car is fast enough.
-        goal_velocity: minimum velocity at the goal.
-        start_low: lower end of the start positions, from ``min_position`` to ``max_position``.
-        start_high: upper end of the start positions, from ``start_low`` to ``max_position``.
-        episode_length: steps after which an episode is truncated, 1 or more.
+        power: Change of velocity by an action of 1, 0 or more.
+        largest_action: Bound of the absolute value of an action, greater than 0.
+        action_cost: Coefficient of the squared action in the cost, 0 or more.
+        goal_reward: Reward of the step that reaches the goal, 0 or more.
+        gravity: Change of velocity by gravity where the slope is steepest, 0 or more.
+        min_position: Left end of the valley.
+        max_position: Right end of the valley, greater than `min_position`.
+        max_speed: Limit of the absolute velocity, greater than 0.
+        goal_position: Position from which on the episode terminates, given a velocity of `goal_velocity` or more.
+        goal_velocity: Minimum velocity at the goal.
+        start_low: Lower bound of the start positions, from `min_position` to `max_position`.
+        start_high: Upper bound of the start positions, from `start_low` to `max_position`.
+        episode_length: Number of steps after which an episode is truncated, 1 or more.
 
     Raises:
-        DefinitionError: a parameter has the wrong type, sign or range.
+        DefinitionError: If an argument has the wrong type or is out of range.
+
+    ## References
+
+    - A. W. Moore (1990), "Efficient memory-based learning for robot control".
+    - Gymnasium,
+      [Mountain Car Continuous](https://gymnasium.farama.org/environments/classic_control/mountain_car_continuous/).
+
+    `reference_step` calls Gymnasium's `Continuous_MountainCarEnv` in float64, whose gravity, goal reward and
+    action cost are fixed; see the
+    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
     """
 
     name = "continuous_mountain_car"

@@ -46,25 +46,78 @@ def step(
 
 
 class MountainCar(Valley):
-    """A car in a valley must reach the hill on the right, too steep for it unless it gathers speed on the left.
+    """Drive an underpowered car out of a valley by building up momentum on the opposite slope.
 
-    One agent. Actions: 0 push to the left, 1 do nothing, 2 push to the right. All constants are those of
-    ``MountainCar-v0``; velocities are per step.
+    ## Description
+
+    A car in a valley of height sin(3 position) must reach the hill on the right, which is too steep for its motor: it
+    has to gain speed on the left slope first. The environment is Gymnasium's `MountainCar-v0` in float32; the defaults
+    of all constants are those of `MountainCar-v0`. There is one agent; its policy tag is `agent`. Velocities are per
+    step.
+
+    In each step
+
+        velocity = clip(velocity + (action - 1) * force - gravity * cos(3 * position), -max_speed, max_speed)
+        position = clip(position + velocity, min_position, max_position)
+
+    A car that reaches `min_position` with a negative velocity stops there.
+
+    ## Action Space
+
+    `Discrete(3)`, stored as `actions[env, agent]` (int32).
+
+    | Action | Meaning |
+    | --- | --- |
+    | 0 | accelerate to the left |
+    | 1 | do not accelerate |
+    | 2 | accelerate to the right |
+
+    ## Observation Space
+
+    `Box` of shape `(2,)`, float32.
+
+    | Index | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | position | `min_position` (-1.2) | `max_position` (0.6) |
+    | 1 | velocity | -`max_speed` (-0.07) | `max_speed` (0.07) |
+
+    ## Rewards
+
+    -1 in every step.
+
+    ## Starting State
+
+    The car is at rest at a position drawn uniformly from [`start_low`, `start_high`), on the device.
+
+    ## Episode End
+
+    - Termination: the position is `goal_position` or more and the velocity is `goal_velocity` or more.
+    - Truncation: after `episode_length` steps.
+
+    ## Arguments
 
     Args:
-        force: change of velocity by a push, 0 or more.
-        gravity: change of velocity by the slope where it is steepest, 0 or more.
-        min_position: left end of the valley.
-        max_position: right end of the valley, greater than ``min_position``.
-        max_speed: limit of the velocity, greater than 0.
-        goal_position: position from which on the episode terminates, if the car is fast enough.
-        goal_velocity: minimum velocity at the goal.
-        start_low: lower end of the start positions, from ``min_position`` to ``max_position``.
-        start_high: upper end of the start positions, from ``start_low`` to ``max_position``.
-        episode_length: steps after which an episode is truncated, 1 or more.
+        force: Change of velocity by an action, 0 or more.
+        gravity: Change of velocity by gravity where the slope is steepest, 0 or more.
+        min_position: Left end of the valley.
+        max_position: Right end of the valley, greater than `min_position`.
+        max_speed: Limit of the absolute velocity, greater than 0.
+        goal_position: Position from which on the episode terminates, given a velocity of `goal_velocity` or more.
+        goal_velocity: Minimum velocity at the goal.
+        start_low: Lower bound of the start positions, from `min_position` to `max_position`.
+        start_high: Upper bound of the start positions, from `start_low` to `max_position`.
+        episode_length: Number of steps after which an episode is truncated, 1 or more.
 
     Raises:
-        DefinitionError: a parameter has the wrong type, sign or range.
+        DefinitionError: If an argument has the wrong type or is out of range.
+
+    ## References
+
+    - A. W. Moore (1990), "Efficient memory-based learning for robot control".
+    - Gymnasium, [Mountain Car](https://gymnasium.farama.org/environments/classic_control/mountain_car/).
+
+    `reference_step` calls Gymnasium's `MountainCarEnv` in float64; see the
+    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
     """
 
     name = "mountain_car"

@@ -59,23 +59,76 @@ def observe(angle, velocity, observations):
 
 
 class Pendulum(wd.Environment):
-    """A rod that hangs from a joint is to be swung up and held upright by a motor in the joint.
+    """Swing up a rod with a motor that is too weak to lift it directly, and balance it upright.
 
-    One agent, whose action is the torque. All constants are those of ``Pendulum-v1``.
+    ## Description
+
+    A rod hangs from a joint with a motor, whose torque is too small to lift the rod without swinging. The environment
+    is Gymnasium's `Pendulum-v1` in float32; the defaults of all constants are those of `Pendulum-v1`. There is one
+    agent; its policy tag is `agent`.
+
+    With the angle theta from upright, the torque u, the gravity g, and the mass m and length l of the rod:
+
+        theta' = clip(theta' + (3 g / (2 l) sin(theta) + 3 / (m l^2) u) time_step)
+        theta  = theta + theta' time_step
+
+    The angular velocity is clipped to [-`largest_velocity`, `largest_velocity`], and the angle is updated with the new
+    velocity.
+
+    ## Action Space
+
+    `Box` of shape `(1,)`, stored as `actions[env, agent, 0]` (float32) and clipped to the bounds.
+
+    | Index | Action | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | torque u (N m) | -`largest_torque` (-2) | `largest_torque` (2) |
+
+    ## Observation Space
+
+    `Box` of shape `(3,)`, float32.
+
+    | Index | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | cos(theta) | -1 | 1 |
+    | 1 | sin(theta) | -1 | 1 |
+    | 2 | angular velocity theta' (rad/s) | -`largest_velocity` (-8) | `largest_velocity` (8) |
+
+    ## Rewards
+
+    -(theta^2 + 0.1 theta'^2 + 0.001 u^2) of the state before the step, with theta wrapped to [-pi, pi] and u clipped.
+
+    ## Starting State
+
+    theta is drawn uniformly from [-`largest_start_angle`, `largest_start_angle`) and theta' from
+    [-`largest_start_velocity`, `largest_start_velocity`), on the device.
+
+    ## Episode End
+
+    - Termination: never.
+    - Truncation: after `episode_length` steps.
+
+    ## Arguments
 
     Args:
-        gravity: m/s^2, 0 or more.
-        mass: kg, of the rod, greater than 0.
-        length: m, of the rod, greater than 0.
-        largest_torque: N m, actions are clipped to [-largest_torque, largest_torque], greater than 0.
-        largest_velocity: rad/s, limit of the velocity, greater than 0.
-        time_step: s, greater than 0.
-        largest_start_angle: rad from upright; start angles are uniform up to it on either side, 0 to pi.
-        largest_start_velocity: rad/s; likewise, 0 or more.
-        episode_length: steps after which an episode is truncated, 1 or more.
+        gravity: Gravitational acceleration in m/s^2, 0 or more.
+        mass: Mass of the rod in kg, greater than 0.
+        length: Length of the rod in m, greater than 0.
+        largest_torque: Bound of the absolute torque in N m, greater than 0.
+        largest_velocity: Limit of the absolute angular velocity in rad/s, greater than 0.
+        time_step: Integration step in s, greater than 0.
+        largest_start_angle: Bound of the uniform distribution of the start angle from upright in rad, from 0 to pi.
+        largest_start_velocity: Bound of the uniform distribution of the start velocity in rad/s, 0 or more.
+        episode_length: Number of steps after which an episode is truncated, 1 or more.
 
     Raises:
-        DefinitionError: a parameter has the wrong type, sign or range.
+        DefinitionError: If an argument has the wrong type or is out of range.
+
+    ## References
+
+    - Gymnasium, [Pendulum](https://gymnasium.farama.org/environments/classic_control/pendulum/).
+
+    `reference_step` calls Gymnasium's `PendulumEnv` in float64; see the
+    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
     """
 
     name = "pendulum"

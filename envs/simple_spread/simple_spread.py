@@ -129,29 +129,107 @@ def observe(loc_x, loc_y, velocity_x, velocity_y, landmark_x, landmark_y, observ
 
 
 class SimpleSpread(dynamics.ParticleWorld):
-    """Agents share a reward for covering the landmarks, and each is penalized for collisions.
+    """Cover all landmarks cooperatively while avoiding collisions with other agents.
 
-    All constants are those of ``mpe2``'s ``simple_spread_v3``.
+    ## Description
+
+    Agents share a reward for covering the landmarks, and each agent is penalized for its collisions. The environment is
+    `simple_spread_v3` of `mpe2`, the multi-agent particle environments of Lowe et al. (2017), in float32; the defaults
+    of all constants are those of `simple_spread_v3`. All agents share the policy tag `agent`.
+
+    Agents are discs with a mass. In each step, with the sum F of the forces of the action and of contacts,
+
+        position = position + velocity * time_step
+        velocity = velocity * (1 - damping) + F / mass * time_step
+
+    Agents that overlap repel each other: discs at distance d that touch at distance D exert a force of
+    `contact_force * contact_margin * softplus((D - d) / contact_margin)`, a smooth version of
+    `contact_force * max(D - d, 0)`. Landmarks are points without contact forces, and there are no walls.
+
+    Unlike in `mpe2`, which computes NaN there, discs at the same position exert no force on each other.
+
+    ## Action Space
+
+    `Discrete(5)`, stored as `actions[env, agent]` (int32). An action other than 0 exerts a force of `acceleration`.
+
+    | Action | Meaning |
+    | --- | --- |
+    | 0 | no force |
+    | 1 | left (-x) |
+    | 2 | right (+x) |
+    | 3 | down (-y) |
+    | 4 | up (+y) |
+
+    With `continuous_actions=True` it is a `Box` of shape `(5,)`, stored as `actions[env, agent, index]` (float32) and
+    clipped to the bounds: the magnitude of the force in each direction, in multiples of `acceleration`.
+
+    | Index | Action | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | unused | 0 | 1 |
+    | 1 | left (-x) | 0 | 1 |
+    | 2 | right (+x) | 0 | 1 |
+    | 3 | down (-y) | 0 | 1 |
+    | 4 | up (+y) | 0 | 1 |
+
+    ## Observation Space
+
+    `Box` of shape `(4 + 2 L + 4 (N - 1),)` for N agents and L landmarks, float32; `(18,)` by default.
+
+    | Index | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0, 1 | own velocity x, y | -inf | inf |
+    | 2, 3 | own position x, y | -inf | inf |
+    | next 2 L | position x, y of each landmark, relative to the agent | -inf | inf |
+    | next 2 (N - 1) | position x, y of each other agent in id order, relative to the agent | -inf | inf |
+    | last 2 (N - 1) | communication of the other agents: 0, since agents are silent | -inf | inf |
+
+    ## Rewards
+
+    The sum of two terms:
+
+    - shared by all agents: -(1 - `local_ratio`) times the sum over the landmarks of the distance to the nearest agent;
+    - individual: -`local_ratio` * `collision_penalty` for each other agent nearer than 2 `agent_size`.
+
+    ## Starting State
+
+    All agents are at rest. Both coordinates of each agent and landmark are drawn uniformly from
+    [-`start_range`, `start_range`), on the device.
+
+    ## Episode End
+
+    - Termination: never.
+    - Truncation: after `episode_length` steps.
+
+    ## Arguments
 
     Args:
-        num_agents: number of agents, 1 or more.
-        num_landmarks: number of landmarks, 1 or more.
-        local_ratio: weight of an agent's own collisions in its reward, from 0 to 1; the rest is the weight of the
-            shared reward for landmarks.
-        continuous_actions: If True, an action is the magnitude of the push in each direction, otherwise one direction.
-        collision_penalty: cost of each contact with another agent, 0 or more.
-        agent_size: radius of an agent, greater than 0.
-        acceleration: force of an action, 0 or more.
-        mass: mass of an agent, greater than 0.
-        damping: fraction of its velocity that an agent loses in a step, from 0 to 1.
-        contact_force: force between agents per unit of overlap, 0 or more.
-        contact_margin: softness of a contact, greater than 0.
-        time_step: duration of a step, greater than 0.
-        start_range: start coordinates are uniform in [-start_range, start_range), greater than 0.
-        episode_length: steps after which an episode is truncated, 1 or more.
+        num_agents: Number of agents N, 1 or more.
+        num_landmarks: Number of landmarks L, 1 or more.
+        local_ratio: Weight of an agent's own collisions in its reward, from 0 to 1; the shared reward has the weight
+            1 - local_ratio.
+        continuous_actions: If True, an action is the magnitude of the force in each direction, otherwise one direction.
+        collision_penalty: Cost of each contact with another agent, 0 or more.
+        agent_size: Radius of an agent, greater than 0.
+        acceleration: Force of an action, 0 or more.
+        mass: Mass of an agent, greater than 0.
+        damping: Fraction of its velocity that an agent loses in a step, from 0 to 1.
+        contact_force: Force between agents per unit of overlap, 0 or more.
+        contact_margin: Width of the smooth transition of the contact force, greater than 0.
+        time_step: Integration step, greater than 0.
+        start_range: Bound of the uniform distribution of start coordinates, greater than 0.
+        episode_length: Number of steps after which an episode is truncated, 1 or more.
 
     Raises:
-        DefinitionError: a parameter has the wrong type, sign or range.
+        DefinitionError: If an argument has the wrong type or is out of range.
+
+    ## References
+
+    - R. Lowe et al. (2017), "Multi-agent actor-critic for mixed cooperative-competitive environments",
+      [arXiv 1706.02275](https://arxiv.org/abs/1706.02275).
+    - mpe2, [Simple Spread](https://mpe2.farama.org/environments/simple_spread/).
+
+    `envs/simple_spread/reference.py` has the same step in NumPy. See also the
+    [agreement](../environments.md#agreement-with-reference-implementations) with the classes of `mpe2`.
     """
 
     name = "simple_spread"

@@ -202,36 +202,115 @@ def observe(
 
 
 class SimpleTag(dynamics.ParticleWorld):
-    """Adversaries are rewarded for touching good agents, which are faster, and penalized for contacts and for leaving.
+    """Chase faster good agents around obstacles as adversaries, or evade the adversaries as good agents.
 
-    All constants are those of ``mpe2``'s ``simple_tag_v3``.
+    ## Description
+
+    Adversaries (policy tag `adversary`) are rewarded for touching good agents (`good_agent`), which are by default
+    smaller, faster and more agile. Good agents are penalized for contacts and for leaving the square from -1 to 1. The
+    environment is `simple_tag_v3` of `mpe2`, the multi-agent particle environments of Lowe et al. (2017), in float32;
+    the defaults of all constants are those of `simple_tag_v3`. Agents `0 .. num_adversaries - 1` are the adversaries,
+    the others are the good agents.
+
+    The dynamics are those of [`simple_spread`](simple_spread.md), and the speed of each team is limited. Obstacles are
+    discs that do not move and exert contact forces on agents.
+
+    ## Action Space
+
+    `Discrete(5)`, stored as `actions[env, agent]` (int32). An action other than 0 exerts a force of
+    `adversary_acceleration` or `good_agent_acceleration`.
+
+    | Action | Meaning |
+    | --- | --- |
+    | 0 | no force |
+    | 1 | left (-x) |
+    | 2 | right (+x) |
+    | 3 | down (-y) |
+    | 4 | up (+y) |
+
+    With `continuous_actions=True` it is a `Box` of shape `(5,)`, stored as `actions[env, agent, index]` (float32) and
+    clipped to the bounds: the magnitude of the force in each direction, in multiples of the acceleration.
+
+    | Index | Action | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | unused | 0 | 1 |
+    | 1 | left (-x) | 0 | 1 |
+    | 2 | right (+x) | 0 | 1 |
+    | 3 | down (-y) | 0 | 1 |
+    | 4 | up (+y) | 0 | 1 |
+
+    ## Observation Space
+
+    One `Box` for each policy tag, float32, of different lengths. For N agents, G of them good, and O obstacles the
+    shape is `(4 + 2 O + 2 (N - 1) + 2 G,)` for adversaries, `(16,)` by default, and 2 less for good agents, `(14,)` by
+    default.
+
+    | Index | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0, 1 | own velocity x, y | -inf | inf |
+    | 2, 3 | own position x, y | -inf | inf |
+    | next 2 O | position x, y of each obstacle, relative to the agent | -inf | inf |
+    | next 2 (N - 1) | position x, y of each other agent in id order, relative to the agent | -inf | inf |
+    | the rest | velocity x, y of each good agent other than oneself | -inf | inf |
+
+    ## Rewards
+
+    | Event | Adversary | Good agent |
+    | --- | --- | --- |
+    | an adversary touches a good agent | `tag_reward` for every adversary | -`tag_penalty` for the agent touched |
+    | a coordinate has an absolute value a, 0.9 <= a < 1 | | -`leaving_penalty` * 10 (a - 0.9) |
+    | a coordinate has an absolute value a of 1 or more | | -`leaving_penalty` * min(exp(2 a - 2), 10) |
+
+    A contact is counted in every step in which the distance is below the sum of the two radii. The costs of both
+    coordinates of a good agent are added.
+
+    ## Starting State
+
+    All agents are at rest. Both coordinates of each agent are drawn uniformly from [-`start_range`, `start_range`),
+    those of each obstacle from [-`obstacle_range`, `obstacle_range`), on the device.
+
+    ## Episode End
+
+    - Termination: never.
+    - Truncation: after `episode_length` steps.
+
+    ## Arguments
 
     Args:
-        num_adversaries: number of adversaries, 1 or more: the agents from 0 on.
-        num_good_agents: number of good agents, 1 or more: the agents after them.
-        num_obstacles: number of obstacles, 1 or more.
-        continuous_actions: If True, an action is the magnitude of the push in each direction, otherwise one direction.
-        tag_reward: reward of every adversary for each contact of an adversary and a good agent, 0 or more.
-        tag_penalty: cost of a good agent for each contact with an adversary, 0 or more.
-        leaving_penalty: factor on the cost of a good agent outside of the square, 0 or more.
-        adversary_size: radius of an adversary, greater than 0.
-        good_agent_size: radius of a good agent, greater than 0.
-        obstacle_size: radius of an obstacle, greater than 0.
-        adversary_acceleration: force of an adversary's action, 0 or more.
-        good_agent_acceleration: force of a good agent's action, 0 or more.
-        adversary_speed: largest speed of an adversary, greater than 0.
-        good_agent_speed: largest speed of a good agent, greater than 0.
-        mass: mass of an agent, greater than 0.
-        damping: fraction of its velocity that an agent loses in a step, from 0 to 1.
-        contact_force: force between discs per unit of overlap, 0 or more.
-        contact_margin: softness of a contact, greater than 0.
-        time_step: duration of a step, greater than 0.
-        start_range: start coordinates of agents are uniform in [-start_range, start_range), greater than 0.
-        obstacle_range: the same for the coordinates of obstacles, greater than 0.
-        episode_length: steps after which an episode is truncated, 1 or more.
+        num_adversaries: Number of adversaries, 1 or more: the agents from 0 on.
+        num_good_agents: Number of good agents, 1 or more: the agents after them.
+        num_obstacles: Number of obstacles, 1 or more.
+        continuous_actions: If True, an action is the magnitude of the force in each direction, otherwise one direction.
+        tag_reward: Reward of every adversary for each contact of an adversary and a good agent, 0 or more.
+        tag_penalty: Cost of a good agent for each contact with an adversary, 0 or more.
+        leaving_penalty: Factor on the cost of a good agent for leaving the square, 0 or more.
+        adversary_size: Radius of an adversary, greater than 0.
+        good_agent_size: Radius of a good agent, greater than 0.
+        obstacle_size: Radius of an obstacle, greater than 0.
+        adversary_acceleration: Force of an adversary's action, 0 or more.
+        good_agent_acceleration: Force of a good agent's action, 0 or more.
+        adversary_speed: Maximum speed of an adversary, greater than 0.
+        good_agent_speed: Maximum speed of a good agent, greater than 0.
+        mass: Mass of an agent, greater than 0.
+        damping: Fraction of its velocity that an agent loses in a step, from 0 to 1.
+        contact_force: Force between discs per unit of overlap, 0 or more.
+        contact_margin: Width of the smooth transition of the contact force, greater than 0.
+        time_step: Integration step, greater than 0.
+        start_range: Bound of the uniform distribution of the agents' start coordinates, greater than 0.
+        obstacle_range: Bound of the uniform distribution of the obstacles' coordinates, greater than 0.
+        episode_length: Number of steps after which an episode is truncated, 1 or more.
 
     Raises:
-        DefinitionError: a parameter has the wrong type, sign or range.
+        DefinitionError: If an argument has the wrong type or is out of range.
+
+    ## References
+
+    - R. Lowe et al. (2017), "Multi-agent actor-critic for mixed cooperative-competitive environments",
+      [arXiv 1706.02275](https://arxiv.org/abs/1706.02275).
+    - mpe2, [Simple Tag](https://mpe2.farama.org/environments/simple_tag/).
+
+    `envs/simple_tag/reference.py` has the same step in NumPy. See also the
+    [agreement](../environments.md#agreement-with-reference-implementations) with the classes of `mpe2`.
     """
 
     name = "simple_tag"

@@ -217,45 +217,128 @@ def observe_nearest(
 
 
 class TagContinuous(wd.Environment):
-    """Taggers steer on a square, and score by coming close to runners, who may have to leave the game.
+    """Tag runners on a continuous square by steering close to them, or evade the taggers as a runner.
 
-    Locations and lengths share one unit; a speed is that unit per step, an acceleration a speed per step, an angle
-    is in radians. The agents' roles are drawn at construction, from ``seed`` (or from 0 if it is None), so that the
-    same parameters always give the same ``policy_tags``.
+    ## Description
+
+    Taggers (policy tag `tagger`) and runners (`runner`) steer on a square of side L = `grid_length`. Locations and
+    lengths share one unit; a speed is in that unit per step, an acceleration is a change of speed per step, and angles
+    are in radians. Which agents are taggers is drawn at construction from `seed` (from 0 if it is None), so the same
+    arguments always give the same `policy_tags`.
+
+    In each step every agent changes its acceleration a and its direction d, and moves:
+
+        a = a + chosen acceleration
+        d = (d + chosen turn) mod 2 pi
+        v = clip(v + a, 0, max_speed * skill_level)     a = 0 if v is at either bound
+        x = x + v cos(d)
+        y = y + v sin(d)
+
+    A move that ends outside the square is clipped to it. After all agents have moved, every runner whose nearest tagger
+    (the lowest id on ties) is nearer than `tagging_distance` * L is tagged by that tagger. With
+    `runner_exits_game_after_tagged=True` it then leaves the game: it is no longer `active`, does not move, gets no
+    reward, and is not observed as a neighbour.
+
+    ## Action Space
+
+    `MultiDiscrete([num_acceleration_levels + 1, num_turn_levels + 1])`, stored as `actions[env, agent, index]` (int32).
+
+    | Index | Action | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 | acceleration level | 0 | `num_acceleration_levels` (10) |
+    | 1 | turn level | 0 | `num_turn_levels` (10) |
+
+    Level 0 changes nothing; levels 1 and above are evenly spaced from the minimum to the maximum.
+
+    ## Observation Space
+
+    `Box` of shape `(7 B + 1,)`, float32: seven blocks with one entry for each of B other agents, followed by the time.
+
+    | Index | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 to B - 1 | (x of the other agent - own x) / (sqrt(2) L) | -inf | inf |
+    | B to 2 B - 1 | (y of the other agent - own y) / (sqrt(2) L) | -inf | inf |
+    | 2 B to 3 B - 1 | (speed of the other agent - own speed) / `max_speed` | -inf | inf |
+    | 3 B to 4 B - 1 | (acceleration of the other agent - own acceleration) / `max_speed` | -inf | inf |
+    | 4 B to 5 B - 1 | (direction of the other agent - own direction) / (2 pi) | -inf | inf |
+    | 5 B to 6 B - 1 | 1 if the other agent is a runner, otherwise 0 | -inf | inf |
+    | 6 B to 7 B - 1 | 1 if the other agent is in the game, otherwise 0 | -inf | inf |
+    | 7 B | step / `episode_length` | -inf | inf |
+
+    - With `use_full_observation=True` the other agents are all n - 1 of them in id order, B = n - 1. An agent that has
+      left the game observes zeros except for the last two blocks.
+    - Otherwise they are the K = `num_other_agents_observed` nearest agents in the game in ascending order of distance
+      (the lowest id first on ties), padded with zeros, B = K. An agent that has left the game observes zeros only.
+
+    Whether an agent is in the game is taken from before the tags of this step, so a runner observes the step in which
+    it is tagged.
+
+    ## Rewards
+
+    The sum of the following, for agents that are in the game when the step begins:
+
+    | Event | Reward |
+    | --- | --- |
+    | every step | `step_penalty_for_tagger` or `step_reward_for_runner` |
+    | the move was clipped to the square | `edge_hit_penalty` |
+    | a runner is tagged | `tag_penalty_for_runner` for the runner, `tag_reward_for_tagger` for the tagger |
+    | a runner is in the game after step `episode_length` | `end_of_game_reward_for_runner` for the runner |
+
+    A tagger that tags several runners in one step is rewarded for each of them.
+
+    ## Starting State
+
+    All agents are at rest and in the game. Unless `starting_location_x`, `starting_location_y` or `starting_directions`
+    are given, locations are uniform in the square and directions are drawn from 0, pi/2, pi and 3 pi/2.
+
+    ## Episode End
+
+    - Termination: all runners have left the game.
+    - Truncation: after `episode_length` steps.
+
+    ## Arguments
 
     Args:
-        num_taggers: number of taggers, 1 or more.
-        num_runners: number of runners, 1 or more.
-        grid_length: side L of the square, greater than 0; locations are in [0, L].
-        episode_length: steps T after which an episode is truncated, 1 or more.
-        starting_location_x: one x in [0, L] for each agent, or None: drawn uniformly.
-        starting_location_y: one y in [0, L] for each agent, or None: drawn uniformly.
-        starting_directions: one angle for each agent, or None: drawn from 0, pi/2, pi and 3 pi/2.
-        seed: 0 or more: roles and the one start state are drawn from it; None: start states are drawn from the
-            generator that ``initial_state`` is given.
-        max_speed: top speed of an agent of skill 1, greater than 0.
-        skill_level_runner: factor on the top speed of the runners, 0 or more.
-        skill_level_tagger: factor on the top speed of the taggers, 0 or more.
-        max_acceleration: largest change of the acceleration in one step, ``min_acceleration`` or more.
-        min_acceleration: smallest one.
-        max_turn: largest turn in one step, ``min_turn`` or more.
-        min_turn: smallest one.
-        num_acceleration_levels: choices from ``min_acceleration`` to ``max_acceleration``, 1 or more; action 0 is
-            an additional one that does nothing.
-        num_turn_levels: the same for turns.
-        edge_hit_penalty: reward for a move that ends outside the square, 0 or less.
-        use_full_observation: If True, agents observe all others, otherwise the nearest ones that are still in the game.
-        num_other_agents_observed: the number K of nearest agents observed, 1 or more.
-        tagging_distance: distance within which a runner is tagged, as a fraction of L, greater than 0 and at most 1.
-        tag_reward_for_tagger: reward of the nearest tagger for a tag, 0 or more.
-        step_penalty_for_tagger: reward of a tagger in every step, 0 or less.
-        tag_penalty_for_runner: reward of a runner for being tagged, 0 or less.
-        step_reward_for_runner: reward of a runner in every step, 0 or more.
-        end_of_game_reward_for_runner: reward of a runner that is in the game after step T, 0 or more.
+        num_taggers: Number of taggers, 1 or more.
+        num_runners: Number of runners, 1 or more.
+        grid_length: Side L of the square, greater than 0; locations are in [0, L].
+        episode_length: Number of steps after which an episode is truncated, 1 or more.
+        starting_location_x: One x in [0, L] for each agent, or None for a uniform distribution.
+        starting_location_y: One y in [0, L] for each agent, or None for a uniform distribution.
+        starting_directions: One angle for each agent, or None for a draw from 0, pi/2, pi and 3 pi/2.
+        seed: Seed of the roles and of the single start state, 0 or more. If None, start states are drawn from the
+            generator passed to `initial_state`.
+        max_speed: Maximum speed of an agent with skill level 1, greater than 0.
+        skill_level_runner: Factor on the maximum speed of runners, 0 or more.
+        skill_level_tagger: Factor on the maximum speed of taggers, 0 or more.
+        max_acceleration: Maximum change of the acceleration in a step, `min_acceleration` or more.
+        min_acceleration: Minimum change of the acceleration in a step.
+        max_turn: Maximum change of the direction in a step, `min_turn` or more.
+        min_turn: Minimum change of the direction in a step.
+        num_acceleration_levels: Number of levels from `min_acceleration` to `max_acceleration`, 1 or more; level 0,
+            which changes nothing, is additional.
+        num_turn_levels: Number of levels from `min_turn` to `max_turn`, 1 or more; likewise.
+        edge_hit_penalty: Reward for a move that ends outside the square, 0 or less.
+        use_full_observation: If True, agents observe all others, otherwise the nearest ones in the game.
+        num_other_agents_observed: Number K of nearest agents observed, 1 or more.
+        tagging_distance: Distance below which a runner is tagged, as a fraction of L, greater than 0 and at most 1.
+        tag_reward_for_tagger: Reward of the nearest tagger for a tag, 0 or more.
+        step_penalty_for_tagger: Reward of a tagger in every step, 0 or less.
+        tag_penalty_for_runner: Reward of a runner for being tagged, 0 or less.
+        step_reward_for_runner: Reward of a runner in every step, 0 or more.
+        end_of_game_reward_for_runner: Reward of a runner that is in the game after the last step, 0 or more.
         runner_exits_game_after_tagged: If True, a tagged runner leaves the game.
 
     Raises:
-        DefinitionError: a parameter has the wrong type, sign or range.
+        DefinitionError: If an argument has the wrong type or is out of range.
+
+    ## References
+
+    - T. Lan, S. Srinivasa, H. Wang and S. Zheng (2021), "WarpDrive: Extremely fast end-to-end deep multi-agent
+      reinforcement learning on a GPU", [arXiv 2108.13976](https://arxiv.org/abs/2108.13976).
+
+    `envs/tag_continuous/reference.py` has the same step in NumPy; see the
+    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
     """
 
     name = "tag_continuous"

@@ -102,29 +102,99 @@ def observe_nearest(loc_x, loc_y, observations, timestep, num_taggers, location_
 
 
 class TagGridworld(wd.Environment):
-    """Taggers chase one runner over the cells of a grid; the game ends when one of them stands on its cell.
+    """Catch a runner on a grid with several taggers, or evade the taggers as the runner.
 
-    Agents ``0 .. num_taggers - 1`` are the taggers, agent ``num_taggers`` is the runner. Actions: 0 stay, 1 and 2
-    one cell up and down in x, 3 and 4 in y.
+    ## Description
+
+    Taggers chase one runner over the cells (0, 0) to (L, L) of a grid, L = `grid_length`. Agents `0 .. num_taggers - 1`
+    are the taggers (policy tag `tagger`), agent `num_taggers` is the runner (`runner`). All agents move simultaneously,
+    and several may occupy one cell. The runner is tagged if a tagger is on its cell after the move.
+
+    ## Action Space
+
+    `Discrete(5)`, stored as `actions[env, agent]` (int32).
+
+    | Action | Meaning |
+    | --- | --- |
+    | 0 | stay |
+    | 1 | move one cell in +x |
+    | 2 | move one cell in -x |
+    | 3 | move one cell in +y |
+    | 4 | move one cell in -y |
+
+    A move across the border ends at the border and costs `wall_hit_penalty`.
+
+    ## Observation Space
+
+    `Box`, float32. With `use_full_observation=True` the shape is `(4 n + 1,)` for n = `num_taggers` + 1 agents:
+
+    | Index | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0 to n - 1 | x / L of all agents | 0 | 1 |
+    | n to 2 n - 1 | y / L of all agents | 0 | 1 |
+    | 2 n to 3 n - 1 | 1 for the runner, 0 for taggers | 0 | 1 |
+    | 3 n to 4 n - 1 | 1 for the observing agent, 0 for others | 0 | 1 |
+    | 4 n | step / `episode_length` | 0 | 1 |
+
+    Otherwise the shape is `(6,)`:
+
+    | Index | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0, 1 | own x / L, y / L | 0 | 1 |
+    | 2, 3 | x / L, y / L of the opponent | 0 | 1 |
+    | 4 | 1 for the runner, 0 for taggers | 0 | 1 |
+    | 5 | step / `episode_length` | 0 | 1 |
+
+    The opponent of a tagger is the runner; the opponent of the runner is the nearest tagger (the lowest id on ties).
+
+    ## Rewards
+
+    | Event | Tagger | Runner |
+    | --- | --- | --- |
+    | the runner is tagged | `tag_reward_for_tagger` | -`tag_penalty_for_runner` |
+    | the runner is not tagged | -`step_cost_for_tagger` | `step_cost_for_tagger` |
+    | a move across the border | -`wall_hit_penalty` | -`wall_hit_penalty` |
+
+    ## Starting State
+
+    The taggers start at (L // 2, L // 2) and the runner at (0, 0), or at `starting_location_x` and
+    `starting_location_y`. With `random_starts=True` both coordinates of each tagger are drawn uniformly from 1 to L -
+    1.
+
+    ## Episode End
+
+    - Termination: the runner is tagged.
+    - Truncation: after `episode_length` steps.
+
+    ## Arguments
 
     Args:
-        num_taggers: number of taggers, 1 or more.
-        grid_length: largest coordinate L, 1 to 32767: cells are (0, 0) to (L, L).
-        episode_length: steps T after which an episode is truncated, 1 or more.
-        starting_location_x: one x in [0, L] for each agent, or None: taggers at L // 2, the runner at 0.
-        starting_location_y: the same for y; given together with ``starting_location_x`` or not at all.
-        seed: 0 or more: a random start state is drawn from it; None: from the generator that ``initial_state`` is
-            given.
-        wall_hit_penalty: cost of a move against the border, 0 or more.
-        tag_reward_for_tagger: reward of every tagger when the runner is tagged, 0 or more.
-        tag_penalty_for_runner: cost of being tagged, 0 or more.
-        step_cost_for_tagger: cost of a step without a tag for every tagger, and the runner's reward, 0 or more.
+        num_taggers: Number of taggers, 1 or more.
+        grid_length: Largest coordinate L, 1 to 32767: cells are (0, 0) to (L, L).
+        episode_length: Number of steps after which an episode is truncated, 1 or more.
+        starting_location_x: One x in [0, L] for each agent, or None: taggers at L // 2, the runner at 0.
+        starting_location_y: One y in [0, L] for each agent, or None; given together with `starting_location_x` or not
+            at all.
+        seed: Seed of the single random start state, 0 or more. If None, start states are drawn from the generator
+            passed to `initial_state`.
+        wall_hit_penalty: Cost of a move across the border, 0 or more.
+        tag_reward_for_tagger: Reward of every tagger if the runner is tagged, 0 or more.
+        tag_penalty_for_runner: Cost of being tagged, 0 or more.
+        step_cost_for_tagger: Cost of a step without a tag for every tagger, and the reward of the runner, 0 or more.
         use_full_observation: If True, agents observe all agents, otherwise themselves and the nearest opponent.
-        random_starts: If True, the taggers start at random cells with coordinates 1 to L - 1 (the runner at 0); this
-            requires an L of 2 or more, and no starting locations.
+        random_starts: If True, the taggers start at random cells with coordinates from 1 to L - 1 and the runner at 0;
+            this requires L >= 2 and no starting locations.
 
     Raises:
-        DefinitionError: a parameter has the wrong type, sign or range.
+        DefinitionError: If an argument has the wrong type or is out of range, or if arguments contradict each other.
+
+    ## References
+
+    - T. Lan, S. Srinivasa, H. Wang and S. Zheng (2021), "WarpDrive: Extremely fast end-to-end deep multi-agent
+      reinforcement learning on a GPU", [arXiv 2108.13976](https://arxiv.org/abs/2108.13976).
+
+    `envs/tag_gridworld/reference.py` has the same step in NumPy; see the
+    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
     """
 
     name = "tag_gridworld"

@@ -1,0 +1,66 @@
+"""The committed pages of the environments are those that their docstrings yield."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+
+import warpdrive as wd
+
+sys.path.append(str(ROOT / "tools"))
+environment_pages = importlib.import_module("environment_pages")
+
+PAGES = dict(environment_pages.pages())
+SECTIONS = [
+    "Description",
+    "Action Space",
+    "Observation Space",
+    "Rewards",
+    "Starting State",
+    "Episode End",
+    "Arguments",
+    "References",
+]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_committed_page_is_that_of_the_docstring(path: Path) -> None:
+    assert path.read_text() == PAGES[path], "run python tools/environment_pages.py"
+
+
+def test_there_are_no_other_pages() -> None:
+    assert set((ROOT / "docs" / "environments").iterdir()) == set(PAGES)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_has_all_sections_and_arguments(path: Path) -> None:
+    text = PAGES[path]
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS
+    parameters = inspect.signature(type(wd.make(path.stem))).parameters
+    table = text.partition("\n## Arguments\n")[2]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(parameters)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_links_of_a_page_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\((?!https:)([^)#]+)", PAGES[path]):
+        assert (path.parent / target).exists(), target
+
+
+def test_the_overview_links_to_every_page() -> None:
+    overview = (ROOT / "docs" / "environments.md").read_text()
+    for path in PAGES:
+        assert f"](environments/{path.name})" in overview
+
+
+def test_the_sections_that_pages_link_to_exist() -> None:
+    overview = (ROOT / "docs" / "environments.md").read_text()
+    anchors = {title.lower().replace(" ", "-") for title in re.findall(r"^## (.*)$", overview, re.MULTILINE)}
+    for text in PAGES.values():
+        assert set(re.findall(r"\]\(\.\./environments\.md#([^)]+)\)", text)) <= anchors
