@@ -36,7 +36,14 @@ def reset(angle_1, angle_2, velocity_1, velocity_2, rng, start_range):
 
 
 @wd.device_function
-def accelerations(theta_1, theta_2, omega_1, omega_2, torque, gravity, length_1, mass_1, mass_2, com_1, com_2, inertia):
+def accelerations(
+    # state
+    theta_1, theta_2, omega_1, omega_2,
+    # action
+    torque,
+    # constants
+    gravity, length_1, mass_1, mass_2, com_1, com_2, inertia,
+):  # fmt: skip
     """Return the angular accelerations of both links; the second one's angle is relative to the first."""
     cosine, sine = math.cos(theta_2), math.sin(theta_2)
     coupling = mass_2 * length_1 * com_2
@@ -61,25 +68,16 @@ def accelerations(theta_1, theta_2, omega_1, omega_2, torque, gravity, length_1,
 
 @wd.kernel
 def step(
-    angle_1,
-    angle_2,
-    velocity_1,
-    velocity_2,
+    # state
+    angle_1, angle_2, velocity_1, velocity_2,
+    # actions
     actions,
-    rewards,
-    terminated,
-    torques,
-    gravity,
-    length_1,
-    mass_1,
-    mass_2,
-    com_1,
-    com_2,
-    inertia,
-    largest_velocity_1,
-    largest_velocity_2,
+    # constants
+    torques, gravity, length_1, mass_1, mass_2, com_1, com_2, inertia, largest_velocity_1, largest_velocity_2,
     time_step,
-):
+    # out
+    rewards, terminated,
+):  # fmt: skip
     """Apply the torque for ``time_step`` (fourth-order Runge-Kutta method), and check the height of the free end."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     torque = torques[actions[env, agent]]

@@ -30,32 +30,16 @@ FARTHEST = 100
 
 @wd.kernel
 def step(
-    loc_x,
-    loc_y,
-    health,
-    active,
-    cells,
-    hits,
-    claims,
+    # state
+    loc_x, loc_y, health, active, cells, hits, claims, timestep,
+    # actions
     actions,
-    rewards,
-    terminated,
-    timestep,
-    action_x,
-    action_y,
-    num_agents,
-    agents_per_team,
-    num_moves,
-    margin,
-    most_health,
-    damage_of_hit,
-    recovery_of_step,
-    step_reward,
-    attack_reward,
-    hit_reward,
-    kill_reward,
-    death_reward,
-):
+    # constants
+    action_x, action_y, num_agents, agents_per_team, num_moves, margin, most_health, damage_of_hit, recovery_of_step,
+    step_reward, attack_reward, hit_reward, kill_reward, death_reward,
+    # out
+    rewards, terminated,
+):  # fmt: skip
     """Count the hits on every cell, resolve kills and moves, then update the cells.
 
     Agents that compete for a resource (a free cell, the reward for a kill) write a claim to the cell, and the highest
@@ -118,8 +102,15 @@ def step(
 
 @wd.device_function
 def see_surroundings(
-    observations, env, agent, loc_x, loc_y, active, cells, agents_per_team, margin, view_range, see_health, health_scale
-):
+    # out
+    observations,
+    # indices
+    env, agent,
+    # state
+    loc_x, loc_y, active, cells,
+    # constants
+    agents_per_team, margin, view_range, see_health, health_scale,
+):  # fmt: skip
     """Write the channels of walls, own team and opposing team, and of their health if observed."""
     side = 1 if agent < agents_per_team else -1
     top = loc_y[env, agent] + margin - view_range
@@ -147,8 +138,13 @@ def see_nothing(observations, env, agent):
 
 @wd.kernel
 def observe_surroundings(
-    loc_x, loc_y, active, cells, observations, agents_per_team, margin, view_range, see_health, health_scale
-):
+    # state
+    loc_x, loc_y, active, cells,
+    # constants
+    agents_per_team, margin, view_range, see_health, health_scale,
+    # out
+    observations,
+):  # fmt: skip
     """Write the surroundings of each agent; inactive agents observe zeros."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if active[env, agent]:
@@ -162,23 +158,14 @@ def observe_surroundings(
 
 @wd.kernel
 def observe_surroundings_and_map(
-    loc_x,
-    loc_y,
-    active,
-    cells,
+    # state
+    loc_x, loc_y, active, cells,
+    # constants
+    num_agents, agents_per_team, margin, view_range, view_width, map_size, num_squares, see_health, health_scale,
+    share_of_agent, location_scale,
+    # out
     observations,
-    num_agents,
-    agents_per_team,
-    margin,
-    view_range,
-    view_width,
-    map_size,
-    num_squares,
-    see_health,
-    health_scale,
-    share_of_agent,
-    location_scale,
-):
+):  # fmt: skip
     """Write the surroundings of each agent, and the number of agents of each team in each square of the whole map."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     counts = cuda.shared.array((2, num_squares), np.int32)
@@ -212,8 +199,12 @@ def observe_surroundings_and_map(
 
 @wd.kernel
 def reset_at_random(
-    loc_x, loc_y, cells, claims, rng, free_x, free_y, bare_cells, num_free, num_agents, agents_per_team, margin,
-    most_health,
+    # state
+    loc_x, loc_y, cells, claims,
+    # random stream
+    rng,
+    # constants
+    free_x, free_y, bare_cells, num_free, num_agents, agents_per_team, margin, most_health,
 ):  # fmt: skip
     """Draw a cell for each agent, rejecting occupied ones: every arrangement is equally probable."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x

@@ -37,23 +37,16 @@ def reset(position, velocity, angle, angular_velocity, rng, start_range):
 
 @wd.kernel
 def step(
-    position,
-    velocity,
-    angle,
-    angular_velocity,
+    # state
+    position, velocity, angle, angular_velocity,
+    # actions
     actions,
-    rewards,
-    terminated,
-    gravity,
-    total_mass,
-    pole_mass,
-    pole_half_length,
-    pole_moment,
-    push_force,
-    time_step,
-    largest_position,
+    # constants
+    gravity, total_mass, pole_mass, pole_half_length, pole_moment, push_force, time_step, largest_position,
     largest_angle,
-):
+    # out
+    rewards, terminated,
+):  # fmt: skip
     """Push the cart and integrate one step of Euler's method: positions are updated with the previous velocities."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, v, theta, omega = position[env], velocity[env], angle[env], angular_velocity[env]

@@ -24,22 +24,16 @@ ZERO = np.float32(0)
 
 @wd.kernel
 def step(
-    position,
-    velocity,
+    # state
+    position, velocity,
+    # actions
     actions,
-    rewards,
-    terminated,
-    power,
-    largest_action,
-    action_cost,
-    goal_reward,
-    gravity,
-    min_position,
-    max_position,
-    max_speed,
-    goal_position,
+    # constants
+    power, largest_action, action_cost, goal_reward, gravity, min_position, max_position, max_speed, goal_position,
     goal_velocity,
-):
+    # out
+    rewards, terminated,
+):  # fmt: skip
     """Roll for one step under motor force and gravity; the cost is quadratic in the unclipped action."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     action = actions[env, agent, 0]

@@ -23,19 +23,15 @@ MINUS_ONE = np.float32(-1)
 
 @wd.kernel
 def step(
-    position,
-    velocity,
+    # state
+    position, velocity,
+    # actions
     actions,
-    rewards,
-    terminated,
-    force,
-    gravity,
-    min_position,
-    max_position,
-    max_speed,
-    goal_position,
-    goal_velocity,
-):
+    # constants
+    force, gravity, min_position, max_position, max_speed, goal_position, goal_velocity,
+    # out
+    rewards, terminated,
+):  # fmt: skip
     """Roll for one step under motor force and gravity; every step costs 1."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     push = np.float32(actions[env, agent] - 1) * force

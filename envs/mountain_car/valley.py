@@ -30,7 +30,14 @@ def reset(position, velocity, rng, start_low, start_high):
 
 
 @wd.device_function
-def roll(x, v, push, gravity, min_position, max_position, max_speed):
+def roll(
+    # state
+    x, v,
+    # action
+    push,
+    # constants
+    gravity, min_position, max_position, max_speed,
+):  # fmt: skip
     """Return position and velocity after a step; a car that hits the left end stops."""
     v = min(max(v + push - gravity * math.cos(THREE * x), -max_speed), max_speed)
     x = min(max(x + v, min_position), max_position)

@@ -35,7 +35,16 @@ def reset(angle, velocity, rng, largest_start_angle, largest_start_velocity):
 
 
 @wd.kernel
-def step(angle, velocity, actions, rewards, gravity, mass, length, largest_torque, largest_velocity, time_step):
+def step(
+    # state
+    angle, velocity,
+    # actions
+    actions,
+    # constants
+    gravity, mass, length, largest_torque, largest_velocity, time_step,
+    # out
+    rewards,
+):  # fmt: skip
     """Compute the cost of state and torque, then rotate: the angle is updated with the new velocity."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     theta, omega = angle[env], velocity[env]

@@ -24,7 +24,14 @@ INFINITY = np.float32(np.inf)
 
 
 @wd.kernel
-def reset(loc_x, loc_y, landmark_x, landmark_y, rng, num_agents, num_landmarks, start_range):
+def reset(
+    # state
+    loc_x, loc_y, landmark_x, landmark_y,
+    # random stream
+    rng,
+    # constants
+    num_agents, num_landmarks, start_range,
+):  # fmt: skip
     """Draw the positions of the agents and the landmarks."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     loc_x[env, agent], loc_y[env, agent] = dynamics.random_place(rng, env, agent, start_range)
@@ -37,27 +44,16 @@ def _step(push: Any) -> Any:
 
     @wd.kernel
     def step(
-        loc_x,
-        loc_y,
-        velocity_x,
-        velocity_y,
-        landmark_x,
-        landmark_y,
+        # state
+        loc_x, loc_y, velocity_x, velocity_y, landmark_x, landmark_y,
+        # actions
         actions,
+        # constants
+        num_agents, num_landmarks, time_step, kept_velocity, acceleration, inverse_mass, touching_distance,
+        contact_force, contact_margin, inverse_margin, landmark_weight, collision_weight,
+        # out
         rewards,
-        num_agents,
-        num_landmarks,
-        time_step,
-        kept_velocity,
-        acceleration,
-        inverse_mass,
-        touching_distance,
-        contact_force,
-        contact_margin,
-        inverse_margin,
-        landmark_weight,
-        collision_weight,
-    ):
+    ):  # fmt: skip
         """Move all agents; then compute the shared cost of landmark distances, and each agent's cost of collisions."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
         distances = cuda.shared.array(num_landmarks, np.float32)
@@ -110,7 +106,14 @@ discrete_step, continuous_step = _step(dynamics.discrete_push), _step(dynamics.c
 
 
 @wd.kernel
-def observe(loc_x, loc_y, velocity_x, velocity_y, landmark_x, landmark_y, observations, num_agents, num_landmarks):
+def observe(
+    # state
+    loc_x, loc_y, velocity_x, velocity_y, landmark_x, landmark_y,
+    # constants
+    num_agents, num_landmarks,
+    # out
+    observations,
+):  # fmt: skip
     """Write the observations of an agent; the last ``2 * (num_agents - 1)`` numbers, the communication, stay 0."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y = loc_x[env, agent], loc_y[env, agent]

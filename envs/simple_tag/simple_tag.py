@@ -25,16 +25,13 @@ MARGIN_BEGINS, MARGIN_SLOPE, MOST_FOR_LEAVING = np.float32(0.9), np.float32(10),
 
 @wd.kernel
 def reset(
-    loc_x,
-    loc_y,
-    obstacle_x,
-    obstacle_y,
+    # state
+    loc_x, loc_y, obstacle_x, obstacle_y,
+    # random stream
     rng,
-    num_agents,
-    num_obstacles,
-    start_range,
-    obstacle_range,
-):
+    # constants
+    num_agents, num_obstacles, start_range, obstacle_range,
+):  # fmt: skip
     """Draw the positions of the agents and the obstacles."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     loc_x[env, agent], loc_y[env, agent] = dynamics.random_place(rng, env, agent, start_range)
@@ -55,31 +52,17 @@ def _step(push: Any) -> Any:
 
     @wd.kernel
     def step(
-        loc_x,
-        loc_y,
-        velocity_x,
-        velocity_y,
-        obstacle_x,
-        obstacle_y,
+        # state
+        loc_x, loc_y, velocity_x, velocity_y, obstacle_x, obstacle_y,
+        # actions
         actions,
-        rewards,
-        num_agents,
-        num_adversaries,
-        num_obstacles,
-        size,
-        acceleration,
-        largest_speed,
-        obstacle_size,
-        time_step,
-        kept_velocity,
-        inverse_mass,
-        contact_force,
-        contact_margin,
-        inverse_margin,
-        tag_reward,
-        tag_penalty,
+        # constants
+        num_agents, num_adversaries, num_obstacles, size, acceleration, largest_speed, obstacle_size, time_step,
+        kept_velocity, inverse_mass, contact_force, contact_margin, inverse_margin, tag_reward, tag_penalty,
         leaving_penalty,
-    ):
+        # out
+        rewards,
+    ):  # fmt: skip
         """Move all agents; then compute the contacts of adversaries and the penalties for leaving the square."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
         tags = cuda.shared.array(num_agents, np.float32)
@@ -148,8 +131,14 @@ discrete_step, continuous_step = _step(dynamics.discrete_push), _step(dynamics.c
 
 @wd.device_function
 def observe_as(
-    observations, env, row, agent, loc_x, loc_y, velocity_x, velocity_y, obstacle_x, obstacle_y, num_agents,
-    num_adversaries, num_obstacles,
+    # out
+    observations,
+    # indices
+    env, row, agent,
+    # state
+    loc_x, loc_y, velocity_x, velocity_y, obstacle_x, obstacle_y,
+    # constants
+    num_agents, num_adversaries, num_obstacles,
 ):  # fmt: skip
     """Write the observations of an agent into a row of its team's array."""
     x, y = loc_x[env, agent], loc_y[env, agent]
@@ -175,18 +164,13 @@ def observe_as(
 
 @wd.kernel
 def observe(
-    loc_x,
-    loc_y,
-    velocity_x,
-    velocity_y,
-    obstacle_x,
-    obstacle_y,
-    observations_adversary,
-    observations_good_agent,
-    num_agents,
-    num_adversaries,
-    num_obstacles,
-):
+    # state
+    loc_x, loc_y, velocity_x, velocity_y, obstacle_x, obstacle_y,
+    # constants
+    num_agents, num_adversaries, num_obstacles,
+    # out
+    observations_adversary, observations_good_agent,
+):  # fmt: skip
     """Write the observations of an agent; a good agent's list of good agents' velocities excludes its own."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if agent < num_adversaries:

@@ -26,34 +26,17 @@ INFINITY = np.float32(np.inf)
 
 @wd.kernel
 def step(
-    loc_x,
-    loc_y,
-    speed,
-    direction,
-    acceleration,
-    in_game,
-    active,
-    runners_left,
+    # state
+    loc_x, loc_y, speed, direction, acceleration, in_game, active, runners_left, timestep,
+    # actions
     actions,
-    rewards,
-    terminated,
-    timestep,
-    acceleration_table,
-    turn_table,
-    top_speed,
-    step_reward,
-    is_runner,
-    tagger_ids,
-    num_taggers,
-    grid_length,
-    episode_length,
-    edge_hit_penalty,
-    squared_tagging_distance,
-    tag_reward_for_tagger,
-    tag_penalty_for_runner,
-    end_of_game_reward_for_runner,
-    runner_exits_game_after_tagged,
-):
+    # constants
+    acceleration_table, turn_table, top_speed, step_reward, is_runner, tagger_ids, num_taggers, grid_length,
+    episode_length, edge_hit_penalty, squared_tagging_distance, tag_reward_for_tagger, tag_penalty_for_runner,
+    end_of_game_reward_for_runner, runner_exits_game_after_tagged,
+    # out
+    rewards, terminated,
+):  # fmt: skip
     """Move every agent; once all have moved, check for every runner in the game if it is tagged."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
 
@@ -109,21 +92,13 @@ def step(
 
 @wd.kernel
 def observe_all(
-    loc_x,
-    loc_y,
-    speed,
-    direction,
-    acceleration,
-    in_game,
-    is_runner,
+    # state
+    loc_x, loc_y, speed, direction, acceleration, in_game, timestep,
+    # constants
+    is_runner, num_agents, location_scale, speed_scale, direction_scale, time_scale,
+    # out
     observations,
-    timestep,
-    num_agents,
-    location_scale,
-    speed_scale,
-    direction_scale,
-    time_scale,
-):
+):  # fmt: skip
     """Write ``observations [7 * (num_agents - 1) + 1]``: seven blocks of the other agents in id order, and the time."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     block = num_agents - 1
@@ -144,22 +119,13 @@ def observe_all(
 
 @wd.kernel
 def observe_nearest(
-    loc_x,
-    loc_y,
-    speed,
-    direction,
-    acceleration,
-    in_game,
-    is_runner,
+    # state
+    loc_x, loc_y, speed, direction, acceleration, in_game, timestep,
+    # constants
+    is_runner, num_agents, num_other_agents_observed, location_scale, speed_scale, direction_scale, time_scale,
+    # out
     observations,
-    timestep,
-    num_agents,
-    num_other_agents_observed,
-    location_scale,
-    speed_scale,
-    direction_scale,
-    time_scale,
-):
+):  # fmt: skip
     """Write ``observations [7 * K + 1]``: seven blocks of the K nearest agents in the game, and the time.
 
     A single pass over the agents maintains the K nearest so far in ascending order; most others are rejected by one

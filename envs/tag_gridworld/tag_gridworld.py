@@ -23,20 +23,16 @@ LONGEST_GRID = 2**15 - 1
 
 @wd.kernel
 def step(
-    loc_x,
-    loc_y,
+    # state
+    loc_x, loc_y,
+    # actions
     actions,
-    rewards,
-    terminated,
-    move_x,
-    move_y,
-    grid_length,
-    num_taggers,
-    wall_hit_penalty,
-    tag_reward_for_tagger,
-    tag_penalty_for_runner,
+    # constants
+    move_x, move_y, grid_length, num_taggers, wall_hit_penalty, tag_reward_for_tagger, tag_penalty_for_runner,
     step_cost_for_tagger,
-):
+    # out
+    rewards, terminated,
+):  # fmt: skip
     """Move every agent; once all have moved, check if the runner is tagged, and write the rewards."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     runner = num_taggers
@@ -66,7 +62,14 @@ def step(
 
 
 @wd.kernel
-def observe_all(loc_x, loc_y, observations, timestep, num_agents, num_taggers, location_scale, time_scale):
+def observe_all(
+    # state
+    loc_x, loc_y, timestep,
+    # constants
+    num_agents, num_taggers, location_scale, time_scale,
+    # out
+    observations,
+):  # fmt: skip
     """Write ``observations [4 * num_agents + 1]``: all x, all y, who is the runner, who is oneself, the time."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     runner = num_taggers
@@ -79,7 +82,14 @@ def observe_all(loc_x, loc_y, observations, timestep, num_agents, num_taggers, l
 
 
 @wd.kernel
-def observe_nearest(loc_x, loc_y, observations, timestep, num_taggers, location_scale, time_scale):
+def observe_nearest(
+    # state
+    loc_x, loc_y, timestep,
+    # constants
+    num_taggers, location_scale, time_scale,
+    # out
+    observations,
+):  # fmt: skip
     """Write ``observations [6]``: own x and y, the nearest opponent's, whether one is the runner, the time."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     runner = num_taggers
