@@ -96,14 +96,14 @@ def test_being_stopped_between_two_logged_updates_leaves_no_trace(sections: Sect
     expected = metrics_of(trainer_of(values, *overrides).train().run_folder)
     assert [int(row["env_steps"]) // 200 for row in expected] == [4, 5, 8, 10, 12]
     trainer = trainer_of(values, *overrides)
-    update = trainer.update
+    update = trainer.learner.update
 
     def interrupted() -> dict[str, torch.Tensor]:
         if trainer.updates == 5:
             signal.raise_signal(signal.SIGINT)
         return update()
 
-    trainer.update = interrupted  # type: ignore[method-assign]
+    trainer.learner.update = interrupted  # type: ignore[method-assign]
     stopped = trainer.train()
     assert stopped.updates == 6 and stopped.checkpoint is not None and stopped.checkpoint.name == "step_1200"
     Trainer.resume(stopped.run_folder).train()

@@ -51,7 +51,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> FakeRecorder:
     def graphs(device: torch.device, use: UseCudaGraph) -> StepGraphs:
         return StepGraphs(device, use, fake)
 
-    monkeypatch.setattr("warpdrive.training.trainer.StepGraphs", graphs)
+    monkeypatch.setattr("warpdrive.training.learner.StepGraphs", graphs)
     return fake
 
 

@@ -128,7 +128,7 @@ def test_what_arrives_late_and_is_not_finite_is_not_saved(
 ) -> None:
     monkeypatch.setattr("warpdrive.training.run.log.HostCopy", LateCopy)
     trainer = trainer_of(sections(total_steps=1000), "saving.checkpoint_every=2")
-    update = trainer.update
+    update = trainer.learner.update
 
     def breaking() -> dict[str, torch.Tensor]:
         losses = update()
