@@ -41,7 +41,7 @@ if [ -t 1 ]; then "$$@"; else "$$@" >$(INSTALL_LOG) 2>&1 || { cat $(INSTALL_LOG)
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help train test lint lint-style lint-types format install install-test install-lint same-python clean distclean
+.PHONY: help train test test-fast lint lint-style lint-types format install install-test install-lint same-python clean distclean
 .PHONY: gpu-wheels gpu-install gpu-test gpu-benchmark
 
 help:  ## show this list
@@ -52,6 +52,9 @@ train: install  ## train the taggers of tag_gridworld, evaluate them, write an a
 
 test: install-test  ## run the whole test suite, on all cores
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+test-fast: install-test  ## run the tests that compile little, for the habit of every save (under 90 s on two cores)
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal -q @tests/fast_tests.txt
 
 gpu-wheels: install-test  ## gather in wheels/ what a GPU machine without a network lacks (OPTIONS="--help")
 	@$(BIN)/python tools/gather_wheels.py --folder "$(WHEELS)" $(OPTIONS)
