@@ -155,7 +155,13 @@ class _Processes:
 
     def _start(self, rank: int) -> subprocess.Popen[bytes]:
         where = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": self._count, "LOCAL_WORLD_SIZE": self._count}
-        variables = {**os.environ, **{name: str(value) for name, value in where.items()}, FOLDER: str(self._folder)}
+        crash = {"PYTHONFAULTHANDLER": "1"}  # a process that dies in native code says where
+        variables = {
+            **crash,
+            **os.environ,
+            **{name: str(value) for name, value in where.items()},
+            FOLDER: str(self._folder),
+        }
         return subprocess.Popen([sys.executable, *self._arguments], env=variables, start_new_session=True)
 
     def _wait(self) -> list[_Failure]:
