@@ -125,9 +125,9 @@ def with_older_weights(values: dict[str, Any], nobody_ahead: Collection[int]) ->
     while trainer.env_steps < UPDATES * BATCH:
         learned = present()
         become(acting)
-        trainer.updates, done = updates, trainer.updates  # what opponents go by
+        trainer.learner.updates, done = updates, trainer.updates  # what opponents go by
         trainer.collect()
-        trainer.updates = done
+        trainer.learner.updates = done
         become(learned)
         losses = trainer.update()
         if trainer.updates % log_every == 0:
