@@ -53,7 +53,7 @@ train: install  ## train the taggers of tag_gridworld, evaluate them, write an a
 test: install-test  ## run the whole test suite, on all cores
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-test-fast: install-test  ## run the tests that compile little, for the habit of every save (under 90 s on two cores)
+test-fast: install-test  ## run the tests that compile little, for the habit of every save (40 s once kernels are compiled)
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal -q @tests/fast_tests.txt
 
 gpu-wheels: install-test  ## gather in wheels/ what a GPU machine without a network lacks (OPTIONS="--help")
