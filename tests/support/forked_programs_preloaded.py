@@ -1,4 +1,4 @@
-"""What the server of ``forked_programs`` imports and initialises."""
+"""Imports of the server of ``forked_programs``."""
 
 import gymnasium
 import numba

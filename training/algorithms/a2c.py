@@ -14,10 +14,7 @@ from warpdrive.training.algorithms.common import explained_variance, normalised,
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig, rollout_batcher
 from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
 from warpdrive.training.algorithms.vtrace import StaggeredGroups
-from warpdrive.training.config.values import (
-    Count,
-    PositiveSchedule,
-)
+from warpdrive.training.config.values import Count, PositiveSchedule
 from warpdrive.training.experience.batch import Batch
 
 

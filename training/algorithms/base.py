@@ -15,17 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 
 import torch
 from gymnasium import Space
-from pydantic import (
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import ValidationInfo, field_validator
 from torch import Tensor, nn
 
 from warpdrive.training.config.section import Section
-from warpdrive.training.config.values import (
-    FractionSchedule,
-    PositiveSchedule,
-)
+from warpdrive.training.config.values import FractionSchedule, PositiveSchedule
 from warpdrive.training.distributed.team import ALONE, Team
 from warpdrive.training.models import acting_distribution, build_actor_critic
 from warpdrive.training.models.base import Actor

@@ -17,10 +17,7 @@ from warpdrive.training.algorithms.base import EveryN, Stateful
 from warpdrive.training.algorithms.common import soft_update, target_network
 from warpdrive.training.algorithms.off_policy import OffPolicy, OffPolicyConfig, replay_buffer
 from warpdrive.training.algorithms.task import Task, adam
-from warpdrive.training.config.values import (
-    Count,
-    FractionSchedule,
-)
+from warpdrive.training.config.values import Count, FractionSchedule
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.distributions import masked

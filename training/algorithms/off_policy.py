@@ -7,21 +7,13 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import torch
 from gymnasium import Space, spaces
-from pydantic import (
-    BeforeValidator,
-    Field,
-)
+from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, UpdateSize
 from warpdrive.training.algorithms.common import at, means, set_learning_rate
 from warpdrive.training.algorithms.task import Task
-from warpdrive.training.config.values import (
-    Count,
-    FractionSchedule,
-    PositiveSchedule,
-    whole_number,
-)
+from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule, whole_number
 from warpdrive.training.experience.n_step import NStep, StepsUntilBack
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions

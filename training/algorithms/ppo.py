@@ -13,11 +13,7 @@ from warpdrive.training.algorithms.common import explained_variance, means, mini
 from warpdrive.training.algorithms.kl_stop import KlStop
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig, rollout_batcher
 from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
-from warpdrive.training.config.values import (
-    Count,
-    OptionalPositiveSchedule,
-    PositiveSchedule,
-)
+from warpdrive.training.config.values import Count, OptionalPositiveSchedule, PositiveSchedule
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models.registry import is_recurrent
 

@@ -11,10 +11,7 @@ from warpdrive.training.algorithms.base import ReturnsConfig
 from warpdrive.training.algorithms.common import normalised
 from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.algorithms.task import Task, adam
-from warpdrive.training.config.values import (
-    NonNegativeSchedule,
-    PositiveSchedule,
-)
+from warpdrive.training.config.values import NonNegativeSchedule, PositiveSchedule
 from warpdrive.training.experience.batch import Batch, EpisodeBatcher
 from warpdrive.training.experience.sequences import logits_of
 from warpdrive.training.models.options import FullyConnectedConfig, ModelConfig

@@ -18,10 +18,7 @@ from warpdrive.training.algorithms.base import Stateful
 from warpdrive.training.algorithms.common import frozen, soft_update, target_network
 from warpdrive.training.algorithms.off_policy import ContinuousConfig, OffPolicy, replay_buffer
 from warpdrive.training.algorithms.task import Task, adam
-from warpdrive.training.config.values import (
-    OptionalSchedule,
-    Positive,
-)
+from warpdrive.training.config.values import OptionalSchedule, Positive
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, SquashedActor

@@ -14,10 +14,7 @@ from warpdrive.training.algorithms.base import EveryN, Stateful
 from warpdrive.training.algorithms.deterministic import DeterministicConfig, DeterministicPolicyGradient, new_actor
 from warpdrive.training.algorithms.off_policy import replay_buffer
 from warpdrive.training.algorithms.task import Task, adam
-from warpdrive.training.config.values import (
-    Count,
-    NonNegativeSchedule,
-)
+from warpdrive.training.config.values import Count, NonNegativeSchedule
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, DeterministicActor

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-)
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from warpdrive.training.config.section import Section
-from warpdrive.training.config.values import (
-    Width,
-)
+from warpdrive.training.config.values import Width
 
 Initialization = Literal["orthogonal", "xavier", "uniform"]
 Trunk = Literal["separate", "shared"]

@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
-from pydantic import (
-    Field,
-)
+from pydantic import Field
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 from warpdrive.training.config.schedule import value_at
 from warpdrive.training.config.section import Section
-from warpdrive.training.config.values import (
-    FractionSchedule,
-    NonNegativeSchedule,
-)
+from warpdrive.training.config.values import FractionSchedule, NonNegativeSchedule
 from warpdrive.training.models.base import Actor, observations_of
 from warpdrive.training.models.continuous import DeterministicActor, SquashedActor
 from warpdrive.training.models.distributions import masked

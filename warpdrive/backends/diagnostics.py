@@ -7,7 +7,7 @@ from the detected machine (``system_info``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from warpdrive.backends.system_info import CudaLibrary, Machine
@@ -32,6 +32,10 @@ class Lack:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.remedy}" if self.remedy else self.what
+
+
+Lacks = Callable[[Machine, int], Iterable[Lack]]
+"""Function that yields the unmet requirements of a backend on a machine, for a process."""
 
 
 def gpu_of(process_id: int, machine: Machine) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
-from warpdrive.backends.diagnostics import Lack, cpu_lacks, numba_lacks, pycuda_lacks
+from warpdrive.backends.diagnostics import Lack, Lacks, cpu_lacks, numba_lacks, pycuda_lacks
 from warpdrive.backends.interface import Backend
 from warpdrive.backends.system_info import Machine, this_machine
 from warpdrive.errors import BackendError, nearest, shown
@@ -29,7 +29,7 @@ class Entry:
     language: str
     device_types: tuple[str, ...]
     load: Callable[[int], Backend]
-    lacks: Callable[[Machine, int], Iterable[Lack]]
+    lacks: Lacks
 
 
 def backend_names() -> tuple[str, ...]:

@@ -5,7 +5,7 @@ region between barriers) and ``entry`` (one part of the blocks), which reads its
 
 The block size is a constant of the generated code, since LLVM unrolls and vectorises loops over a known number of
 threads; another number of agents is compiled anew. So are the extents of the arrays of a fused kernel, except for the
-first axis and axes as long as the number of replicas: copies of rows and sums over choices then have no loops. A kernel
+first axis and, in rollouts, the axis of the replicas: copies of rows and sums over choices then have no loops. A kernel
 launched alone accepts arrays of any shape.
 
 If a block has several axes, the number of threads per row is hidden from LLVM (``not_constant``), which would otherwise

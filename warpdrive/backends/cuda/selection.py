@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from warpdrive.backends.cuda import pytorch
 from warpdrive.backends.cuda.device import Device, device_at
-from warpdrive.backends.diagnostics import Lack, gpu_of
-from warpdrive.backends.system_info import Machine, this_machine
+from warpdrive.backends.diagnostics import Lacks, gpu_of
+from warpdrive.backends.system_info import this_machine
 from warpdrive.errors import BackendError
-
-Lacks = Callable[[Machine, int], Iterable[Lack]]
-"""Function that yields the unmet requirements of a backend on a machine, for a process."""
 
 
 def usable_device(backend: str, lacks: Lacks, process_id: int) -> Device:

@@ -1,4 +1,4 @@
-"""What fused kernels are compiled for of their arguments, and what they read when they are launched."""
+"""Extents of arrays that are constants of fused kernels."""
 
 from __future__ import annotations
 
