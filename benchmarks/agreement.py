@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import itertools
 
-from agreement_table import options_of, row, write_table
 from reference_agreement import CASES, Agreement, Case, compare
 
 import warpdrive as wd
+from harness.agreement.table import options_of, row, write_table
 
 HEAD = [
     "| environment | reference | compared | steps | episodes | largest difference | allowed | doubtful |",

@@ -26,7 +26,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from measure import machine
+from harness.measure import machine
 
 CONFIGURATIONS: dict[str, tuple[str, ...]] = {
     "tag_gridworld": ("trainer.total_steps=1000000",),

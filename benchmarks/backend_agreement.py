@@ -6,10 +6,10 @@ WARPDRIVE_CUDA_ON_HOST=1 python benchmarks/backend_agreement.py
 from __future__ import annotations
 
 import torch
-from agreement_table import options_of, row, write_table
 from reference_agreement import TOLERANCES, USUAL_TOLERANCE
 
 import warpdrive as wd
+from harness.agreement.table import options_of, row, write_table
 from warpdrive.backends.loading import load_backend, usable_backends
 from warpdrive.checks.agreement import Agreement, Setting, compare
 from warpdrive.environment import kernel_functions

@@ -224,7 +224,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(measure(RULES[options.only], Path(folder))))
         return
-    from measure import machine
+    from harness.measure import machine
 
     versions = {"seconds": ROOT} | ({options.beside.name: options.beside.resolve()} if options.beside else {})
     lines = [machine(), "", "Seconds of processor time of a kernel's first launch, nothing cached,"]

@@ -17,8 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure import machine, medians
-
+from harness.measure import machine, medians
 from warpdrive.training.distributed.launch import launch
 
 _TAG = ("tag_gridworld", "policy.tagger.to_train=false")  # a runner learns against fixed taggers

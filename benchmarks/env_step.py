@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from measure import machine, medians, rate
 
 import warpdrive as wd
+from harness.measure import machine, medians, rate
 from warpdrive.backends.host import workers
 
 CONFIGURATIONS: dict[str, tuple[str, int, dict[str, Any]]] = {

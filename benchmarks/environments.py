@@ -17,13 +17,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import environments_peers as peers
 import torch
 from env_step import CONFIGURATIONS
-from environments_peers import Measure, Peer
-from measure import machine, medians, rate
 
 import warpdrive as wd
+from harness.environments import peers
+from harness.environments.peers import Measure, Peer
+from harness.measure import machine, medians, rate
 from warpdrive.backends.host import workers
 
 PAGE = Path(__file__).parent / "results" / "environments.md"

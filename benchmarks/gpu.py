@@ -3,9 +3,9 @@
     make gpu-benchmark                                # on a machine with a GPU, within ten minutes
     python benchmarks/gpu.py --backend cpu --quick    # anywhere: the same in small, on the CPU backend
 
-Writes one table, and one JSON file in benchmarks/results/. In the table, shares are relative to the limit: the bytes
-that a step has to move (benchmarks/traffic.py) at the bandwidth of a copy, measured in the same run. Workloads that fit
-into the GPU's cache may exceed it. "memory" is the GPU memory used by the replicas, and the size according to
+Writes one table, and one JSON file in benchmarks/results/. Fractions in the table are of the limit: the bytes that a
+step has to move (harness/traffic.py) at the bandwidth of a copy, measured in the same run. Workloads that fit into the
+GPU's cache may exceed it. "memory" is the GPU memory used by the replicas, and the size according to
 `ctx.memory_report()`. "first step" is the time in seconds from the environment to the end of its first step, at first
 with an empty cache, including compilation.
 """
@@ -28,12 +28,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_plan import CONFIGURATIONS, KINDS, Row, Setup, Unit, units
-from gpu_report import Report
-from gpu_unit import measure
-from gpu_worker import Worker
-from measure import machine
-from traffic import copy_bandwidth
+
+from harness.gpu.plan import CONFIGURATIONS, KINDS, Row, Setup, Unit, units
+from harness.gpu.report import Report
+from harness.gpu.unit import measure
+from harness.gpu.worker import Worker
+from harness.measure import machine
+from harness.traffic import copy_bandwidth
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("torch", "numba", "numba-cuda", "cuda-bindings", "pycuda", "jax", "numpy")

@@ -17,14 +17,14 @@ from typing import Any
 
 import numba
 import numpy as np
-import tag_continuous_by_hand
 import torch
 from env_step import CONFIGURATIONS
-from measure import machine, medians
 from numba import cuda, njit, prange
 from startup import compiling, seconds
 
 import warpdrive as wd
+from harness.environments import tag_continuous_by_hand
+from harness.measure import machine, medians
 from warpdrive.backends.cpu.launch import bind
 from warpdrive.backends.host import workers
 

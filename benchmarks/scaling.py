@@ -22,13 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from measure import machine
-from scaling_model import Costs, Network, Point, efficiency, fitted_costs, fitted_message, nccl_seconds
-
+from harness.measure import machine
+from harness.scaling.model import Costs, Network, Point, efficiency, fitted_costs, fitted_message, nccl_seconds
 from warpdrive.training.distributed.launch import launch
 
 RESULTS = Path(__file__).parent / "results"
-WORKER = Path(__file__).with_name("scaling_worker.py")
+WORKER = Path(__file__).parent / "harness" / "scaling" / "worker.py"
 
 _CARTPOLE: dict[str, Any] = {"name": "cartpole", "config": "cartpole", "overrides": [], "steps": 32}
 _TAG: dict[str, Any] = {"name": "tag_gridworld", "config": "tag_gridworld", "steps": 32}

@@ -12,7 +12,8 @@ import sys
 import tempfile
 
 from env_step import CONFIGURATIONS
-from measure import machine, medians
+
+from harness.measure import machine, medians
 
 PROGRAM = """
 import time

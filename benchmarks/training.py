@@ -18,12 +18,12 @@ import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from measure import machine
-from training_report import SETTINGS, TITLES, Figures, table
+from harness.measure import machine
+from harness.training.report import SETTINGS, TITLES, Figures, table
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "results" / "training.md"
-WORKER = FOLDER / "training_worker.py"
+WORKER = FOLDER / "harness" / "training" / "worker.py"
 
 
 def measured(name: str, settings: str, seed: int, seconds: float, limit: float) -> dict[str, float | None] | str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from cartpole_numba import Replicas, stepper
 from environments import Result, Workload, measured, table, workloads
 
 import warpdrive as wd
+from harness.environments.cartpole_numba import Replicas, stepper
 
 NAMES = ("position", "velocity", "angle", "angular_velocity")
 

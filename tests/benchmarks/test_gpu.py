@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from gpu_plan import CALLER, CONFIGURATIONS, KINDS, RECORDED, TRAINING, Row, Setup, Unit, rollout_length, units
-from gpu_report import Report, rate
-from gpu_unit import configuration
-from gpu_worker import Worker
 from paths import ROOT
+
+from harness.gpu.plan import CALLER, CONFIGURATIONS, KINDS, RECORDED, TRAINING, Row, Setup, Unit, rollout_length, units
+from harness.gpu.report import Report, rate
+from harness.gpu.unit import configuration
+from harness.gpu.worker import Worker
 
 BENCHMARKS = ROOT / "benchmarks"
 UNIT = Unit("cartpole", 10, "numba")
@@ -86,7 +87,7 @@ def test_a_report_says_what_was_reached_what_failed_and_how_near_the_limit(tmp_p
 
 MEASURES = """
 import os, time
-from gpu_plan import Row
+from harness.gpu.plan import Row
 
 def measure(unit, what):
     for kind, graph in unit.expected[:2]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from training_report import SETTINGS, TITLES, Figures, table
-from training_settings import HIDDEN, Layers, Settings, mean_return
-from training_single_file import SingleFile
-from training_warpdrive import WarpDrive
+
+from harness.training.ppo_single_file import SingleFile
+from harness.training.ppo_warpdrive import WarpDrive
+from harness.training.report import SETTINGS, TITLES, Figures, table
+from harness.training.settings import HIDDEN, Layers, Settings, mean_return
 
 SMALL = Settings(num_envs=8, num_steps=4, minibatch_size=16)
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from scaling_model import Point
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # a process is started with the path of this file
+
+from harness.scaling.model import Point
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.bootstrap import join
 from warpdrive.training.distributed.process_group import Processes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cartpole_jax import NAMES, move, scanned
 
 import warpdrive as wd
+from harness.environments.cartpole_jax import NAMES, move, scanned
 
 
 def test_its_physics_is_ours() -> None:

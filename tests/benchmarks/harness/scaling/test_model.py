@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from scaling_model import Costs, Network, Point, efficiency, fitted_costs, fitted_message, nccl_seconds
+
+from harness.scaling.model import Costs, Network, Point, efficiency, fitted_costs, fitted_message, nccl_seconds
 
 COSTS = Costs(step=40e-6, agent_step=0.2e-6, gradient_step=1.5e-3, row=20e-6)
 NETWORK = Network(message=150e-6, byte=0.5e-9)

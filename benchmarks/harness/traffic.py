@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from measure import seconds_per_call
 
 import warpdrive as wd
+from harness.measure import seconds_per_call
 from warpdrive.kernels.fusion import Call, Fusion
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.source import FunctionSource, read_function

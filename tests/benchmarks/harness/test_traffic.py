@@ -9,9 +9,9 @@ import pytest
 import torch
 from gymnasium import spaces
 from numba import cuda
-from traffic import copy_bandwidth, recorded_step_traffic, step_traffic
 
 import warpdrive as wd
+from harness.traffic import copy_bandwidth, recorded_step_traffic, step_traffic
 
 FLAGS = {"terminated": 1, "truncated": 1}
 

@@ -9,10 +9,14 @@ _BEGAN = time.time()
 import argparse  # noqa: E402 (what follows is what takes time)
 import json  # noqa: E402
 import os  # noqa: E402
+import sys  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from functools import partial  # noqa: E402
+from pathlib import Path  # noqa: E402
 
-from training_settings import Contestant, Settings, mean_return  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # a process is started with the path of this file
+
+from harness.training.settings import Contestant, Settings, mean_return  # noqa: E402
 
 TARGET = 475.0
 
@@ -20,18 +24,18 @@ TARGET = 475.0
 def maker(name: str) -> Callable[[Settings, int], Contestant]:
     """Return a function that starts a training run. Raises ``ImportError`` if the library is missing."""
     if name == "warpdrive":
-        from training_warpdrive import WarpDrive
+        from harness.training.ppo_warpdrive import WarpDrive
 
         return WarpDrive
     if name == "sb3":
-        from training_sb3 import StableBaselines3
+        from harness.training.ppo_sb3 import StableBaselines3
 
         return StableBaselines3
     if name == "jax":
-        from training_jax import Jax
+        from harness.training.ppo_jax import Jax
 
         return Jax
-    from training_single_file import SingleFile
+    from harness.training.ppo_single_file import SingleFile
 
     return partial(SingleFile, arrays=name == "arrays")
 

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 from torch import nn
-from training_settings import ADAM_EPSILON, HIDDEN, Layers, Settings
+
+from harness.training.settings import ADAM_EPSILON, HIDDEN, Layers, Settings
 
 
 def perceptron(outputs: int, last_gain: float) -> nn.Sequential:

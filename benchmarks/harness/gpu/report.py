@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gpu_plan import CALLER, KINDS, RECORDED, Row, Setup
+from harness.gpu.plan import CALLER, KINDS, RECORDED, Row, Setup
 
 
 class Report:

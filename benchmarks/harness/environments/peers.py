@@ -14,11 +14,11 @@ from typing import Any
 import numba
 import numpy as np
 import torch
-from cartpole_jax import scanned
-from cartpole_numba import Replicas, stepper
 from env_step import reference as numpy_reference
-from measure import rate
 
+from harness.environments.cartpole_jax import scanned
+from harness.environments.cartpole_numba import Replicas, stepper
+from harness.measure import rate
 from warpdrive.envs.cartpole import CartPole
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")

@@ -6,7 +6,8 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import Logger
-from training_settings import HIDDEN, Layers, Settings
+
+from harness.training.settings import HIDDEN, Layers, Settings
 
 
 class StableBaselines3:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-_PAGE = Path(__file__).parents[1] / "docs" / "environments.md"
+_PAGE = Path(__file__).parents[3] / "docs" / "environments.md"
 
 
 def options_of(description: str | None) -> argparse.Namespace:

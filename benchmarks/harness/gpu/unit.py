@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu_plan import CALLER, CONFIGURATIONS, POLICIES, RECORDED, TRAINING, Row, Setup, Unit, rollout_length
-from measure import seconds_per_call
-from traffic import recorded_step_traffic, step_traffic
 
 import warpdrive as wd
+from harness.gpu.plan import CALLER, CONFIGURATIONS, POLICIES, RECORDED, TRAINING, Row, Setup, Unit, rollout_length
+from harness.measure import seconds_per_call
+from harness.traffic import recorded_step_traffic, step_traffic
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.rollout.loop import RolloutLoop
@@ -142,7 +142,8 @@ def _scan(unit: Unit, seconds: float) -> Row:
     row = Row(unit.title, 1, unit.replicas, unit.backend, False, RECORDED)
     try:
         import jax
-        from cartpole_jax import scanned
+
+        from harness.environments.cartpole_jax import scanned
 
         steps, carry = scanned(unit.replicas, STEPS_OF_A_SCAN)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from training_settings import Layers, Settings
 
+from harness.training.settings import Layers, Settings
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from cartpole_jax import NAMES, move
-from training_settings import ADAM_EPSILON, HIDDEN, Layers, Settings
 
+from harness.environments.cartpole_jax import NAMES, move
+from harness.training.settings import ADAM_EPSILON, HIDDEN, Layers, Settings
 from warpdrive.envs.cartpole import CartPole
 
 ENV = CartPole()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
-from gpu_plan import Row, Setup, Unit
+from harness.gpu.plan import Row, Setup, Unit
 
 Measure = Callable[[Unit], Iterator[Row | Setup]]
 
