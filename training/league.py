@@ -79,6 +79,9 @@ def load_player(source: str | Path, which: Which = "latest", trust: bool = False
         which: checkpoint of a run: ``"latest"`` or ``"best"``.
         trust: see ``wd.load_policy``.
 
+    Returns:
+        The player.
+
     Raises:
         CheckpointError: there is no checkpoint, or it has no trained policy.
     """

@@ -226,6 +226,9 @@ class Trainer:
 
         Returns:
             The returns and lengths of the episodes.
+
+        Raises:
+            ConfigError: ``num_episodes`` is not an integer from 1 to 2**31 - 1.
         """
         settings = self.config.trainer.evaluation
         num_episodes = self.evaluations.num_episodes if num_episodes is None else num_episodes

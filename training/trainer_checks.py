@@ -22,6 +22,9 @@ def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share)
         env: replicas of this process.
         share: range of these replicas among all.
 
+    Returns:
+        The validated configuration.
+
     Raises:
         ConfigError: the configuration is invalid, or does not fit the environment.
     """

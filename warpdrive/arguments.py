@@ -10,7 +10,16 @@ from warpdrive.errors import DefinitionError, shown
 
 
 def check_within(least: int, end: int, **values: object) -> None:
-    """Raise :class:`DefinitionError` unless each value is an integer in the range ``[least, end)``."""
+    """Check that values are integers in the range ``[least, end)``.
+
+    Args:
+        least: The lowest allowed value.
+        end: One more than the highest allowed value.
+        values: The values, by name.
+
+    Raises:
+        DefinitionError: If a value is not an integer, or outside of the range.
+    """
     for name, value in values.items():
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value < end:
             most = f"2**{end.bit_length() - 1} - 1" if end > 1 << 20 and not end & (end - 1) else end - 1

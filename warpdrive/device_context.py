@@ -63,6 +63,9 @@ class DeviceContext:
         device: The device, as a PyTorch device string.
         num_envs: The number of replicas.
         seed: The seed of the run, stored as an attribute.
+
+    Raises:
+        DefinitionError: If ``num_envs`` is less than 1.
     """
 
     def __init__(self, device: str | torch.device = "cpu", num_envs: int = 1, seed: int = 0) -> None:

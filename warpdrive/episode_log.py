@@ -13,7 +13,14 @@ BEGAN_MIDWAY = np.float32(-np.inf)
 
 @device_function
 def begin_step(timestep, rewards, terminated, truncated):  # type: ignore[no-untyped-def]
-    """Increment the step counter and clear the step's outputs."""
+    """Increment the step counter and clear the step's outputs.
+
+    Args:
+        timestep: ``[num_envs]`` int32, number of steps of the episode.
+        rewards: ``[num_envs, num_agents]`` float32.
+        terminated: ``[num_envs]`` bool.
+        truncated: ``[num_envs]`` bool.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     rewards[env, agent] = 0
     if agent == 0:
@@ -24,7 +31,13 @@ def begin_step(timestep, rewards, terminated, truncated):  # type: ignore[no-unt
 
 @device_function
 def end_step(timestep, truncated, episode_length):  # type: ignore[no-untyped-def]
-    """Truncate the episode at its time limit."""
+    """Truncate the episode at its time limit.
+
+    Args:
+        timestep: ``[num_envs]`` int32, number of steps of the episode.
+        truncated: ``[num_envs]`` bool, set at the time limit.
+        episode_length: ``[1]`` int32, maximum number of steps.
+    """
     env = cuda.blockIdx.x
     if cuda.threadIdx.x == 0 and timestep[env] >= episode_length[0]:
         truncated[env] = True
@@ -51,6 +64,17 @@ def log_episode(  # type: ignore[no-untyped-def]
     """Record the return and length of a finished episode, and add them to the sums of the statistics.
 
     Episodes that began midway are excluded: their return stays ``BEGAN_MIDWAY``, whatever is added to it.
+
+    Args:
+        timestep: ``[num_envs]`` int32, length of the episode.
+        terminated: ``[num_envs]`` bool.
+        running_return: ``[num_envs, num_agents]`` float32, sum of the episode's rewards.
+        last_return: ``[num_envs, num_agents]`` float32, return of the last episode, written.
+        last_length: ``[num_envs]`` int32, length of the last episode, written.
+        return_sum: ``[num_envs, num_agents]`` float32, sum of returns, incremented.
+        length_sum: ``[num_envs]`` int32, sum of lengths, incremented.
+        episodes: ``[num_envs]`` int32, number of episodes, incremented.
+        terminations: ``[num_envs]`` int32, number of terminated episodes, incremented.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if running_return[env, agent] != BEGAN_MIDWAY:

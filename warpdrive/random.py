@@ -95,7 +95,19 @@ def xoroshiro128p_states(count: int, seed: int, subsequence_start: int = 0) -> n
 
 @device_function
 def philox4x32(counter_0, counter_1, counter_2, counter_3, key_0, key_1):  # type: ignore[no-untyped-def]
-    """Return four random words (uint32) of Philox4x32-10 for a counter of four words and a key of two."""
+    """Return four random words (uint32) of Philox4x32-10 for a counter of four words and a key of two.
+
+    Args:
+        counter_0: First word (uint32) of the counter, the least significant.
+        counter_1: Second word.
+        counter_2: Third word.
+        counter_3: Fourth word.
+        key_0: First word (uint32) of the key.
+        key_1: Second word.
+
+    Returns:
+        Four uint32.
+    """
     for _ in range(10):
         product_0 = _MULTIPLIER_0 * np.uint64(counter_0)
         product_1 = _MULTIPLIER_1 * np.uint64(counter_2)
@@ -110,7 +122,16 @@ def philox4x32(counter_0, counter_1, counter_2, counter_3, key_0, key_1):  # typ
 
 @device_function
 def draw(rng, env, agent):  # type: ignore[no-untyped-def]
-    """Return the next four random words (uint32) of an agent's stream."""
+    """Return the next four random words (uint32) of an agent's stream.
+
+    Args:
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state.
+        env: Index of the replica.
+        agent: Index of the agent.
+
+    Returns:
+        Four uint32.
+    """
     number = rng[env, agent, 3]
     rng[env, agent, 3] = np.uint32(number + _ONE)
     return philox4x32(
@@ -120,14 +141,32 @@ def draw(rng, env, agent):  # type: ignore[no-untyped-def]
 
 @device_function
 def uniform(rng, env, agent):  # type: ignore[no-untyped-def]
-    """Return a number (float32) uniform in [0, 1), a multiple of 2**-24."""
+    """Return a number (float32) uniform in [0, 1), a multiple of 2**-24.
+
+    Args:
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state.
+        env: Index of the replica.
+        agent: Index of the agent.
+
+    Returns:
+        A float32.
+    """
     words = draw(rng, env, agent)
     return np.float32(words[0] >> _UNIFORM_SHIFT) * _UNIFORM_STEP
 
 
 @device_function
 def four_uniforms(rng, env, agent):  # type: ignore[no-untyped-def]
-    """Return four numbers (float32) of one draw, each uniform in [0, 1) like those of :func:`uniform`."""
+    """Return four numbers (float32) of one draw, each uniform in [0, 1) like those of :func:`uniform`.
+
+    Args:
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state.
+        env: Index of the replica.
+        agent: Index of the agent.
+
+    Returns:
+        Four float32.
+    """
     words = draw(rng, env, agent)
     return (
         np.float32(words[0] >> _UNIFORM_SHIFT) * _UNIFORM_STEP,
@@ -139,7 +178,16 @@ def four_uniforms(rng, env, agent):  # type: ignore[no-untyped-def]
 
 @device_function
 def normal(rng, env, agent):  # type: ignore[no-untyped-def]
-    """Return a number (float32) from the standard normal distribution (Box and Muller, 1958); none is beyond 5.77."""
+    """Return a number (float32) from the standard normal distribution (Box and Muller, 1958); none is beyond 5.77.
+
+    Args:
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state.
+        env: Index of the replica.
+        agent: Index of the agent.
+
+    Returns:
+        A float32.
+    """
     words = draw(rng, env, agent)
     squared_radius = minus_two_log(np.float32((words[0] >> _UNIFORM_SHIFT) + _ONE) * _UNIFORM_STEP)
     radius = np.float32(math.sqrt(squared_radius))
@@ -149,7 +197,17 @@ def normal(rng, env, agent):  # type: ignore[no-untyped-def]
 
 @device_function
 def integer(rng, env, agent, n):  # type: ignore[no-untyped-def]
-    """Return an integer (int32) from 0 to n - 1, each equally probable to within n / 2**32."""
+    """Return an integer (int32) from 0 to n - 1, each equally probable to within n / 2**32.
+
+    Args:
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state.
+        env: Index of the replica.
+        agent: Index of the agent.
+        n: Number of integers, from 1 to 2**31 - 1.
+
+    Returns:
+        An int32.
+    """
     words = draw(rng, env, agent)
     return np.int32((np.uint64(words[0]) * np.uint64(n)) >> _HALF_WORD)
 
@@ -158,8 +216,15 @@ def integer(rng, env, agent, n):  # type: ignore[no-untyped-def]
 def replica_integer(stream, env, n):  # type: ignore[no-untyped-def]
     """Return the next integer (int32) from 0 to n - 1 of a per-replica stream.
 
-    ``stream`` is a uint32 array ``[num_envs, 4]``, laid out like one agent's part of ``rng``. Its agent index in the
-    counter belongs to no agent.
+    The stream's agent index in the counter belongs to no agent.
+
+    Args:
+        stream: ``[num_envs, 4]`` uint32, laid out like one agent's part of ``rng``.
+        env: Index of the replica.
+        n: Number of integers.
+
+    Returns:
+        An int32.
     """
     number = stream[env, 3]
     stream[env, 3] = np.uint32(number + _ONE)

@@ -10,7 +10,13 @@ from warpdrive.kernels.kernel import device_function
 
 @device_function
 def choose_start(choice, stream, pool_size):  # type: ignore[no-untyped-def]
-    """Choose the next start state of the replica, in its first thread."""
+    """Choose the next start state of the replica, in its first thread.
+
+    Args:
+        choice: ``[num_envs]`` int32, written: index in the pool of start states.
+        stream: ``[num_envs, 4]`` uint32, random state of the replicas.
+        pool_size: ``[1]`` int32, number of start states.
+    """
     env = cuda.blockIdx.x
     if cuda.threadIdx.x == 0:
         if pool_size[0] > 1:
@@ -21,7 +27,13 @@ def choose_start(choice, stream, pool_size):  # type: ignore[no-untyped-def]
 
 @device_function
 def copy_start(target, pool, choice):  # type: ignore[no-untyped-def]
-    """Copy one array of the chosen start state; each thread of the replica copies its share of ``[env, :]``."""
+    """Copy one array of the chosen start state; each thread of the replica copies its share of ``[env, :]``.
+
+    Args:
+        target: ``[num_envs, length]``, written.
+        pool: ``[pool_size, length]``, start states, of the same dtype.
+        choice: ``[num_envs]`` int32, see :func:`choose_start`.
+    """
     env, agent, agents = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
     length = target.shape[1]
     for index in range(agent * length // agents, (agent + 1) * length // agents):

@@ -31,6 +31,18 @@ def choose(logits, env, row, first, count, random, greedy):  # type: ignore[no-u
     ``random`` is uniform in [0, 1). If ``greedy``, the most probable action (the first of equals) is taken. If some
     logits are +inf, these actions are equally probable; if all are -inf, all actions are. If a logit is NaN, the action
     with the highest other logit is taken, and the log-probability is NaN.
+
+    Args:
+        logits: ``[num_envs, rows, num_logits]`` float32.
+        env: Index of the replica.
+        row: Row of the agent.
+        first: Index of the first logit of the choice.
+        count: Number of actions.
+        random: Random number (float32).
+        greedy: Nonzero to take the most probable action.
+
+    Returns:
+        The action, from 0 to ``count - 1``, and its log-probability (float32).
     """
     best = 0
     highest = -_INFINITY
@@ -64,7 +76,14 @@ def choose(logits, env, row, first, count, random, greedy):  # type: ignore[no-u
 
 @device_function
 def mask_logits(logits, masked_logits, action_mask, rows):  # type: ignore[no-untyped-def]
-    """Copy an agent's logits; masked actions become -inf, allowed ones finite."""
+    """Copy an agent's logits; masked actions become -inf, allowed ones finite.
+
+    Args:
+        logits: ``[num_envs, rows, num_logits]`` float32.
+        masked_logits: Of the same shape and dtype, written.
+        action_mask: ``[num_envs, num_agents, num_logits]`` bool, True for allowed actions.
+        rows: ``[num_agents]`` int32, row of each agent in ``logits``; -1: none.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
     if row >= 0:
@@ -76,7 +95,17 @@ def mask_logits(logits, masked_logits, action_mask, rows):  # type: ignore[no-un
 
 @device_function
 def sample_discrete(logits, actions, log_probability, greedy, rng, rows, action_rows):  # type: ignore[no-untyped-def]
-    """Sample the action of each agent that has a row of ``logits`` in ``rows`` (-1: none)."""
+    """Sample the action of each agent that has a row of ``logits`` in ``rows`` (-1: none).
+
+    Args:
+        logits: ``[num_envs, rows, num_logits]`` float32.
+        actions: ``[num_envs, action rows]`` int32, written.
+        log_probability: ``[num_envs, num_agents]`` float32, written.
+        greedy: ``[1]`` int32, nonzero to take the most probable action.
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state of the sampler.
+        rows: ``[num_agents]`` int32, row of each agent in ``logits``; -1: none.
+        action_rows: ``[num_agents]`` int32, row of each agent in ``actions``.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
     if row >= 0:
@@ -90,7 +119,18 @@ def sample_discrete(logits, actions, log_probability, greedy, rng, rows, action_
 def sample_multi_discrete(  # type: ignore[no-untyped-def]
     logits, actions, log_probability, greedy, rng, rows, action_rows, num_choices
 ):
-    """Sample an action of several independent components; their log-probabilities are summed."""
+    """Sample an action of several independent components; their log-probabilities are summed.
+
+    Args:
+        logits: ``[num_envs, rows, num_logits]`` float32, those of all components concatenated.
+        actions: ``[num_envs, action rows, components]`` int32, written.
+        log_probability: See :func:`sample_discrete`, also for the following arguments.
+        greedy: As above.
+        rng: As above.
+        rows: As above.
+        action_rows: As above.
+        num_choices: ``[components]`` int32, number of choices of each component.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
     if row >= 0:
@@ -120,6 +160,20 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
     range, relative to its centre. With ``squash``, ``actions`` receives the hyperbolic tangent of the sample, scaled
     from [-1, 1] to the Box, and the log-probability is that of the squashed action (Haarnoja et al. 2018,
     arXiv:1812.05905, appendix C).
+
+    Args:
+        logits: ``[num_envs, rows, 2 * components]`` float32.
+        actions: ``[num_envs, action rows * components]`` float32, written.
+        sampled: ``[num_envs, action rows * components]`` float32, written.
+        log_probability: ``[num_envs, num_agents]`` float32, written.
+        greedy: ``[1]`` int32, nonzero to take the means.
+        squash: ``[1]`` int32, nonzero to squash samples instead of clipping them.
+        normalize: ``[1]`` int32, nonzero for outputs in units of half the range.
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state of the sampler.
+        rows: ``[num_agents]`` int32, row of each agent in ``logits``; -1: none.
+        action_rows: ``[num_agents]`` int32, row of each agent in ``actions``.
+        low: ``[components]`` float32, lower bounds.
+        high: ``[components]`` float32, upper bounds.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = rows[agent]
@@ -165,6 +219,11 @@ def draw_discrete(actions, logits, rng):  # type: ignore[no-untyped-def]
     """Draw each agent's action uniformly; only the shape of ``logits`` is used.
 
     The additional array reads of :func:`draw_multi_discrete` would prevent a CPU from vectorizing over replicas.
+
+    Args:
+        actions: ``[num_envs, num_agents]`` int32, written.
+        logits: ``[num_envs, rows, num_logits]`` float32.
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state of the sampler.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     actions[env, agent] = wd_random.integer(rng, env, agent, logits.shape[2])
@@ -172,7 +231,14 @@ def draw_discrete(actions, logits, rng):  # type: ignore[no-untyped-def]
 
 @device_function
 def draw_multi_discrete(actions, rng, action_rows, num_choices):  # type: ignore[no-untyped-def]
-    """Draw all components uniformly, for the actions of the agents that have a row in ``action_rows``."""
+    """Draw all components uniformly, for the actions of the agents that have a row in ``action_rows``.
+
+    Args:
+        actions: ``[num_envs, action rows * components]`` int32, written.
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state of the sampler.
+        action_rows: ``[num_agents]`` int32, row of each agent's action; -1: none.
+        num_choices: ``[components]`` int32, number of choices of each component.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = action_rows[agent]
     if row >= 0:
@@ -183,7 +249,15 @@ def draw_multi_discrete(actions, rng, action_rows, num_choices):  # type: ignore
 
 @device_function
 def draw_allowed(actions, rng, action_rows, num_choices, action_mask):  # type: ignore[no-untyped-def]
-    """Draw uniformly among actions allowed by ``action_mask [num_envs, num_agents, choices]``; among all if none is."""
+    """Draw uniformly among actions allowed by ``action_mask [num_envs, num_agents, choices]``; among all if none is.
+
+    Args:
+        actions: ``[num_envs, action rows * components]`` int32, written.
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state of the sampler.
+        action_rows: ``[num_agents]`` int32, row of each agent's action; -1: none.
+        num_choices: ``[components]`` int32, number of choices of each component.
+        action_mask: Bool, True for allowed choices.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = action_rows[agent]
     if row >= 0:
@@ -207,7 +281,15 @@ def draw_allowed(actions, rng, action_rows, num_choices, action_mask):  # type: 
 
 @device_function
 def draw_continuous(actions, rng, action_rows, low, high):  # type: ignore[no-untyped-def]
-    """Draw the components of actions uniformly in ``[low, high]``; if not finite, standard normal and clipped."""
+    """Draw the components of actions uniformly in ``[low, high]``; if not finite, standard normal and clipped.
+
+    Args:
+        actions: ``[num_envs, action rows * components]`` float32, written.
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state of the sampler.
+        action_rows: ``[num_agents]`` int32, row of each agent's action; -1: none.
+        low: ``[components]`` float32, lower bounds.
+        high: ``[components]`` float32, upper bounds.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     row = action_rows[agent]
     if row >= 0:

@@ -44,7 +44,25 @@ def accelerations(
     # constants
     gravity, length_1, mass_1, mass_2, com_1, com_2, inertia,
 ):  # fmt: skip
-    """Return the angular accelerations of both links; the second one's angle is relative to the first."""
+    """Return the angular accelerations of both links; the second one's angle is relative to the first.
+
+    Args:
+        theta_1: Angle of the first link from the vertical, in rad.
+        theta_2: Angle of the second link relative to the first, in rad.
+        omega_1: Angular velocity of the first link, in rad/s.
+        omega_2: Angular velocity of the second link, in rad/s.
+        torque: Torque at the joint between the links.
+        gravity: Acceleration of gravity.
+        length_1: Length of the first link.
+        mass_1: Mass of the first link.
+        mass_2: Mass of the second link.
+        com_1: Distance of the first link's centre of mass from its joint.
+        com_2: Distance of the second link's centre of mass from its joint.
+        inertia: Moment of inertia of each link.
+
+    Returns:
+        The accelerations of both links, in rad/s^2 (float32).
+    """
     cosine, sine = math.cos(theta_2), math.sin(theta_2)
     coupling = mass_2 * length_1 * com_2
     d_1 = (

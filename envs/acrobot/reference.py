@@ -33,9 +33,15 @@ def twin(env: Acrobot) -> AcrobotEnv:
 
 
 def step(other: Any, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after ``actions`` (int, ``[1]``), with observations, rewards and ``terminated``.
+    """Return the state after a step.
 
-    ``other`` is a :func:`twin`.
+    Args:
+        other: Gymnasium's environment, a :func:`twin`.
+        state: State of one replica.
+        actions: ``[1]`` int.
+
+    Returns:
+        The state, with observations, rewards and ``terminated``.
     """
     other.state = np.array([state[name] for name in STATE], np.float64)
     observations, reward, terminated, _, _ = other.step(int(actions[0]))

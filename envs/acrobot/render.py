@@ -19,7 +19,16 @@ Point = tuple[float, float]
 
 
 def draw(env: Acrobot, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a figure of ``state``: both links, the path of the free end, and the height it must reach."""
+    """Return a figure of ``state``: both links, the path of the free end, and the height it must reach.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        trail: Earlier states, the latest last.
+
+    Returns:
+        The figure.
+    """
     reach = 1.15 * (env.length_1 + env.length_2)
     figure, axes = drawing.scene(
         (-reach, reach), (-reach, reach), f"Step {int(state.get('timestep', 0))} of {env.episode_length}", ""

@@ -129,7 +129,13 @@ def see_surroundings(
 
 @wd.device_function
 def see_nothing(observations, env, agent):
-    """Write zeros into all channels."""
+    """Write zeros into all channels.
+
+    Args:
+        observations: ``[num_envs, num_agents, channels, rows, columns]`` float32, written.
+        env: Index of the replica.
+        agent: Index of the agent.
+    """
     for channel in range(observations.shape[2]):
         for row in range(observations.shape[3]):
             for column in range(observations.shape[4]):

@@ -15,7 +15,16 @@ Place = tuple[int, int]
 
 
 def step(env: Battle, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after ``actions`` (int, ``[num_agents]``), with observations, rewards and ``terminated``."""
+    """Return the state after a step.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        actions: ``[num_agents]`` int.
+
+    Returns:
+        The state, with observations, rewards and ``terminated``.
+    """
     n, timestep = env.agents_per_team, int(state["timestep"]) + 1
     place = list(zip(state["loc_x"].tolist(), state["loc_y"].tolist(), strict=True))
     health = state["health"].astype(np.int64)

@@ -29,7 +29,16 @@ def twin(env: CartPole) -> CartPoleEnv:
 
 
 def step(other: CartPoleEnv, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after ``actions`` (int, ``[1]``), with rewards and ``terminated``."""
+    """Return the state after a step.
+
+    Args:
+        other: Gymnasium's environment.
+        state: State of one replica.
+        actions: ``[1]`` int.
+
+    Returns:
+        The state, with rewards and ``terminated``.
+    """
     other.state = np.array([state[name] for name in STATE], np.float64)
     other.steps_beyond_terminated = None  # the reward is that of the step that ends an episode, not of later ones
     _, reward, terminated, _, _ = other.step(int(actions[0]))

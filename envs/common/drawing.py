@@ -23,7 +23,17 @@ GRID_LINE = "#dcd8cb"
 
 
 def board(low: float, high: float, title: str, subtitle: str) -> tuple[Figure, Axes]:
-    """Return a square figure (560 x 600 pixels) and its axes from ``low`` to ``high`` in both directions."""
+    """Return a square figure (560 x 600 pixels) and its axes from ``low`` to ``high`` in both directions.
+
+    Args:
+        low: Lower limit of both axes.
+        high: Upper limit of both axes.
+        title: Title of the figure.
+        subtitle: Second line of the title.
+
+    Returns:
+        The figure and its axes.
+    """
     return _paper((low, high), (low, high), 6.0, (0.045, 0.042, 0.91, 0.85), title, subtitle)
 
 
@@ -31,6 +41,15 @@ def scene(x: tuple[float, float], y: tuple[float, float], title: str, subtitle: 
     """Return a figure 560 pixels wide and axes over ``x`` and ``y`` (low, high) with equal scales.
 
     The height follows from the aspect ratio; it is an even number of pixels, as video encoders require.
+
+    Args:
+        x: Limits of the horizontal axis.
+        y: Limits of the vertical axis.
+        title: Title of the figure.
+        subtitle: Second line of the title.
+
+    Returns:
+        The figure and its axes.
     """
     width, margin, head = 5.6, 0.25, 0.7
     inner = width - 2 * margin
@@ -61,7 +80,14 @@ def _paper(
 
 
 def rod(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = "#c98b4b") -> None:
-    """Draw a thick line with round ends, and the joint that it turns about at its start."""
+    """Draw a thick line with round ends, and the joint that it turns about at its start.
+
+    Args:
+        axes: The axes.
+        start: Position (x, y) of the joint.
+        end: Position (x, y) of the free end.
+        colour: Color of the rod.
+    """
     axes.plot(*zip(start, end, strict=True), color=colour, linewidth=9, solid_capstyle="round", zorder=4)
     axes.plot(*start, "o", color=PAPER, markeredgecolor=INK, markersize=7, zorder=5)
 
@@ -77,7 +103,15 @@ def legend(figure: Figure, entries: Sequence[tuple[str, str]]) -> None:
 def fading_trails(
     axes: Axes, x: npt.NDArray[np.floating], y: npt.NDArray[np.floating], colour: str, width: float
 ) -> None:
-    """Draw the paths ``x``, ``y`` (``[steps, agents]``, the latest last), the older the fainter."""
+    """Draw paths, the older the fainter.
+
+    Args:
+        axes: The axes.
+        x: ``[steps, agents]``, horizontal positions, the latest last.
+        y: Vertical positions, likewise.
+        colour: Color of the paths.
+        width: Width of the lines, in points.
+    """
     if len(x) < 2:
         return
     points = np.stack([x, y], axis=-1)
@@ -101,7 +135,15 @@ def fading_trails(
 def discs(
     axes: Axes, points: npt.NDArray[np.floating], radius: npt.ArrayLike, colour: str, edge: str = "white"
 ) -> None:
-    """Draw discs at ``points [n, 2]``, of one radius in the unit of the axes or of one each."""
+    """Draw discs.
+
+    Args:
+        axes: The axes.
+        points: ``[n, 2]``, centres.
+        radius: Radius in the unit of the axes, one or ``[n]``.
+        colour: Color of the discs.
+        edge: Color of their edges.
+    """
     diameters = np.broadcast_to(2 * np.asarray(radius, float), (len(points),))
     axes.add_collection(
         EllipseCollection(

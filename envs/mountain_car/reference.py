@@ -26,7 +26,16 @@ def twin(env: MountainCar) -> MountainCarEnv:
 
 
 def step(other: MountainCarEnv | Continuous_MountainCarEnv, state: dict[str, Any], action: Any) -> dict[str, Any]:
-    """Return the state after ``action`` as Gymnasium takes it, with observations, rewards and ``terminated``."""
+    """Return the state after a step.
+
+    Args:
+        other: Gymnasium's environment.
+        state: State of one replica.
+        action: An action as Gymnasium takes it: an int, or ``[1]`` float for the continuous environment.
+
+    Returns:
+        The state, with observations, rewards and ``terminated``.
+    """
     other.state = (float(state["position"]), float(state["velocity"]))
     observations, reward, terminated, _, _ = other.step(action)
     return {

@@ -38,7 +38,20 @@ def roll(
     # constants
     gravity, min_position, max_position, max_speed,
 ):  # fmt: skip
-    """Return position and velocity after a step; a car that hits the left end stops."""
+    """Return position and velocity after a step; a car that hits the left end stops.
+
+    Args:
+        x: Position.
+        v: Velocity per step.
+        push: Acceleration by the motor, per step.
+        gravity: Acceleration of gravity, per step.
+        min_position: Left end of the valley.
+        max_position: Right end of the valley.
+        max_speed: Largest speed, per step.
+
+    Returns:
+        Position and velocity (float32).
+    """
     v = min(max(v + push - gravity * math.cos(THREE * x), -max_speed), max_speed)
     x = min(max(x + v, min_position), max_position)
     return x, max(v, ZERO) if x == min_position else v
@@ -55,7 +68,16 @@ def observe(position, velocity, observations):
 class Valley(wd.Environment):
     """A valley of height sin(3 position) with a car in it; subclasses define the motor.
 
-    The arguments are those of :class:`~warpdrive.envs.mountain_car.MountainCar`.
+    Args:
+        gravity: Acceleration of gravity, per step.
+        min_position: Left end of the valley.
+        max_position: Right end of the valley.
+        max_speed: Largest speed, per step.
+        goal_position: Position of the goal.
+        goal_velocity: Lowest velocity at the goal.
+        start_low: Lower end of the range of start positions.
+        start_high: Upper end of this range.
+        episode_length: Maximum number of steps.
     """
 
     termination_meaning: ClassVar[str] = "the car reached the goal"

@@ -71,7 +71,16 @@ class ParticleWorld(wd.Environment):
 
 @wd.device_function
 def discrete_push(actions, env, agent):
-    """Return the direction (x, y) of an action of ``actions`` (int32, ``[num_envs, num_agents]``)."""
+    """Return the direction of a discrete action.
+
+    Args:
+        actions: ``[num_envs, num_agents]`` int32.
+        env: Index of the replica.
+        agent: Index of the agent.
+
+    Returns:
+        The direction (x, y), each -1, 0 or 1 (float32).
+    """
     action = actions[env, agent]
     push_x = (ONE if action == 2 else ZERO) - (ONE if action == 1 else ZERO)
     push_y = (ONE if action == 4 else ZERO) - (ONE if action == 3 else ZERO)
@@ -80,7 +89,16 @@ def discrete_push(actions, env, agent):
 
 @wd.device_function
 def continuous_push(actions, env, agent):
-    """Return the direction (x, y) of an action of ``actions`` (float32, ``[num_envs, num_agents, 5]``)."""
+    """Return the direction of a continuous action.
+
+    Args:
+        actions: ``[num_envs, num_agents, 5]`` float32.
+        env: Index of the replica.
+        agent: Index of the agent.
+
+    Returns:
+        The direction (x, y), each from -1 to 1 (float32).
+    """
     left, right = within_0_and_1(actions[env, agent, 1]), within_0_and_1(actions[env, agent, 2])
     down, up = within_0_and_1(actions[env, agent, 3]), within_0_and_1(actions[env, agent, 4])
     return right - left, up - down
@@ -98,6 +116,17 @@ def contact(dx, dy, touching, contact_force, margin, inverse_margin):
 
     Pairs that are too far apart to interact, which are most, are rejected by their squared distance. Discs at the same
     position, such as a disc and itself, exert no force: the direction is undefined.
+
+    Args:
+        dx: Horizontal offset.
+        dy: Vertical offset.
+        touching: Sum of both radii.
+        contact_force: Force per unit of overlap.
+        margin: Width of the smooth transition of the force.
+        inverse_margin: ``1 / margin``.
+
+    Returns:
+        The force (x, y) (float32).
     """
     squared = dx * dx + dy * dy
     reach = touching - NEGLIGIBLE * margin
@@ -113,6 +142,16 @@ def contact(dx, dy, touching, contact_force, margin, inverse_margin):
 
 @wd.device_function
 def random_place(rng, env, agent, largest):
-    """Return a place (x, y), each coordinate uniform in [-largest, largest)."""
+    """Return a place (x, y), each coordinate uniform in [-largest, largest).
+
+    Args:
+        rng: ``[num_envs, num_agents, 4]`` uint32, random state.
+        env: Index of the replica.
+        agent: Index of the agent.
+        largest: Half the side of the square.
+
+    Returns:
+        The position (x, y) (float32).
+    """
     u, v, _, _ = wd.random.four_uniforms(rng, env, agent)
     return (TWO * u - ONE) * largest, (TWO * v - ONE) * largest

@@ -30,7 +30,18 @@ def distances(points: Floats, others: Floats) -> Floats:
 
 
 def contacts(env: Any, points: Floats, sizes: Sizes, others: Floats, other_sizes: Sizes) -> Floats:
-    """Return the total contact forces ``[n, 2]`` on n discs; discs at the same position do not interact."""
+    """Return the total contact forces ``[n, 2]`` on n discs; discs at the same position do not interact.
+
+    Args:
+        env: The environment.
+        points: ``[n, 2]``, centres of the discs.
+        sizes: ``[n]``, their radii.
+        others: ``[m, 2]``, centres of the discs that exert the forces.
+        other_sizes: ``[m]``, their radii.
+
+    Returns:
+        ``[n, 2]`` float64.
+    """
     apart = points[:, None] - others
     distance = distances(points, others)
     overlap = (sizes[:, None] + other_sizes - distance) / env.contact_margin
@@ -41,7 +52,16 @@ def contacts(env: Any, points: Floats, sizes: Sizes, others: Floats, other_sizes
 
 
 def moved(env: Any, state: dict[str, Any], forces: Floats) -> tuple[Floats, Floats]:
-    """Return the positions and velocities ``[n, 2]`` of the agents after a step with ``forces``."""
+    """Return the positions and velocities ``[n, 2]`` of the agents after a step with ``forces``.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        forces: ``[n, 2]``, force on each agent.
+
+    Returns:
+        Positions and velocities, each ``[n, 2]`` float64.
+    """
     position, velocity = places(state, ("loc_x", "loc_y")), places(state, ("velocity_x", "velocity_y"))
     return position + velocity * env.time_step, velocity * (1 - env.damping) + forces / env.mass * env.time_step
 

@@ -26,9 +26,15 @@ def twin(env: Pendulum) -> PendulumEnv:
 
 
 def step(other: Any, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after ``actions`` (float, ``[1, 1]``), with observations, rewards and ``terminated``.
+    """Return the state after a step.
 
-    ``other`` is a :func:`twin`.
+    Args:
+        other: Gymnasium's environment, a :func:`twin`.
+        state: State of one replica.
+        actions: ``[1, 1]`` float.
+
+    Returns:
+        The state, with observations, rewards and ``terminated``.
     """
     other.state = np.array([state["angle"], state["velocity"]], np.float64)
     observations, reward, terminated, _, _ = other.step(np.asarray(actions[0], np.float64))

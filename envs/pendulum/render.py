@@ -19,7 +19,16 @@ LONGEST_TRAIL = 20
 
 
 def draw(env: Pendulum, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a figure of ``state``: the rod, the path of its end, and an arc proportional to the torque."""
+    """Return a figure of ``state``: the rod, the path of its end, and an arc proportional to the torque.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        trail: Earlier states, the latest last.
+
+    Returns:
+        The figure.
+    """
     reach = 1.3 * env.length
     figure, axes = drawing.scene(
         (-reach, reach),

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
 
 def step(env: SimpleSpread, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after ``actions``, with observations, rewards and ``terminated``."""
+    """Return the state after a step.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        actions: ``[num_agents]`` int, or ``[num_agents, 5]`` float.
+
+    Returns:
+        The state, with observations, rewards and ``terminated``.
+    """
     before = physics.places(state, ("loc_x", "loc_y"))
     sizes = np.full(env.num_agents, env.agent_size)
     forces = env.acceleration * physics.pushes(actions) + physics.contacts(env, before, sizes, before, sizes)

@@ -21,7 +21,16 @@ COVERED_COLOUR = "#3c9a5f"
 
 
 def draw(env: SimpleSpread, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a figure of ``state``: landmarks, the distance of each to its nearest agent, and contacts."""
+    """Return a figure of ``state``: landmarks, the distance of each to its nearest agent, and contacts.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        trail: Earlier states, the latest last.
+
+    Returns:
+        The figure.
+    """
     path = [*trail, state]
     agents, landmarks = shared.points(state), shared.points(state, "landmark_x", "landmark_y")
     distances = np.linalg.norm(landmarks[:, None] - agents, axis=-1)

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
 
 def step(env: SimpleTag, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after ``actions``, with observations of both sides, rewards and ``terminated``."""
+    """Return the state after a step.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        actions: ``[num_agents]`` int, or ``[num_agents, 5]`` float.
+
+    Returns:
+        The state, with observations of both sides, rewards and ``terminated``.
+    """
     before = physics.places(state, ("loc_x", "loc_y"))
     obstacles = physics.places(state, ("obstacle_x", "obstacle_y"))
     obstacle_sizes = np.full(env.num_obstacles, env.obstacle_size)

@@ -20,7 +20,16 @@ EDGE = 1.0
 
 
 def draw(env: SimpleTag, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a figure of ``state``: obstacles, both teams with their paths, and contacts."""
+    """Return a figure of ``state``: obstacles, both teams with their paths, and contacts.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        trail: Earlier states, the latest last.
+
+    Returns:
+        The figure.
+    """
     path, a = [*trail, state], env.num_adversaries
     agents, obstacles = shared.points(state), shared.points(state, "obstacle_x", "obstacle_y")
     adversaries, good_agents = agents[:a], agents[a:]

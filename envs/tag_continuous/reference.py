@@ -15,7 +15,16 @@ TWO_PI = np.float32(2 * np.pi)
 
 
 def step(env: TagContinuous, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after ``actions`` (int, ``[num_agents, 2]``), with observations, rewards and ``terminated``."""
+    """Return the state after a step.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        actions: ``[num_agents, 2]`` int.
+
+    Returns:
+        The state, with observations, rewards and ``terminated``.
+    """
     after, hit_edge = _move(env, state, actions)
     after["timestep"] = int(state["timestep"]) + 1
     after["in_game"] = state["active"].copy()

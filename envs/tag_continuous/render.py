@@ -21,7 +21,16 @@ ARROW_HEAD = np.array([(1.0, 0.0), (-0.75, 0.7), (-0.4, 0.0), (-0.75, -0.7)])
 
 
 def draw(env: TagContinuous, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a figure of ``state`` with the paths of the last steps in ``trail``."""
+    """Return a figure of ``state`` with the paths of the last steps in ``trail``.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        trail: Earlier states, the latest last.
+
+    Returns:
+        The figure.
+    """
     active = state["active"].astype(bool)
     just_tagged = state["in_game"].astype(bool) & ~active
     taggers, runners = env.tagger_ids, np.flatnonzero(env.is_runner & active)

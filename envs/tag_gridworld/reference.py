@@ -14,7 +14,16 @@ MOVES = np.array([(0, 0), (+1, 0), (-1, 0), (0, +1), (0, -1)])
 
 
 def step(env: TagGridworld, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after ``actions`` (int, ``[num_agents]``), with observations, rewards and ``terminated``."""
+    """Return the state after ``actions`` (int, ``[num_agents]``), with observations, rewards and ``terminated``.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        actions: ``[num_agents]`` int.
+
+    Returns:
+        The state, with observations, rewards and ``terminated``.
+    """
     wanted = np.stack([state["loc_x"], state["loc_y"]], axis=1) + MOVES[actions]
     locations = np.clip(wanted, 0, env.grid_length)
     hit_wall = (locations != wanted).any(axis=1)

@@ -23,7 +23,16 @@ BOARD_POINTS = 365.0
 
 
 def draw(env: TagGridworld, state: dict[str, Any], trail: Sequence[dict[str, Any]]) -> Figure:
-    """Return a figure of ``state`` with the paths of the last steps in ``trail``."""
+    """Return a figure of ``state`` with the paths of the last steps in ``trail``.
+
+    Args:
+        env: The environment.
+        state: State of one replica.
+        trail: Earlier states, the latest last.
+
+    Returns:
+        The figure.
+    """
     x, y = state["loc_x"], state["loc_y"]
     tagged = bool(((x[:-1] == x[-1]) & (y[:-1] == y[-1])).any())
     figure, axes = drawing.board(

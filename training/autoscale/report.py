@@ -32,6 +32,9 @@ def outcome_table(outcomes: Mapping[Size, Outcome], now: Size | None = None, win
         outcomes: outcomes by size.
         now: size that is being tried.
         winner: winning size.
+
+    Returns:
+        A table of rich, with a row per size.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name in ("replicas", "rollout", "batch", "steps/s", "of best", "rollout s", "update s", "memory"):

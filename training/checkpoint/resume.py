@@ -90,7 +90,16 @@ def check_spaces(learner: Learner, spaces: Mapping[str, Any], folder: Path) -> N
 
 
 def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
-    """See ``Trainer.restore``."""
+    """Restore the state of a checkpoint.
+
+    Args:
+        learner: policies, replicas and counters, overwritten in place.
+        run: state of the training loop, overwritten in place.
+        checkpoint: the checkpoint.
+
+    Raises:
+        ValueError: a counter is not a number.
+    """
     state = checkpoint.state
     for count in ("updates", "env_steps"):
         if type(state[count]) is not int or state[count] < 0:
@@ -114,9 +123,21 @@ def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
 def where_it_stopped(
     run: str | Path, overrides: Sequence[str], environment: Environment | None, trust: bool = False
 ) -> tuple[RunFolder, tuple[Path, Checkpoint] | None, RunConfig]:
-    """Return a run's folder, its last undamaged checkpoint, if any, and the configuration to resume with.
+    """Find the last checkpoint of a run and the configuration to resume with.
 
-    See ``Trainer.resume`` for the arguments.
+    Args:
+        run: its folder, or its name; or its last checkpoint.
+        overrides: changes of the configuration, see ``Trainer.resume``.
+        environment: the environment; None: created from the run's configuration.
+        trust: see ``Trainer.resume``.
+
+    Returns:
+        Folder of the run; path and contents of its last undamaged checkpoint, or None; configuration.
+
+    Raises:
+        CheckpointError: there is no such run, it does not fit the environment, or it has continued past ``run``.
+        ConfigError: an override is invalid, or changes a fixed key.
+        TrustError: the run names code that is not known here.
     """
     folder = find_run(run)
     if folder.checkpoints.exists() and not folder.checkpoints.is_dir():

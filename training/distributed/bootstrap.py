@@ -75,6 +75,9 @@ def share_of(team: Team, env: EnvWrapper, dedicated_learner: bool = False) -> Sh
         env: replicas of this process.
         dedicated_learner: see ``trainer.dedicated_learner``.
 
+    Returns:
+        First replica and number of replicas of this process, and their total over processes.
+
     Raises:
         ConfigError: the replicas of the processes are not consecutive.
     """

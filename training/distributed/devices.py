@@ -17,6 +17,9 @@ def backend_at(key: str, device: str | None, like: Backend) -> Backend:
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:<number>"``; None: the device of ``like``.
         like: a backend.
 
+    Returns:
+        The backend.
+
     Raises:
         ConfigError: this machine has no such device, or lacks what is needed to use it.
     """
@@ -32,6 +35,9 @@ def rollout_backend(name: str, device: str, process_id: int = 0) -> Backend:
         name: name of the backend.
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:<number>"``.
         process_id: local rank of this process: with ``"cuda"`` the processes are distributed over the GPUs in turn.
+
+    Returns:
+        The backend.
 
     Raises:
         ConfigError: this machine has no such device, lacks what is needed to use it, or the backend is for another.

@@ -42,6 +42,9 @@ def check_devices(gpus: int | None, processes: int | None, fraction: float | Non
         fraction: fraction of a GPU's memory per process; None: GPUs are not shared.
         on_cpu: True if the run is on the CPU.
 
+    Returns:
+        The number of processes, 1 or more.
+
     Raises:
         TeamError: there are not enough GPUs, or several processes would share one.
     """

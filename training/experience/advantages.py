@@ -39,6 +39,20 @@ def generalised_advantages(  # type: ignore[no-untyped-def]
     """Write the advantages of a replica's agents that share a policy; each thread iterates backwards for one agent.
 
     The CUDA C version is in ``cuda_src/advantages.cuh``.
+
+    Args:
+        rewards: ``[T, num_envs, num_agents]`` float32.
+        terminated: ``[T, num_envs]`` bool.
+        truncated: ``[T, num_envs]`` bool.
+        final_slot: ``[T, num_envs]`` int32, index into ``final_values`` of a truncation.
+        active: ``[T, num_envs, num_agents]`` bool, True if the agent was in the episode when it acted.
+        still_active: ``[T, num_envs, num_agents]`` bool, True if it still was after the step.
+        agent_ids: ``[A]`` int32, agents that share the policy.
+        values: ``[T + 1, num_envs, A]`` float32, value estimates.
+        final_values: ``[num_final, num_envs, A]`` float32, value estimates of final observations.
+        coefficients: ``[4]`` float32: ``gamma``, ``gae_lambda``, ``absent_value`` and ``returns_after_leaving`` of
+            :class:`AdvantageEstimator`.
+        advantages: ``[T, num_envs, A]`` float32, written.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     num_steps = advantages.shape[0]
@@ -172,6 +186,9 @@ class AdvantageEstimator:
             gamma: see the class.
             gae_lambda: see the class.
             returns_after_leaving: see the class.
+
+        Returns:
+            The estimator; its value estimates are to be written before each launch.
         """
         return cls(
             backend,

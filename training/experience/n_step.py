@@ -104,6 +104,9 @@ class StepsUntilBack:
                 left.
             ended: ``[T, num_envs, agents]`` bool, True if the episode ended with this step.
             stays: ``[T, num_envs, agents]`` bool, True if the agent was in the episode after it.
+
+        Returns:
+            Transitions over n steps, rows over time x step x replica x agent.
         """
         shape = (len(ended), ended[0].numel())
         known: dict[str, Any] = {

@@ -54,6 +54,9 @@ class Transitions(Rows):
             count: number of samples per row.
             components: number of components.
             generator: random number generator, equal in all processes.
+
+        Returns:
+            ``[count, rows, components]`` float32, on the device of the rows.
         """
         total = len(self) if self.drawn is None else self.drawn
         numbers = torch.randn(count, total, components, generator=generator, device=self.weight.device)
@@ -81,6 +84,9 @@ def transitions_of(rollout: Rollout, tag: str, returns_after_leaving: bool) -> T
         rollout: ``num_steps`` recorded steps.
         tag: policy tag.
         returns_after_leaving: see ``ReturnsConfig``.
+
+    Returns:
+        The transitions, ``T * num_envs * agents of the tag`` rows.
     """
     terminated = rollout.terminated.unsqueeze(-1)
     terminal = terminated.expand(rollout.of("rewards", tag).shape)
@@ -119,6 +125,9 @@ def ended(rollout: Rollout, tag: str, returns_after_leaving: bool) -> Tensor:
         rollout: ``num_steps`` recorded steps.
         tag: policy tag.
         returns_after_leaving: see ``ReturnsConfig``.
+
+    Returns:
+        ``[T, num_envs, agents of the tag]`` bool.
     """
     over = (rollout.terminated | rollout.truncated).unsqueeze(-1)
     if rollout.still_active is not None and not returns_after_leaving:

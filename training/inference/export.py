@@ -55,9 +55,16 @@ class Deployed(nn.Module):
     def forward(
         self, observations: Observations, action_mask: Tensor | None = None, state: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Return actions as of ``TrainedPolicy.act``, and logits, of ``[batch, *shape]``, by key for a Dict space.
+        """Compute the most probable actions and the logits.
 
-        A recurrent policy takes ``state [batch, state_size]`` and also returns the next one.
+        Args:
+            observations: ``[batch, *shape]``, by key for a Dict space.
+            action_mask: ``[batch, choices]`` bool, False for choices that are not allowed; None: all are.
+            state: ``[batch, state_size]`` float32, recurrent state; None for other policies.
+
+        Returns:
+            Actions as of ``TrainedPolicy.act``, logits ``[batch, num_logits]``, and if the policy is recurrent the next
+            state.
         """
         if state is None:
             outputs: tuple[Tensor, ...] = (self.model.logits(observations),)
@@ -79,6 +86,9 @@ def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = F
 
     Returns:
         ``path``.
+
+    Raises:
+        ExportError: the policy cannot be exported, or the file does not compute the same.
     """
     check_path(path=path)
     path = Path(path)

@@ -80,6 +80,9 @@ def features_of(space: Space[Any], size: int, options: PerceptronConfig) -> tupl
         size: number of elements of a flat observation: the layers take ``[..., size]``.
         options: section of the model in the run configuration.
 
+    Returns:
+        The layers, and their number of outputs.
+
     Raises:
         DefinitionError: there are convolutions, and observations are not images.
     """

@@ -47,6 +47,9 @@ class Distribution(ABC):
             actions: ``[..., *shape of an action]``.
             mask: ``[..., choices]`` bool, False for choices that are not allowed (probability 0), or None. It may be
                 longer, if other agents of the environment have more choices. See :class:`Categorical`.
+
+        Returns:
+            Log-probabilities and entropies, each ``[...]``.
         """
 
     @abstractmethod
@@ -64,6 +67,9 @@ class Distribution(ABC):
             logits: see :meth:`log_prob_and_entropy`.
             generator: random number generator; None: PyTorch's default.
             mask: see :meth:`log_prob_and_entropy`.
+
+        Returns:
+            ``[..., parts]``: int64 choices, or float32 components of a Box.
         """
 
 
@@ -126,6 +132,9 @@ def masked(logits: Tensor, mask: Tensor | None, dim: int = -1) -> Tensor:
         logits: choices along ``dim``; returned in at least float32. NaN stays NaN.
         mask: bool, of the same shape, False for choices that are not allowed; None: all are.
         dim: axis of the choices.
+
+    Returns:
+        Logits of the same shape.
     """
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     limits = torch.finfo(logits.dtype)
@@ -273,6 +282,9 @@ def log_prob_of_tanh(drawn: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
         drawn: samples before the hyperbolic tangent.
         mean: means, of the same shape.
         log_std: logarithms of the standard deviations, of the same shape.
+
+    Returns:
+        ``[...]``, summed over components.
     """
     deviation = (drawn - mean) * torch.exp(-log_std)
     return -(0.5 * deviation.square() + log_std + _HALF_LOG_TWO_PI + _log_slope_of_tanh(drawn)).sum(-1)
@@ -299,6 +311,9 @@ def distribution_of(space: Space[object], *, normalize: bool = False, squash: bo
         space: action space.
         normalize: If True, means and standard deviations are in units of half the range of a Box.
         squash: If True, samples are squashed to a Box by the hyperbolic tangent, instead of clipped.
+
+    Returns:
+        The distribution.
 
     Raises:
         DefinitionError: the space is not a Box, a Discrete, or a one-dimensional MultiDiscrete that starts at 0.

@@ -26,6 +26,9 @@ class Flatten(nn.Module):
     Attributes:
         size: length of the vector.
         moments: running mean and variance, or None.
+
+    Raises:
+        DefinitionError: ``scale`` is set, and the space has no Box.
     """
 
     def __init__(self, space: Space[Any], scale: bool = False, normalize: bool = False) -> None:

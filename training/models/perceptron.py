@@ -61,6 +61,9 @@ def perceptron(sizes: Sequence[int], options: PerceptronConfig, last_gain: float
         sizes: number of inputs, hidden units of each layer, and outputs.
         options: activation and initialization.
         last_gain: gain of the last layer.
+
+    Returns:
+        Linear layers with activations between them.
     """
     hidden = hidden_layers(sizes[:-1], options)
     return nn.Sequential(*hidden, _linear(sizes[-2], sizes[-1], last_gain, options.initialization))

@@ -90,6 +90,9 @@ def states_after(
         features: ``[T, n, features]``.
         state: ``[n, state_size]``, before the first step.
         begins: ``[T, n]`` bool, True where the state is reset to zero before the step.
+
+    Returns:
+        ``[T, n, state_size]``.
     """
     states = []
     for seen, begin in zip(features, begins.unsqueeze(-1), strict=True):

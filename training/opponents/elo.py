@@ -28,6 +28,9 @@ def performance_rating(opponents: Sequence[float], scores: Sequence[float], game
         opponents: ratings of the opponents, at least one.
         scores: mean score per game against each.
         games: number of games against each.
+
+    Returns:
+        The rating, on the Elo scale.
     """
     met = zip(opponents, scores, map(float, games), strict=True)
     played = [(rating, count, score * count) for rating, score, count in met]

@@ -88,6 +88,9 @@ class SelfPlay(Opponent):
             opponent: returns of the agents of this tag, likewise.
             ratings: result of :meth:`evaluated_ratings` when the evaluation began.
             replicas: number of replicas.
+
+        Returns:
+            The rating, on the Elo scale.
         """
         scores = (learner > opponent).double() + 0.5 * (learner == opponent)
         replica = torch.arange(len(scores)) % replicas

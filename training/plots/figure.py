@@ -61,6 +61,9 @@ def draw(runs: Sequence[LoggedRun], metrics: Sequence[str], smooth: int = 1) -> 
         metrics: names of logged metrics.
         smooth: number of values in the moving average.
 
+    Returns:
+        A figure of matplotlib.
+
     Raises:
         ConfigError: there is nothing to plot.
     """

@@ -38,6 +38,9 @@ class Animation:
         ends: indices of frames that end an episode and are held longer; the last frame always is.
         seconds_at_an_end: seconds for which those are held.
         title: title of the page of :meth:`html`.
+
+    Raises:
+        ValueError: there are no frames.
     """
 
     def __init__(

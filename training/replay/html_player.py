@@ -22,6 +22,9 @@ def player_page(
         size: width and height of the pictures in pixels.
         milliseconds: duration of each picture.
         title: title of the page, and alternative text of the pictures.
+
+    Returns:
+        HTML that needs no other files.
     """
     sources = [f"data:image/png;base64,{base64.b64encode(picture).decode('ascii')}" for picture in pictures]
     page = TEMPLATE.read_text(encoding="utf-8")

@@ -45,6 +45,9 @@ def columns_for(count: int, width: int, height: int) -> int:
         count: number of pictures.
         width: width of each in pixels.
         height: height of each in pixels.
+
+    Returns:
+        The number of columns, from 1 to ``count``.
     """
 
     def badness(columns: int) -> float:

@@ -113,6 +113,9 @@ def environment_of(source: Source, env: Environment | None = None, trust: bool =
         env: environment that renders; None: that of ``source``.
         trust: see :func:`replay`.
 
+    Returns:
+        The environment.
+
     Raises:
         WarpDriveError: a recording does not say how to create its environment.
         TrustError: a recording names code that is not known here.
@@ -150,6 +153,12 @@ def record_episodes(
         seed: see :func:`replay`.
         random: see :func:`replay`.
         deterministic: see :func:`replay`.
+
+    Returns:
+        One recording per episode.
+
+    Raises:
+        WarpDriveError: episodes are to be played with a source that cannot play them.
     """
     if isinstance(source, Trainer):
         first = source.config.trainer.seed if seed is None else seed

@@ -184,6 +184,9 @@ class GaussianNoise(nn.Module):
             means: means of the policy.
             env: the acting replicas.
             tag: policy tag.
+
+        Returns:
+            Means of the same shape.
         """
         return means
 
@@ -228,6 +231,9 @@ class OrnsteinUhlenbeckNoise(nn.Module):
             means: means of the policy.
             env: the acting replicas.
             tag: policy tag.
+
+        Returns:
+            Means of the same shape.
         """
         noise = env.actions(tag, drawn=True).view_as(means) - self.before
         self.before.copy_(means)

@@ -106,6 +106,9 @@ def sinks_of(config: RunConfig, run: RunFolder, go_on_after: int) -> list[Metric
         config: run configuration.
         run: folder of the run.
         go_on_after: environment steps of a resumed run.
+
+    Returns:
+        The sinks, possibly none.
     """
     sinks: list[MetricSink] = []
     if config.saving.tensorboard:

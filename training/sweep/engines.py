@@ -27,6 +27,9 @@ class Engine(Protocol):
             number: number of the trial.
             env_steps: environment steps so far.
             score: current score.
+
+        Returns:
+            True if the trial should be pruned.
         """
 
     def ended(self, number: int, values: Values, score: float | None) -> None:
@@ -144,6 +147,9 @@ def make_engine(name: str | None, space: Space, trials: int | None, seed: int, m
         trials: number of trials, or None.
         seed: seed of the samples.
         minimise: If True, low scores are better.
+
+    Returns:
+        The engine.
 
     Raises:
         WarpDriveError: the engine does not support the space, or is not installed.

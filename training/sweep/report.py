@@ -32,6 +32,9 @@ def trial_table(trials: Sequence[Trial], space: Space, tags: Sequence[str]) -> T
         trials: trials of the sweep.
         space: search space.
         tags: policy tags.
+
+    Returns:
+        A table of rich, with a row per trial.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("trial", justify="right")

@@ -61,7 +61,19 @@ def check_launch(
 
 
 def named_arguments(kernel: Kernel, arguments: tuple[Any, ...], **named: Any) -> dict[str, Any]:
-    """Return the arguments of a launch by parameter. Raises :class:`KernelError` if they do not match."""
+    """Return the arguments of a launch by parameter.
+
+    Args:
+        kernel: The kernel.
+        arguments: Positional arguments of the launch.
+        named: Keyword arguments of the launch.
+
+    Returns:
+        Array or number for each parameter, in the order of the parameters.
+
+    Raises:
+        KernelError: If the arguments do not match the parameters.
+    """
     return dict(zip(kernel.parameters, map(as_array, kernel.arguments_of(arguments, named)), strict=True))
 
 

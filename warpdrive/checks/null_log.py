@@ -77,7 +77,14 @@ class NullLog:
         """Record an index outside of an array."""
 
     def divergence(self, waiting: int, barrier: Line, other: int, elsewhere: Line | None) -> None:
-        """Record a thread that waits at a barrier while another waits ``elsewhere``, or reached the end (None)."""
+        """Record a thread that waits at a barrier while another waits ``elsewhere``, or reached the end (None).
+
+        Args:
+            waiting: Index of the waiting thread.
+            barrier: Location of its barrier.
+            other: Index of the other thread.
+            elsewhere: Location of the other thread's barrier; None if it has reached the end of the kernel.
+        """
 
     def unassigned(self, variable: str, line: Line) -> None:
         """Record a read of a variable before assignment by the running thread."""

@@ -25,6 +25,13 @@ class Binding:
     Names are looked up first among the arrays of the device context that kernel functions may access (those in
     ``constants`` are read-only), then among the attributes of the environment (an ``int`` becomes int32, a ``float``
     float32, a ``bool`` boolean, and a NumPy array a read-only array).
+
+    Args:
+        environment: The environment.
+        functions: Its kernel functions.
+        context: The device context that holds the arrays.
+        arrays: Names of the arrays that kernel functions may access.
+        constants: Names of those that are read-only.
     """
 
     def __init__(

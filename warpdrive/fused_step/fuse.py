@@ -41,7 +41,13 @@ class FusedKernel:
         self._steps = self._all_steps  # the block that the next step is added to
 
     def call(self, function: DeviceFunction, result: str | None = None, **arrays: str) -> None:
-        """Call a library function; ``arrays`` maps parameters to arrays, by default those of the same names."""
+        """Append a call of a library function.
+
+        Args:
+            function: The function.
+            result: Name of a variable that is assigned the return value, or None.
+            arrays: Name of the array for a parameter; by default that of the parameter.
+        """
         arguments = [self._array(arrays.get(parameter, parameter)) for parameter in function.parameters]
         self._steps.append(Call(function, tuple(arguments), result))
 

@@ -18,14 +18,26 @@ from warpdrive.kernels.kernel import device_function
 
 @device_function
 def record_per_agent(source, record, slot):  # type: ignore[no-untyped-def]
-    """Record one number per agent: ``record[t, env, agent] = source[env, agent]``."""
+    """Record one number per agent: ``record[t, env, agent] = source[env, agent]``.
+
+    Args:
+        source: ``[num_envs, num_agents]``, values of this step.
+        record: ``[num_steps, num_envs, num_agents]``, rollout.
+        slot: ``[1]`` int32, index t of the step.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     record[slot[0], env, agent] = source[env, agent]
 
 
 @device_function
 def record_per_env(source, record, slot):  # type: ignore[no-untyped-def]
-    """Record one number per replica: ``record[t, env] = source[env]``."""
+    """Record one number per replica: ``record[t, env] = source[env]``.
+
+    Args:
+        source: ``[num_envs]``, values of this step.
+        record: ``[num_steps, num_envs]``, rollout.
+        slot: ``[1]`` int32, index t of the step.
+    """
     env = cuda.blockIdx.x
     if cuda.threadIdx.x == 0:
         record[slot[0], env] = source[env]
@@ -33,13 +45,25 @@ def record_per_env(source, record, slot):  # type: ignore[no-untyped-def]
 
 @device_function
 def record_row(source, record, slot):  # type: ignore[no-untyped-def]
-    """Record ``source[env, :]`` in slot t; each thread of the replica copies its share."""
+    """Record ``source[env, :]`` in slot t; each thread of the replica copies its share.
+
+    Args:
+        source: ``[num_envs, length]``, values of this step.
+        record: ``[num_steps, num_envs, length]``, rollout.
+        slot: ``[1]`` int32, index t of the step.
+    """
     copy_share(source, record, slot[0])
 
 
 @device_function
 def record_next_row(source, record, slot):  # type: ignore[no-untyped-def]
-    """Record ``source[env, :]`` in slot t + 1."""
+    """Record ``source[env, :]`` in slot t + 1.
+
+    Args:
+        source: ``[num_envs, length]``, values after this step.
+        record: ``[num_steps + 1, num_envs, length]``, rollout.
+        slot: ``[1]`` int32, index t of the step.
+    """
     copy_share(source, record, slot[0] + 1)
 
 
@@ -54,7 +78,13 @@ def copy_row(source, target):  # type: ignore[no-untyped-def]
 
 @device_function
 def copy_share(source, record, slot):  # type: ignore[no-untyped-def]
-    """Copy a thread's share of ``source[env, :]`` to ``record[slot, env, :]``."""
+    """Copy a thread's share of ``source[env, :]`` to ``record[slot, env, :]``.
+
+    Args:
+        source: ``[num_envs, length]``.
+        record: ``[slots, num_envs, length]``.
+        slot: Index of the target, an integer.
+    """
     env, agent, agents = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
     length = source.shape[1]
     for index in range(agent * length // agents, (agent + 1) * length // agents):
@@ -67,6 +97,14 @@ def note_final_slot(terminated, truncated, final_slot, final_count, final, slot)
 
     There are enough slots for all truncations that kernel functions can cause. If ``timestep`` is modified from outside
     during a rollout, more may be needed; the last slot is then reused.
+
+    Args:
+        terminated: ``[num_envs]`` bool.
+        truncated: ``[num_envs]`` bool.
+        final_slot: ``[num_steps, num_envs]`` int32, written.
+        final_count: ``[num_envs]`` int32, number of truncations in this rollout so far.
+        final: ``[slots, num_envs, ...]``, final observations; only the shape is used.
+        slot: ``[1]`` int32, index of the step.
     """
     env = cuda.blockIdx.x
     if cuda.threadIdx.x == 0:
@@ -79,7 +117,14 @@ def note_final_slot(terminated, truncated, final_slot, final_count, final, slot)
 
 @device_function
 def record_final_row(source, record, final_slot, slot):  # type: ignore[no-untyped-def]
-    """Record the final observations ``source[env, :]`` of a truncated episode."""
+    """Record the final observations ``source[env, :]`` of a truncated episode.
+
+    Args:
+        source: ``[num_envs, length]``, observations after this step.
+        record: ``[slots, num_envs, length]``, final observations.
+        final_slot: ``[num_steps, num_envs]`` int32, see :func:`note_final_slot`.
+        slot: ``[1]`` int32, index of the step.
+    """
     where = final_slot[slot[0], cuda.blockIdx.x]
     if where >= 0:
         copy_share(source, record, where)

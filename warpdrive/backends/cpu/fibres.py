@@ -95,7 +95,13 @@ _WORD = ir.IntType(64)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def switch_stacks(typingctx: Any, left: Any, stack: Any) -> Any:
-    """Switch from the current stack, whose pointer is stored at the address ``left``, to a suspended one."""
+    """Switch from the current stack, whose pointer is stored at the address ``left``, to a suspended one.
+
+    Args:
+        typingctx: Typing context of numba.
+        left: Address (intp) at which the pointer of the current stack is stored.
+        stack: Pointer (intp) of the suspended stack.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [_WORD, _WORD])

@@ -17,6 +17,9 @@ def usable_device(backend: str, lacks: Lacks, process_id: int) -> Device:
         lacks: Requirements of the backend.
         process_id: Index of the process among those on the machine.
 
+    Returns:
+        The GPU.
+
     Raises:
         BackendError: If the GPU cannot be used.
     """
@@ -27,7 +30,12 @@ def usable_device(backend: str, lacks: Lacks, process_id: int) -> Device:
 
 
 def check_usable(backend: str, lacks: Lacks, process_id: int) -> None:
-    """Check that a backend can be used here; see :func:`usable_device` for the arguments.
+    """Check that a backend can be used on this machine.
+
+    Args:
+        backend: Name of the backend, for messages.
+        lacks: Requirements of the backend.
+        process_id: Index of the process among those on the machine.
 
     Raises:
         BackendError: If there are unmet requirements; the message has all of them.

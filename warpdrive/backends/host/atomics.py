@@ -111,7 +111,18 @@ atomic_nanmin = _operation("nanmin", _unless(_comparison("<=", keeps_nan=False))
 
 @intrinsic  # type: ignore[untyped-decorator]
 def atomic_cas(typingctx: Any, array: Any, index: Any, expected: Any, value: Any) -> Any:
-    """Store ``value`` into an element if it equals ``expected``; return the old value."""
+    """Store ``value`` into an element if it equals ``expected``; return the old value.
+
+    Args:
+        typingctx: Typing context of numba.
+        array: The array.
+        index: Index of the element: an integer, or a tuple of one per axis.
+        expected: The value to replace, of the array's dtype.
+        value: The new value, of the array's dtype.
+
+    Returns:
+        The old value.
+    """
     _check("atomic.cas", array, index, expected, value)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -123,7 +134,17 @@ def atomic_cas(typingctx: Any, array: Any, index: Any, expected: Any, value: Any
 
 @intrinsic  # type: ignore[untyped-decorator]
 def atomic_compare_and_swap(typingctx: Any, array: Any, expected: Any, value: Any) -> Any:
-    """Store ``value`` into the first element of a 1-D array if it equals ``expected``; return the old value."""
+    """Store ``value`` into the first element of a 1-D array if it equals ``expected``; return the old value.
+
+    Args:
+        typingctx: Typing context of numba.
+        array: The array.
+        expected: The value to replace, of the array's dtype.
+        value: The new value, of the array's dtype.
+
+    Returns:
+        The old value.
+    """
     _check("atomic.compare_and_swap", array, types.intp, expected, value)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

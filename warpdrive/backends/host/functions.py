@@ -86,6 +86,14 @@ def shared_arrays(kernel: LoweredKernel, adapter: CpuAdapter, dynamic_bytes: int
     """Return the statements that allocate the shared arrays of a block.
 
     Arrays of dynamic size all begin at the same address, whatever their dtypes.
+
+    Args:
+        kernel: The lowered kernel.
+        adapter: Source of the functions that allocate arrays.
+        dynamic_bytes: Size of the dynamic shared memory, in bytes.
+
+    Returns:
+        One assignment per array, after one for the dynamic memory if there is any.
     """
     statements: list[ast.stmt] = []
     dynamic = f"{GENERATED}dynamic"

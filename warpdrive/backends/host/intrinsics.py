@@ -184,7 +184,15 @@ def _as_length(builder: Any, value: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def call_entry(typingctx: Any, function: Any, table: Any, part: Any, parts: Any) -> Any:
-    """Call the machine code at an address with a table of arguments, to run one part of a launch."""
+    """Call the machine code at an address with a table of arguments, to run one part of a launch.
+
+    Args:
+        typingctx: Typing context of numba.
+        function: Address (intp) of the machine code.
+        table: Address (intp) of the table of arguments.
+        part: Index (intp) of the part.
+        parts: Number (intp) of parts of the launch.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = ir.IntType(64)
@@ -225,7 +233,16 @@ def not_constant(typingctx: Any, value: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def fetch_add(typingctx: Any, address: Any, value: Any) -> Any:
-    """Atomically add to the word at an address (sequentially consistent); return the old value."""
+    """Atomically add to the word at an address (sequentially consistent); return the old value.
+
+    Args:
+        typingctx: Typing context of numba.
+        address: Address (intp) of the word.
+        value: The summand (intp).
+
+    Returns:
+        The old value (intp).
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.atomic_rmw("add", _word_at(builder, args[0]), args[1], "seq_cst")
@@ -245,7 +262,13 @@ def atomic_load(typingctx: Any, address: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def atomic_store(typingctx: Any, address: Any, value: Any) -> Any:
-    """Store a word at an address (atomic, sequentially consistent)."""
+    """Store a word at an address (atomic, sequentially consistent).
+
+    Args:
+        typingctx: Typing context of numba.
+        address: Address (intp) of the word.
+        value: The new value (intp).
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.store_atomic(args[1], _word_at(builder, args[0]), "seq_cst", 8)
@@ -266,7 +289,13 @@ def load_word(typingctx: Any, address: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def store_word(typingctx: Any, address: Any, value: Any) -> Any:
-    """Store a word at an address that no other thread uses."""
+    """Store a word at an address that no other thread uses.
+
+    Args:
+        typingctx: Typing context of numba.
+        address: Address (intp) of the word.
+        value: The new value (intp).
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.store(args[1], _word_at(builder, args[0]))
