@@ -1,4 +1,4 @@
-"""The command ``warpdrive``: what each of its words accepts, and how mistakes are reported.
+"""Command line of ``warpdrive``: subcommands, their options, and the reporting of errors.
 
 Only the standard library is imported here, so that help and usage errors are instant; each command's module is
 loaded when the command runs.
@@ -31,46 +31,46 @@ _CPU_ALLOCATOR = "DefaultCPUAllocator"
 UNEXPECTED, MISTAKE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
 DESCRIPTION = """\
-Simulate many replicas of a multi-agent environment and train its agents, all on one device."""
+Simulate thousands of replicas of a multi-agent environment and train its agents, all on one device."""
 
 EPILOG = """\
-start here:
-  warpdrive envs                              the environments there are
-  warpdrive train tag_gridworld               train, evaluate and animate one of them
-  warpdrive train my_run.yaml                 train from a run configuration of your own
-  warpdrive init my_game                      begin an environment of your own
+getting started:
+  warpdrive envs                              list the available environments
+  warpdrive train tag_gridworld               train, evaluate and animate agents in one of them
+  warpdrive train my_run.yaml                 train from your own run configuration
+  warpdrive init my_game                      create your own environment from a template
 
-Every run leaves a folder runs/<name>/<date-time>/ with config.yaml, metrics.csv, TensorBoard events,
-checkpoints/, summary.json and replay.gif. Commands that take a <run> take that folder, runs/<name> for the
-newest run of that name, or one of its checkpoints.
+Each run creates a folder runs/<name>/<date-time>/ with config.yaml, metrics.csv, TensorBoard events, checkpoints/,
+summary.json and replay.gif. Wherever a command expects a <run>, pass that folder, runs/<name> for the latest run of
+that name, or a checkpoint of the run.
 
-warpdrive <command> --help explains a command."""
+Run 'warpdrive <command> --help' for the options and examples of a command."""
 
 TRAIN_EPILOG = """\
 examples:
   warpdrive train tag_gridworld
   warpdrive train tag_gridworld trainer.num_envs=500 policy.tagger.lr=1e-3
   warpdrive train my_run.yaml env.num_taggers=8 saving.folder=/data/runs
-  warpdrive train --resume runs/tag_gridworld                       a run that was stopped, or killed
+  warpdrive train --resume runs/tag_gridworld                         resume an interrupted run
   warpdrive train --resume runs/tag_gridworld trainer.total_steps=2e7
-  warpdrive train tag_gridworld -n 4                                four GPUs, a process for each
-  warpdrive train tag_gridworld --num_processes 2                   two processes on the CPU
+  warpdrive train tag_gridworld -n 4                                  four GPUs, one process per GPU
+  warpdrive train tag_gridworld --num_processes 2                     two processes on the CPU
 
-Any key of the run configuration can be overridden; config.yaml in a run folder lists them all and can be
-trained from again. Ctrl-C stops the training and leaves a checkpoint and a readable run folder."""
+Every key of the run configuration can be overridden. The config.yaml of a run folder lists all keys with their values
+and can be passed to 'warpdrive train' again. Ctrl-C stops training gracefully and saves a checkpoint."""
 
 AUTOSCALE_EPILOG = """\
 examples:
-  warpdrive autoscale tag_gridworld                        writes tag_gridworld_autoscaled.yaml, .png and .json
+  warpdrive autoscale tag_gridworld                  writes tag_gridworld_autoscaled.yaml, .png and .json
   warpdrive train tag_gridworld_autoscaled.yaml
   warpdrive autoscale my_run.yaml --memory 2GiB -o small.yaml
-  warpdrive train tag_gridworld --auto_scale               both at once
+  warpdrive train tag_gridworld --auto_scale         tune, then train
 
-Finds trainer.num_envs and the length of a rollout (train_batch_size / num_envs) for the highest training throughput
-that fits, which are not the largest sizes that fit. Each size is tried in a process of its own; what runs out of
-memory, takes too long or crashes does not fit. Of sizes that are about as fast, the smallest batch wins. Everything
-else in the configuration stays as it is: a larger batch learns from fewer updates, so look at what policies reach, too.
-A search takes some minutes. Other programs on the machine disturb it."""
+Searches for the trainer.num_envs and the rollout length (train_batch_size / num_envs) with the highest training
+throughput, which are usually not the largest that fit in memory. Each candidate runs in its own process; candidates
+that run out of memory, time out or crash are rejected. Among candidates of about equal throughput, the one with the
+smallest batch is selected. All other settings are kept. A larger batch means fewer updates: compare returns as well as
+throughput. A search takes a few minutes; other programs on the machine distort its measurements."""
 
 SWEEP_EPILOG = """\
 examples:
@@ -80,74 +80,76 @@ examples:
   warpdrive sweep cartpole trainer.seed=[0,1,2] trainer.total_steps=50000
   warpdrive sweep --resume runs/cartpole_sweep/2026-11-21_15-00-00
 
-What is varied:
-  key=[a, b, c]              each of these; a value that is a list: key=[[64, 64], [128]]
-  key=uniform(low, high)     numbers between, drawn at random
-  key=loguniform(low, high)  likewise, of which the logarithm is uniform: for learning rates
-  key=integer(low, high)     whole numbers, both ends included
-Parentheses mean something to the shell, so put these in quotes. key=value is the same for all trials.
+search space:
+  key=[a, b, c]              try each value; for values that are lists: key=[[64, 64], [128]]
+  key=uniform(low, high)     sample uniformly
+  key=loguniform(low, high)  sample uniformly on a logarithmic scale, as for learning rates
+  key=integer(low, high)     sample an integer, both bounds included
+  key=value                  use the same value in all trials
+Quote arguments with parentheses, which are special characters of the shell.
 
-Each trial trains in a process of its own and is evaluated at its end, over trainer.evaluation.num_episodes episodes.
-Trials are compared by the return of one policy tag (--tag). One that fails does not end the others. Ctrl-C ends
-all of them with a checkpoint; --resume goes on with those, and with what had not begun."""
+Each trial trains in its own process and is then evaluated over trainer.evaluation.num_episodes episodes. Trials are
+ranked by the mean return of one policy (--tag). A failed trial does not stop the sweep. Ctrl-C stops all trials, which
+save checkpoints; --resume continues them and runs the remaining ones."""
 
 EVALUATE_EPILOG = """\
 examples:
-  warpdrive evaluate runs/tag_gridworld                        the newest run
-  warpdrive evaluate runs/tag_gridworld --random runner        the runner's actions drawn at random
+  warpdrive evaluate runs/tag_gridworld                        the latest run
+  warpdrive evaluate runs/tag_gridworld --random runner        with random actions for the runner
   warpdrive evaluate runs/tag_gridworld --episodes 200 --deterministic
-  warpdrive evaluate runs/tag_gridworld --best                 the policies that were best while it trained
-  warpdrive evaluate runs/a runs/b runs/c                      several runs, a line each
-  warpdrive evaluate runs/a --against runs/b runs/c            play each other, in either place: who wins
-  warpdrive evaluate runs/a/*/checkpoints/step_* --league      all against all, with Elo ratings
+  warpdrive evaluate runs/tag_gridworld --best                 the best checkpoint instead of the latest
+  warpdrive evaluate runs/a runs/b runs/c                      several runs, one line each
+  warpdrive evaluate runs/a --against runs/b runs/c            head to head, on both sides, with win rates
+  warpdrive evaluate runs/a/*/checkpoints/step_* --league      round robin with Elo ratings
 
-A run keeps its best checkpoint if it is evaluated while it trains: trainer.evaluation.every=20 says after how many
-updates, and saving.best_metric by what."""
+A run keeps its best checkpoint if it is evaluated during training: set the interval in updates with
+trainer.evaluation.every=20, and the metric to compare with saving.best_metric."""
 
 PLOT_EPILOG = """\
 examples:
-  warpdrive plot runs/cartpole                                     the newest run: returns, into its folder
-  warpdrive plot runs/cartpole/*                                   all of them, over one another
+  warpdrive plot runs/cartpole                                     returns of the latest run, saved to its folder
+  warpdrive plot runs/cartpole/*                                   all runs in one plot
   warpdrive plot runs/cartpole runs/pendulum -o both.svg
   warpdrive plot runs/cartpole/* -m losses/entropy -m 'perf/*_seconds' --smooth 10
 
-Runs that differ in nothing but trainer.seed are one line: their mean, with a band from the least to the most of them.
-Other runs have a line each, which is named after what differs in their configurations. The x axis is environment steps.
+Runs that differ only in trainer.seed are averaged into one line, with a band from their minimum to their maximum. Other
+runs get one line each, labelled with the keys in which their configurations differ. The x axis is environment steps.
 
-A metric is named as in metrics.csv (docs/metrics.md explains each); without its policy tag it means those of all tags,
-and * stands for anything. Without --metric, returns are drawn: in training, where short episodes end first and count
-more often, and of evaluations (trainer.evaluation.every), which have no such bias.
+Metrics have the names of the columns of metrics.csv (described in docs/metrics.md). Without its policy tag, a name
+selects the metric of all policies; * matches any text. By default, returns are plotted: those of training episodes,
+which are biased towards short episodes because those finish first, and those of evaluations during training
+(trainer.evaluation.every), which are not.
 
-The name of the file says what is written: .png, .svg or .pdf."""
+The extension of the output file selects the format: .png, .svg or .pdf."""
 
 REPLAY_EPILOG = """\
 examples:
-  warpdrive replay runs/tag_gridworld                             into the run folder, as replay.gif
-  warpdrive replay runs/tag_gridworld -o tag.html --replicas 4    four at once, to be played in a browser
+  warpdrive replay runs/tag_gridworld                             writes replay.gif to the run folder
+  warpdrive replay runs/tag_gridworld -o tag.html --replicas 4    four replicas side by side, as an HTML player
   warpdrive replay runs/tag_gridworld -o tag.mp4 --seed 3 --random runner
-  warpdrive replay runs/tag_gridworld -o tag.npz -o tag.gif       the same episode as arrays and as pictures
-  warpdrive replay tag.npz -o again.html                          draws what was recorded
+  warpdrive replay runs/tag_gridworld -o tag.npz -o tag.gif       the same episode as arrays and as an animation
+  warpdrive replay tag.npz -o again.html                          animates a recording
 
-The name of a file says what is written:
-  .gif                 shown by everything
-  .html                one file with play, pause, speed and a slider, which needs no network
-  .mp4                 small and smooth; needs ffmpeg: pip install 'warpdrive[video]'
-  .npz, .safetensors   states, actions, rewards and probabilities as arrays (wd.Recording.load reads them)
-Below each picture stand the step, how the episode ended, and the return so far of each policy tag (the mean over its
-agents). Episodes of one --seed are always the same. Of long ones, only every n-th step is drawn."""
+The extension of the output file selects the format:
+  .gif                 animated GIF
+  .html                self-contained HTML player with play, pause, speed and a slider; works offline
+  .mp4                 H.264 video; requires ffmpeg: pip install 'warpdrive[video]'
+  .npz, .safetensors   states, actions, rewards and probabilities as arrays, for wd.Recording.load
+Each frame shows the step, how the episode ended, and the return so far of each policy (the mean over its agents).
+The same --seed gives the same episodes. For long episodes only every n-th step is drawn."""
 
 EXPORT_EPILOG = """\
 examples:
-  warpdrive export runs/cartpole                                 into agent.onnx
+  warpdrive export runs/cartpole                                 writes agent.onnx
   warpdrive export runs/tag_gridworld --tag tagger -o tagger.onnx
   warpdrive export runs/tag_gridworld --tag tagger -o tagger.pt2
 
-The name of the file says what is written:
-  .onnx    for onnxruntime and others; needs pip install 'warpdrive[onnx]'
-  .pt2     for torch.export.load
-Inputs, any number of rows each: observations (of a Dict space observations_<key>, sorted by key), action_mask if asked
-for, and state of recurrent policies. Outputs: actions, the likeliest ones, logits, and of recurrent ones next_state.
-The file is compared with the policy before it is kept."""
+The extension of the output file selects the format:
+  .onnx    ONNX, for onnxruntime and others; requires: pip install 'warpdrive[onnx]'
+  .pt2     PyTorch, for torch.export.load
+Inputs: observations (observations_<key> for each key of a Dict space, sorted by key), action_mask with --action-mask,
+and state for recurrent policies. Outputs: actions (the most likely ones), logits, and next_state for recurrent
+policies. The batch size is dynamic. The outputs of the exported file are verified against those of the policy."""
 
 CHECK_EPILOG = """\
 examples:
@@ -155,39 +157,44 @@ examples:
   warpdrive check my_game.py:MyGame --steps 50
   warpdrive check my_run.yaml
 
-The kernels run in an interpreter that sees every access to memory: few agents make for a quick check. What it finds:
-  races          two threads, or two blocks, access one element in no order, and at least one writes
-  bounds         an index outside of an array, or a negative one that counts from its end
-  uninitialised  a read of shared or local memory that nothing wrote
-  divergence     a barrier that not all threads of a block come to
-  float64        what computes in float64 without need
-  order          results that change when threads run in another order
-  endless        a loop that does not end within --max-steps
-  nan            (with --nan) where NaN or infinity is written
-Then some steps are played, to see what the environment does:
-  spaces         observations outside of their space, and what is not finite
-  resets         episodes that begin with the observations of the one before
-  determinism    what differs when it is played again, or with more replicas
-  reference      what differs from reference_step and reference_observe, if it has them
-Then the backends that this machine can run are compared, and the interpreter:
-  backends       what differs from one to another
-Each is told once, with the times it was seen, the lines, and what to do. Exit code 1 if anything was found."""
+Kernels run in an interpreter that tracks each memory access. It is slow: use few agents. It reports:
+  races          unordered accesses of two threads or blocks to one element, at least one of them a write
+  bounds         indices out of bounds, and negative indices, which count from the end
+  uninitialised  reads of shared or local memory that was never written
+  divergence     barriers that not all threads of a block reach
+  float64        unintended arithmetic in float64
+  order          results that depend on the order in which threads run
+  endless        loops that do not end within --max-steps
+  nan            writes of NaN or infinity (with --nan)
+Then the environment runs for some steps, which reports:
+  spaces         observations outside of their space, or not finite
+  resets         first observations of an episode that are left over from the previous one
+  determinism    results that differ between identical runs, or with the number of replicas
+  reference      differences from reference_step and reference_observe, if the environment has them
+Finally, the backends available on this machine are compared with each other and with the interpreter:
+  backends       differences between backends
+Each problem is reported once, with its number of occurrences, the lines, and a suggested fix. The exit code is 1 if any
+problem was found."""
 
 ENVS_EPILOG = """\
 examples:
-  warpdrive envs                              all of them
-  warpdrive envs tag_gridworld                what its parameters are
-  warpdrive envs my_game.py:MyGame            one of your own"""
+  warpdrive envs                              list all environments
+  warpdrive envs tag_gridworld                show the parameters of one
+  warpdrive envs my_game.py:MyGame            show the parameters of your own"""
 
 INIT_EPILOG = """\
 examples:
   warpdrive init my_game                      writes my_game/my_game.py, test_my_game.py and my_game.yaml
 
-All three run as they are: hunters on a ring that learn to catch a runner. Change them into your own."""
+The template is a working environment, in which hunters on a ring learn to catch a runner. Edit it into your own."""
 
 DOCTOR_EPILOG = """\
-Tells what to do where env_backend=numba or pycuda cannot be used on this machine, and what env_backend=auto is. It
-changes nothing, and needs no GPU. The exit code is 0."""
+examples:
+  warpdrive doctor
+  warpdrive doctor --json
+
+Explains how to fix backends (env_backend=numba, pycuda) that are unavailable on this machine, and which backend
+env_backend=auto selects. Nothing is modified, no GPU is required, and the exit code is always 0."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -248,13 +255,13 @@ def _in_words(error: Exception) -> str:
         return f"{one_line(str(error.filename))}: {error.strerror}" if error.filename else error.strerror
     if _is_lack_of_memory(error):
         size = re.search(r"(\d+) bytes", str(error))
-        what = f"{int(size[1]) / 2**30:.1f} GiB at once" if size else one_line(str(error), 100)
-        return f"not enough memory for {what}: use fewer replicas, shorter rollouts, or smaller models and buffers"
+        what = f"allocating {int(size[1]) / 2**30:.1f} GiB" if size else one_line(str(error), 100)
+        return f"out of memory ({what}): use fewer replicas, shorter rollouts, or smaller models and buffers"
     if _is_mistake(error):
         return str(error)
     return (
-        f"unexpected {type(error).__name__}: {one_line(str(error))}; this is a mistake in warpdrive: "
-        "please report it with what --debug shows"
+        f"unexpected {type(error).__name__}: {one_line(str(error))}; this is a bug in WarpDrive: "
+        "please report it with the output of --debug"
     )
 
 
@@ -285,11 +292,11 @@ def _choose_source(options: argparse.Namespace, parser: argparse.ArgumentParser)
         options.overrides.insert(0, options.source)
         options.source = None
     if named and options.source:
-        parser.error(f"found both '{options.source}' and --env {named}: give one")
+        parser.error(f"found both '{options.source}' and --env {named}: expected only one of them")
     options.source = options.source or named
     if bool(options.resume) == bool(options.source):
         what = "run" if options.command == "train" else "sweep"
-        parser.error(f"give `warpdrive {options.command}` either an environment or YAML file, or --resume <{what}>")
+        parser.error(f"expected either an environment or YAML file, or --resume <{what}>")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -319,133 +326,176 @@ def _add(commands: _Commands, name: str, what: str, epilog: str) -> argparse.Arg
     description = f"{what[0].upper()}{what[1:]}."
     layout = argparse.RawDescriptionHelpFormatter
     parser = commands.add_parser(name, help=what, description=description, epilog=epilog, formatter_class=layout)
-    parser.add_argument("--debug", action="store_true", help="show where in the code an error came from")
+    parser.add_argument("--debug", action="store_true", help="show the full traceback of errors")
     if name in MAY_NAME_CODE:
         parser.add_argument(
-            "--trust", action="store_true", help="run code that a run names, also what is not yours (docs/security.md)"
+            "--trust", action="store_true", help="allow a run to load code from untrusted files (docs/security.md)"
         )
     return parser
 
 
 def _add_train(commands: _Commands) -> None:
-    parser = _add(commands, "train", "train, evaluate what came out, and animate episodes of it", TRAIN_EPILOG)
+    parser = _add(commands, "train", "train policies, evaluate them, and animate an episode", TRAIN_EPILOG)
     parser.add_argument(
-        "source", metavar="<env or yaml>", nargs="?", help="a name from `warpdrive envs`, or a YAML file"
+        "source",
+        metavar="<env or yaml>",
+        nargs="?",
+        help="name of an environment (see `warpdrive envs`) or path of a YAML file",
     )
     parser.add_argument(
-        "overrides", metavar="key=value", nargs="*", default=[], help="replaces a value of the run configuration"
+        "overrides", metavar="key=value", nargs="*", default=[], help="override a key of the run configuration"
     )
-    parser.add_argument("-e", "--env", metavar="<env or yaml>", help="another way to give the first argument")
-    parser.add_argument("--resume", metavar="<run>", help="go on with a run, in its folder, as if it had never stopped")
-    parser.add_argument("--no-replay", action="store_true", help="do not write replay.gif")
-    several = parser.add_argument_group("several processes, which share trainer.num_envs (docs/scaling.md)")
-    several.add_argument("-n", "--num_gpus", type=_count, metavar="N", help="train on N GPUs, with a process for each")
-    several.add_argument("--num_processes", type=_count, metavar="N", help="start N processes, as on a CPU")
+    parser.add_argument("-e", "--env", metavar="<env or yaml>", help="same as the positional argument")
+    parser.add_argument("--resume", metavar="<run>", help="resume a run from its latest checkpoint, in its own folder")
+    parser.add_argument("--no-replay", action="store_true", help="skip writing replay.gif")
+    several = parser.add_argument_group(
+        "distributed training, with trainer.num_envs divided among processes (docs/scaling.md)"
+    )
+    several.add_argument("-n", "--num_gpus", type=_count, metavar="N", help="train on N GPUs, one process per GPU")
+    several.add_argument("--num_processes", type=_count, metavar="N", help="train in N processes, for example on a CPU")
     several.add_argument(
         "--max_restarts",
         type=_seed,
         metavar="N",
         default=0,
-        help="start all anew from the last checkpoint when one fails, at most N times (default: 0)",
+        help="restart all processes from the latest checkpoint if one fails, at most N times (default: 0)",
     )
     parser.add_argument(
         "-a",
         "--auto_scale",
         action="store_true",
-        help="first find the size that trains fastest here (see `warpdrive autoscale --help`), then train with it",
+        help="tune the number of replicas and the rollout length first (see `warpdrive autoscale --help`)",
     )
     _add_search(parser)
 
 
 def _add_autoscale(commands: _Commands) -> None:
     parser = _add(
-        commands, "autoscale", "find the number of replicas and the rollout length that train fastest", AUTOSCALE_EPILOG
+        commands,
+        "autoscale",
+        "tune the number of replicas and the rollout length for training throughput",
+        AUTOSCALE_EPILOG,
     )
-    parser.add_argument("source", metavar="<env or yaml>", help="a name from `warpdrive envs`, or a YAML file")
     parser.add_argument(
-        "overrides", metavar="key=value", nargs="*", default=[], help="replaces a value of the run configuration"
+        "source", metavar="<env or yaml>", help="name of an environment (see `warpdrive envs`) or path of a YAML file"
+    )
+    parser.add_argument(
+        "overrides", metavar="key=value", nargs="*", default=[], help="override a key of the run configuration"
     )
     _add_search(parser)
 
 
 def _add_sweep(commands: _Commands) -> None:
-    parser = _add(commands, "sweep", "train with many values of some keys, side by side, and compare", SWEEP_EPILOG)
-    parser.add_argument(
-        "source", metavar="<env or yaml>", nargs="?", help="a name from `warpdrive envs`, or a YAML file"
+    parser = _add(
+        commands, "sweep", "train with different hyperparameters in parallel, and compare the results", SWEEP_EPILOG
     )
     parser.add_argument(
-        "overrides", metavar="key=values", nargs="*", default=[], help="what is varied, or the same for all trials"
+        "source",
+        metavar="<env or yaml>",
+        nargs="?",
+        help="name of an environment (see `warpdrive envs`) or path of a YAML file",
     )
-    parser.add_argument("--resume", metavar="<sweep>", help="go on with a sweep, by its folder")
-    parser.add_argument("--trials", type=_count, metavar="N", help="how many, but for a grid (default: 16)")
     parser.add_argument(
-        "--parallel", type=_count, metavar="N", help="how many at a time (default: one per GPU, or per core up to 4)"
+        "overrides",
+        metavar="key=values",
+        nargs="*",
+        default=[],
+        help="search space of a key, or one value for all trials",
+    )
+    parser.add_argument("--resume", metavar="<sweep>", help="resume the sweep in this folder")
+    parser.add_argument(
+        "--trials", type=_count, metavar="N", help="number of trials, unless a grid is searched (default: 16)"
+    )
+    parser.add_argument(
+        "--parallel",
+        type=_count,
+        metavar="N",
+        help="number of concurrent trials (default: one per GPU, or per CPU core up to 4)",
     )
     parser.add_argument(
         "--engine",
         choices=("grid", "random", "optuna"),
-        help="what chooses values (default: grid, or random where there are ranges or --trials). optuna learns from "
-        "trials that have ended, and stops those worse than the median: pip install 'warpdrive[optuna]'",
+        help="search algorithm (default: grid; random with ranges or --trials). optuna samples from a model of the "
+        "finished trials and prunes those below the median; requires: pip install 'warpdrive[optuna]'",
     )
-    parser.add_argument("--tag", metavar="TAG", help="whose return counts (default: the first policy that is trained)")
-    parser.add_argument("--minimise", action="store_true", help="low returns are good")
-    parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="of what is drawn at random (default: 0)")
+    parser.add_argument(
+        "--tag", metavar="TAG", help="policy whose return ranks the trials (default: the first trained one)"
+    )
+    parser.add_argument("--minimise", action="store_true", help="minimise the return instead of maximising it")
+    parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="seed of the search (default: 0)")
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the search for a size (autoscale, train --auto_scale)")
+    group = parser.add_argument_group("tuning (autoscale, train --auto_scale)")
     group.add_argument(
-        "-o", "--output", metavar="FILE", help="the YAML file for what is found (default: <name>_autoscaled.yaml)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="YAML file to write the configuration to (default: <name>_autoscaled.yaml)",
     )
-    group.add_argument("--memory", metavar="SIZE", help="what training may take, as 2GiB (default: what there is)")
+    group.add_argument("--memory", metavar="SIZE", help="memory limit, such as 2GiB (default: available memory)")
     group.add_argument(
         "--min_updates",
         type=_count,
         metavar="N",
-        help="try no batch that leaves fewer updates in trainer.total_steps (default: 1; of train --auto_scale 50)",
+        help="minimum number of updates in trainer.total_steps, which limits the batch size "
+        "(default: 1; 50 with train --auto_scale)",
     )
     group.add_argument(
-        "--time_limit", type=_seconds, metavar="S", default=120, help="seconds that a size may take (default: 120)"
+        "--time_limit",
+        type=_seconds,
+        metavar="S",
+        default=120,
+        help="time limit per candidate in seconds (default: 120)",
     )
     group.add_argument(
-        "--seconds", type=_seconds, metavar="S", default=2, help="seconds that speed is measured for (default: 2)"
+        "--seconds", type=_seconds, metavar="S", default=2, help="duration of each measurement in seconds (default: 2)"
     )
 
 
 def _add_evaluate(commands: _Commands) -> None:
-    parser = _add(commands, "evaluate", "measure the policies of runs over whole episodes", EVALUATE_EPILOG)
+    parser = _add(commands, "evaluate", "evaluate the policies of runs over whole episodes", EVALUATE_EPILOG)
     parser.add_argument(
-        "runs", metavar="<run>", nargs="+", help="run folders, runs/<name> for its newest run, or checkpoints"
+        "runs", metavar="<run>", nargs="+", help="run folder, runs/<name> for the latest run, or checkpoint"
     )
     _add_best(parser)
-    parser.add_argument("--episodes", type=_count, metavar="N", help="how many (default: what the run says)")
+    parser.add_argument("--episodes", type=_count, metavar="N", help="number of episodes (default: that of the run)")
     against = parser.add_mutually_exclusive_group()
     against.add_argument(
-        "--against", nargs="+", default=[], metavar="RUN", help="play the policies of these runs or checkpoints"
+        "--against", nargs="+", default=[], metavar="RUN", help="play against the policies of these runs or checkpoints"
     )
-    against.add_argument("--league", action="store_true", help="let all play each other, and rate them")
+    against.add_argument(
+        "--league", action="store_true", help="play all runs against each other and compute Elo ratings"
+    )
     _add_acting(parser)
 
 
 def _add_plot(commands: _Commands) -> None:
-    parser = _add(commands, "plot", "draw learning curves of runs", PLOT_EPILOG)
-    parser.add_argument("runs", metavar="<run>", nargs="+", help="run folders, or runs/<name> for its newest run")
+    parser = _add(commands, "plot", "plot learning curves of runs", PLOT_EPILOG)
+    parser.add_argument("runs", metavar="<run>", nargs="+", help="run folder, or runs/<name> for the latest run")
     parser.add_argument(
         "-m",
         "--metric",
         metavar="NAME",
         action="append",
         default=[],
-        help="what is drawn (repeatable; default: returns)",
+        help="metric to plot (repeatable; default: returns)",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="default: learning_curves.png, of one run in its folder")
-    parser.add_argument("--smooth", type=_count, metavar="N", default=1, help="draw means over N values (default: 1)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="output file (default: learning_curves.png; for a single run, in its folder)",
+    )
+    parser.add_argument(
+        "--smooth", type=_count, metavar="N", default=1, help="window of the moving average, in values (default: 1)"
+    )
 
 
 def _add_replay(commands: _Commands) -> None:
-    parser = _add(commands, "replay", "write episodes of a run as an animation or as arrays", REPLAY_EPILOG)
+    parser = _add(commands, "replay", "save episodes of a run as an animation or as arrays", REPLAY_EPILOG)
     parser.add_argument(
-        "run", metavar="<run>", help="a run folder, runs/<name> for its newest run, a checkpoint, or a recorded episode"
+        "run", metavar="<run>", help="run folder, runs/<name> for the latest run, checkpoint, or recording"
     )
     _add_best(parser)
     parser.add_argument(
@@ -454,80 +504,108 @@ def _add_replay(commands: _Commands) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help=".gif, .html, .mp4, .npz or .safetensors (repeatable; default: replay.gif in the run folder)",
+        help="output file: .gif, .html, .mp4, .npz or .safetensors (repeatable; default: replay.gif in the run folder)",
     )
-    parser.add_argument("--episodes", type=_count, metavar="N", default=1, help="how many in a row (default: 1)")
     parser.add_argument(
-        "--replicas", type=_count, metavar="N", help="how many side by side (default: 1; recorded: all)"
+        "--episodes", type=_count, metavar="N", default=1, help="number of consecutive episodes (default: 1)"
     )
-    parser.add_argument("--seed", type=_seed, metavar="N", help="which episode is the first (default: the run's seed)")
+    parser.add_argument(
+        "--replicas",
+        type=_count,
+        metavar="N",
+        help="number of replicas shown side by side (default: 1; for a recording, all)",
+    )
+    parser.add_argument(
+        "--seed", type=_seed, metavar="N", help="seed of the first episode (default: the seed of the run)"
+    )
     _add_acting(parser)
-    parser.add_argument("--fps", type=_width, metavar="N", help="frames per second (default: 10 to 30, by the length)")
-    parser.add_argument("--width", type=_width, metavar="N", help="pixels (default: as drawn; several: at most 960)")
+    parser.add_argument(
+        "--fps", type=_width, metavar="N", help="frames per second (default: 10 to 30, depending on the length)"
+    )
+    parser.add_argument(
+        "--width",
+        type=_width,
+        metavar="N",
+        help="width in pixels (default: as rendered; at most 960 for several replicas)",
+    )
 
 
 def _add_export(commands: _Commands) -> None:
-    parser = _add(commands, "export", "write a trained policy as ONNX, or for torch.export", EXPORT_EPILOG)
+    parser = _add(commands, "export", "export a trained policy to ONNX or torch.export", EXPORT_EPILOG)
     _add_run(parser)
     _add_best(parser)
-    parser.add_argument("--tag", metavar="TAG", help="the policy tag (default: the only one that was trained)")
-    parser.add_argument("-o", "--output", metavar="FILE", help=".onnx or .pt2 (default: <tag>.onnx)")
-    parser.add_argument("--action-mask", action="store_true", help="the file takes a mask of the allowed choices")
+    parser.add_argument(
+        "--tag", metavar="TAG", help="policy to export (default: the trained one, if there is only one)"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file, .onnx or .pt2 (default: <tag>.onnx)")
+    parser.add_argument("--action-mask", action="store_true", help="add a mask of the allowed actions to the inputs")
 
 
 def _add_check(commands: _Commands) -> None:
-    parser = _add(commands, "check", "find races and other mistakes in an environment", CHECK_EPILOG)
-    parser.add_argument("source", metavar="<env or yaml>", help="an environment, or a YAML file that names one")
-    parser.add_argument("overrides", metavar="key=value", nargs="*", default=[], help="a parameter of the environment")
-    parser.add_argument("--steps", type=_count, metavar="N", default=10, help="how many access by access (default: 10)")
-    parser.add_argument("--replicas", type=_count, metavar="N", default=2, help="how many replicas (default: 2)")
-    parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="of start states and actions (default: 0)")
+    parser = _add(commands, "check", "check an environment for data races and other errors", CHECK_EPILOG)
+    parser.add_argument("source", metavar="<env or yaml>", help="environment, or path of a YAML file with one")
+    parser.add_argument(
+        "overrides", metavar="key=value", nargs="*", default=[], help="set a parameter of the environment"
+    )
+    parser.add_argument(
+        "--steps", type=_count, metavar="N", default=10, help="number of steps to interpret (default: 10)"
+    )
+    parser.add_argument("--replicas", type=_count, metavar="N", default=2, help="number of replicas (default: 2)")
+    parser.add_argument(
+        "--seed", type=_seed, metavar="N", default=0, help="seed of start states and actions (default: 0)"
+    )
     parser.add_argument("--nan", action="store_true", help="also report NaN and infinity written to arrays")
     parser.add_argument(
         "--max-steps",
         type=_count,
         metavar="N",
         default=1_000_000,
-        help="turns of loops and accesses that a thread may take in a launch (default: 1000000)",
+        help="limit on loop iterations and memory accesses per thread and launch (default: 1000000)",
     )
     parser.add_argument(
         "--max-seconds",
         type=_count,
         metavar="N",
         default=60,
-        help="how long a launch that is played may take; the command ends then, with exit code 1 (default: 60)",
+        help="time limit per compiled launch in seconds, after which the command exits with 1 (default: 60)",
     )
-    parser.add_argument("--json", action="store_true", help="print what was found as JSON, for programs to read")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def _add_envs(commands: _Commands) -> None:
     parser = _add(commands, "envs", "list the environments, or the parameters of one", ENVS_EPILOG)
-    parser.add_argument("name", metavar="<env>", nargs="?", help="a registered name or path/to/file.py:Class")
+    parser.add_argument("name", metavar="<env>", nargs="?", help="registered name, or path/to/file.py:Class")
 
 
 def _add_init(commands: _Commands) -> None:
-    parser = _add(commands, "init", "begin an environment of your own", INIT_EPILOG)
-    parser.add_argument("name", metavar="<name>", help="what it is called: lower-case letters, digits and _")
+    parser = _add(commands, "init", "create your own environment from a template", INIT_EPILOG)
+    parser.add_argument("name", metavar="<name>", help="name of the environment: lower-case letters, digits and _")
 
 
 def _add_doctor(commands: _Commands) -> None:
-    parser = _add(commands, "doctor", "show versions, GPUs, and what each backend lacks on this machine", DOCTOR_EPILOG)
-    parser.add_argument("--json", action="store_true", help="print it as JSON, for programs to read")
+    parser = _add(
+        commands, "doctor", "show versions, GPUs, and the requirements that each backend lacks", DOCTOR_EPILOG
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="<run>", help="a run folder, runs/<name> for its newest run, or a checkpoint")
+    parser.add_argument("run", metavar="<run>", help="run folder, runs/<name> for the latest run, or checkpoint")
 
 
 def _add_best(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--best", action="store_true", help="the best checkpoint of the run, not its latest")
+    parser.add_argument("--best", action="store_true", help="use the best checkpoint instead of the latest")
 
 
 def _add_acting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--random", action="append", default=[], metavar="TAG", help="this policy acts at random (repeatable)"
+        "--random",
+        action="append",
+        default=[],
+        metavar="TAG",
+        help="sample the actions of this policy uniformly (repeatable)",
     )
-    parser.add_argument("--deterministic", action="store_true", help="take the likeliest action, do not sample")
+    parser.add_argument("--deterministic", action="store_true", help="take the most likely action instead of sampling")
 
 
 def _whole_number(text: str, at_least: int, at_most: int) -> int:
@@ -568,12 +646,12 @@ def check_machine() -> None:
     try:
         os.getcwd()
     except FileNotFoundError:
-        raise ConfigError("the working directory was deleted: change to one that is there") from None
+        raise ConfigError("the working directory no longer exists: change to another one") from None
 
 
 def _check_command(arguments: Sequence[str]) -> None:
     """Exit with a suggestion if ``arguments`` begin with an unknown command."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
-        hint = nearest(arguments[0], COMMANDS) or f" There are {', '.join(COMMANDS)}."
-        _tell(f"warpdrive: there is no command '{arguments[0]}'.{hint}")
+        hint = nearest(arguments[0], COMMANDS) or f" Commands: {', '.join(COMMANDS)}."
+        _tell(f"warpdrive: unknown command '{arguments[0]}'.{hint}")
         raise SystemExit(MISTAKE)

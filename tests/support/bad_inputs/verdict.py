@@ -24,7 +24,7 @@ SECONDS = 30
 _LONGEST_LINE = 700
 _DEEP_INSIDE = re.compile(
     r"Traceback|<class '| object at 0x|<function |pydantic|\[Errno|has no attribute '__|NoneType|"
-    r"site-packages|not subscriptable|this is a mistake in warpdrive|pybind|UntypedStorage|TypedStorage"
+    r"site-packages|not subscriptable|this is a bug in WarpDrive|pybind|UntypedStorage|TypedStorage"
 )
 """Marks of messages that were written for somebody else than the user."""
 

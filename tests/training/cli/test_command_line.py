@@ -210,8 +210,11 @@ def test_version(capsys):
     ("arguments", "said"),
     [
         (["trian", "tag_gridworld"], ["trian", "'train'"]),
-        (["train", "cartpole", "--env", "acrobot"], ["found both 'cartpole' and --env acrobot: give one"]),
-        (["train"], ["give `warpdrive train` either an environment or YAML file, or --resume <run> (see"]),
+        (
+            ["train", "cartpole", "--env", "acrobot"],
+            ["found both 'cartpole' and --env acrobot: expected only one of them"],
+        ),
+        (["train"], ["expected either an environment or YAML file, or --resume <run> (see"]),
         (["train", "tag_gridwrld"], ["tag_gridwrld", "'tag_gridworld'"]),
         (["train", "nowhere.yaml"], ["nowhere.yaml"]),
         (["train", "tag_gridworld", "--fast"], ["--fast"]),
