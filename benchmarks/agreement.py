@@ -6,6 +6,10 @@ python benchmarks/agreement.py
 from __future__ import annotations
 
 import itertools
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # reference_agreement lies there
 
 from reference_agreement import CASES, Agreement, Case, compare
 

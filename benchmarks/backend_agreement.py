@@ -5,7 +5,13 @@ WARPDRIVE_CUDA_ON_HOST=1 python benchmarks/backend_agreement.py
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # reference_agreement lies there
+
 from reference_agreement import TOLERANCES, USUAL_TOLERANCE
 
 import warpdrive as wd

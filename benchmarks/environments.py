@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from env_step import CONFIGURATIONS
 
 import warpdrive as wd
 from harness.environments import peers
 from harness.environments.peers import Measure, Peer
+from harness.environments.tag import CONFIGURATIONS
 from harness.measure import machine, medians, rate
 from warpdrive.backends.host import workers
 

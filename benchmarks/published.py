@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from targets import play
+from harness.evaluation import play
 
 PAGE = Path(__file__).parent / "results" / "published.md"
 BEGIN, END = "<!-- published -->", "<!-- end of published -->"

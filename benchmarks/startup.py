@@ -6,14 +6,11 @@ python benchmarks/startup.py
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
 import tempfile
 
-from env_step import CONFIGURATIONS
-
+from harness.environments.tag import CONFIGURATIONS
 from harness.measure import machine, medians
+from harness.new_process import compiling, seconds
 
 PROGRAM = """
 import time
@@ -23,19 +20,6 @@ env = wd.EnvWrapper(env_name={name!r}, env_config={config!r}, num_envs={num_envs
 env.step(env.ctx["actions"])
 print(time.perf_counter() - start)
 """
-
-
-def seconds(program: str, cache: str) -> float:
-    """Run the program in a new process and return its measurement."""
-    environment = {**os.environ, "WARPDRIVE_CACHE_DIR": cache}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    return float(done.stdout)
-
-
-def compiling(program: str) -> float:
-    """Measure with an empty cache."""
-    with tempfile.TemporaryDirectory() as cache:
-        return seconds(program, cache)
 
 
 def main() -> None:

@@ -20,10 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from harness.evaluation import play
 
 PAGE = Path(__file__).parents[1] / "docs" / "targets.md"
 BEGIN, END = "<!-- targets -->", "<!-- end of targets -->"
@@ -31,7 +33,6 @@ HEAD = [
     "| configuration | return of | target | random policy | return by seed | env steps | CPU time | wall-clock time |",
     "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
 ]
-FIRST_EPISODE = 1000  # the seed of its start state
 
 
 @dataclass(frozen=True)
@@ -119,29 +120,6 @@ def act_at_random(target: Target) -> Outcome:
     found = trainer.evaluate(target.episodes, random=tuple(trainer.env.policy_tags))
     assert np.isfinite(list(found.mean_return.values())).all()
     return Outcome(found.mean_return[_tag_of(target, found.mean_return)], 0)
-
-
-def play(name: str, episodes: int, act: Callable[[Any], Any] | None) -> float:
-    """Return the mean return of parallel episodes in Gymnasium's environment ``name``; ``act`` None: at random."""
-    import gymnasium
-    import numpy as np
-
-    envs = [gymnasium.make(name) for _ in range(episodes)]
-    seen = [env.reset(seed=FIRST_EPISODE + number)[0] for number, env in enumerate(envs)]
-    for number, env in enumerate(envs):
-        env.action_space.seed(FIRST_EPISODE + number)
-    returns, playing = np.zeros(episodes), list(range(episodes))
-    while playing:
-        if act is None:
-            actions = [envs[number].action_space.sample() for number in playing]
-        else:
-            actions = list(act(np.stack([seen[number] for number in playing])))
-        for number, action in zip(list(playing), actions, strict=True):
-            seen[number], reward, terminated, truncated, _ = envs[number].step(action)
-            returns[number] += float(reward)
-            if terminated or truncated:
-                playing.remove(number)
-    return float(returns.mean())
 
 
 def _make_env(config: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from targets import BEGIN, END, TARGETS, Outcome, Target, play, row, table
+from targets import BEGIN, END, TARGETS, Outcome, Target, row, table
 
 import warpdrive as wd
+from harness.evaluation import play
 from warpdrive.training.config.load import load_config
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import numba
 import numpy as np
 import torch
-from env_step import reference as numpy_reference
 
 from harness.environments.cartpole_jax import scanned
 from harness.environments.cartpole_numba import Replicas, stepper
+from harness.environments.tag import reference as numpy_reference
 from harness.measure import rate
 from warpdrive.envs.cartpole import CartPole
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from env_step import CONFIGURATIONS
 from numba import njit, prange
 
 import warpdrive as wd
+from harness.environments.tag import CONFIGURATIONS
 from warpdrive.fused_step.fuse import FusedKernel
 
 TITLE = next(iter(CONFIGURATIONS))

@@ -1,0 +1,21 @@
+"""Programs that print a duration, run in new processes with an empty or a filled compile cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+
+
+def seconds(program: str, cache: str) -> float:
+    """Run the program in a new process and return its measurement."""
+    environment = {**os.environ, "WARPDRIVE_CACHE_DIR": cache}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def compiling(program: str) -> float:
+    """Measure with an empty cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        return seconds(program, cache)
