@@ -16,7 +16,7 @@ from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.config.schema import RunConfig
 from warpdrive.training.distributed.consistency import check_weights
 from warpdrive.training.distributed.devices import backend_at, check_rollout_device
-from warpdrive.training.distributed.sync import GradientSync, RolloutSync, Sync
+from warpdrive.training.distributed.sync import sync_of
 from warpdrive.training.distributed.team import UNSHARDED, Sharding, Share, Team, tensors_of
 from warpdrive.training.distributed.whole_rollout import WholeRollout
 from warpdrive.training.models.base import Actor
@@ -77,8 +77,8 @@ class Learner:
         if settings.copy_model or apart:
             self._acting = ActorCopies(self.actors, env.device)
             self._learned_from = RolloutCopy(self.rollout, self.backend.device)
-        whole = WholeRollout(team, self._learned_from.rollout if self._learned_from else self.rollout, share)
-        self._sync: Sync = RolloutSync(whole) if settings.sync == "rollouts" else GradientSync(whole)
+        self._experience = self._learned_from.rollout if self._learned_from else self.rollout
+        self._sync = sync_of(settings.sync, WholeRollout(team, self._experience, share)) if team.size > 1 else None
         team.broadcast(tensors_of(self.models.values()))
         self._reset_environment()
 
@@ -150,7 +150,10 @@ class Learner:
     def _update(self, meanwhile: Callable[[], None]) -> dict[str, Tensor]:
         if self._learned_from is not None:
             self._learned_from.refresh()
-        terms = self._sync.update(self.policies, meanwhile)
+        if self._sync is None:
+            terms = {tag: policy.update(self._experience) for tag, policy in self.policies.items()}
+        else:
+            terms = self._sync.update(self.policies, meanwhile)
         if self.config.trainer.check_weights:
             check_weights(self.team, self.models)
         self.updates += 1

@@ -15,14 +15,10 @@ from gymnasium import Space
 from torch import Tensor
 
 from warpdrive.backends.interface import Backend
-from warpdrive.errors import TrainingError
 from warpdrive.observations import Observations, mapped
 from warpdrive.rollout import Rollout, of_agents
 from warpdrive.training.algorithms import build_algorithm
 from warpdrive.training.algorithms.base import LearningConfig
-from warpdrive.training.algorithms.custom import Custom
-from warpdrive.training.algorithms.mappo import MAPPO
-from warpdrive.training.algorithms.on_policy import OnPolicy
 from warpdrive.training.algorithms.task import Task
 from warpdrive.training.config.schedule import value_at
 from warpdrive.training.config.schema import PolicyConfig
@@ -30,8 +26,7 @@ from warpdrive.training.distributed.team import UNSHARDED, Sharding
 from warpdrive.training.experience.batch import Batch, Discount, RolloutBatcher
 from warpdrive.training.experience.sequences import Replayed
 from warpdrive.training.inference.pretrained import begin_as_loaded
-from warpdrive.training.models.base import Actor, ActorCritic
-from warpdrive.training.models.critic_inputs import GlobalState
+from warpdrive.training.models.base import Actor
 
 
 class Policy:
@@ -85,8 +80,7 @@ class Policy:
         acting = self.algorithm.actor if config.to_train else self.model
         self._actor = acting.in_replicas(num_envs, len(self.agent_ids))
         self.generator = torch.Generator(device).manual_seed(seed)
-        if isinstance(self.algorithm, Custom):
-            self.algorithm.learn_for(self)
+        self.algorithm.bind(self)
 
     @property
     def model(self) -> Actor:
@@ -101,14 +95,13 @@ class Policy:
     @property
     def learns_from_global_state(self) -> bool:
         """True if rollouts must record the environment's global state."""
-        sees = isinstance(self.algorithm, MAPPO) and isinstance(self.algorithm.critic_input, GlobalState)
-        return self.config.to_train and (sees or isinstance(self.algorithm, Custom))
+        return self.config.to_train and self.algorithm.learns_from_global_state
 
     @property
     def learns_from_all(self) -> bool:
         """True if each process keeps the experience of all processes and learns from a part of it."""
         assert isinstance(self.config, LearningConfig)
-        return self.config.learns_from_the_past
+        return self.config.off_policy
 
     def begin(self, env_steps: int) -> None:
         """Prepare for the rollout and the update that begin at ``env_steps``."""
@@ -151,11 +144,6 @@ class Policy:
             TrainingError: the algorithm learns from a replay buffer: its actor has no log-probabilities, or is not the
                 trained model.
         """
-        if not isinstance(self.algorithm, OnPolicy | Custom):
-            raise TrainingError(
-                f"policy '{self.tag}': found the algorithm '{self.config.algorithm}', expected one that learns from "
-                "rollouts (reinforce, a2c, ppo, custom)"
-            )
         return self.algorithm.replay(rollout, self.tag)
 
     @torch.no_grad()
@@ -176,11 +164,8 @@ class Policy:
         Raises:
             TrainingError: the algorithm has no value function.
         """
-        if not isinstance(self.model, ActorCritic):
-            raise TrainingError(f"policy '{self.tag}': its model estimates no values, expected a wd.ActorCritic")
         discount = Discount(self.gamma, gae_lambda, returns_after_leaving)
-        model = self.algorithm.actor if isinstance(self.algorithm, Custom) else self.model
-        rows = RolloutBatcher(self.tag, model, self._backend, self.agent_ids, lambda: discount)
+        rows = RolloutBatcher(self.tag, self.algorithm.value_function, self._backend, self.agent_ids, lambda: discount)
         return rows.of(rollout)
 
     def state_dict(self) -> dict[str, Any]:

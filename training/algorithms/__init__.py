@@ -21,7 +21,7 @@ from warpdrive.training.models.running_moments import RunningMoments
 ALGORITHMS: dict[type[LearningConfig], Callable[[Any, Task], tuple[Algorithm[Any], ExperienceSource]]] = {
     reinforce.ReinforceConfig: reinforce.build,
     a2c.A2CConfig: a2c.build,
-    ppo.PPOConfig: mappo.build,
+    ppo.PPOConfig: lambda config, task: (mappo if config.centralized_critic else ppo).build(config, task),
     dqn.DQNConfig: dqn.build,
     pqn.PQNConfig: pqn.build,
     ddpg.DDPGConfig: ddpg.build,
@@ -36,7 +36,7 @@ def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any],
     """Build the algorithm that ``config`` describes, with a new model, and its source of experience."""
     algorithm, source = ALGORITHMS[type(config)](config, task)
     if task.sharding.team.size > 1:
-        _share(algorithm, task.sharding.team, config.learns_from_the_past)
+        _share(algorithm, task.sharding.team, config.off_policy)
     return algorithm, source
 
 

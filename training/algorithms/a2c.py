@@ -10,12 +10,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from warpdrive.environment import Environment
+from warpdrive.training.algorithms.base import UpdateSize
 from warpdrive.training.algorithms.common import explained_variance, normalised, value_error
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig, rollout_batcher
 from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
 from warpdrive.training.algorithms.vtrace import StaggeredGroups
+from warpdrive.training.config.section import Problem
 from warpdrive.training.config.values import Count, PositiveSchedule
 from warpdrive.training.experience.batch import Batch
+from warpdrive.training.models.registry import is_recurrent
 
 
 class A2CConfig(OnPolicyConfig):
@@ -34,9 +38,24 @@ class A2CConfig(OnPolicyConfig):
     """Clipping threshold of the importance ratio in the trace coefficients of V-trace (c-bar)."""
 
     @property
-    def learns_from_the_past(self) -> bool:
+    def off_policy(self) -> bool:
         """See ``LearningConfig``."""
         return self.steps_per_update is not None
+
+    def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
+        """See ``LearningConfig``: updates with ``steps_per_update`` use one of several groups of replicas each."""
+        steps, length = self.steps_per_update, size.num_steps
+        if steps is None:
+            return []
+        if is_recurrent(self.model):
+            return [("model.type", f"found '{self.model.type}', expected a model without a state for steps_per_update")]
+        if steps % length:
+            return [("steps_per_update", f"found {steps}, expected a multiple of {length}, the steps of a rollout")]
+        if size.num_envs % (steps // length):
+            groups = f"{steps // length} groups of replicas ({steps} / {length} steps of a rollout)"
+            text = f"found {steps}, which makes {groups}; expected a number that divides num_envs"
+            return [("steps_per_update", text)]
+        return []
 
 
 class A2C(ActorCriticAlgorithm[A2CConfig]):

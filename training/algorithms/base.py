@@ -18,13 +18,20 @@ from gymnasium import Space
 from pydantic import ValidationInfo, field_validator
 from torch import Tensor, nn
 
-from warpdrive.training.config.section import Section
+from warpdrive.environment import Environment
+from warpdrive.errors import TrainingError
+from warpdrive.training.config.section import Problem, Section
 from warpdrive.training.config.values import FractionSchedule, PositiveSchedule
 from warpdrive.training.distributed.team import ALONE, Team
 from warpdrive.training.models import acting_distribution, build_actor_critic
-from warpdrive.training.models.base import Actor
+from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.models.options import MODEL_CONFIGS
+
+if TYPE_CHECKING:
+    from warpdrive.rollout import Rollout
+    from warpdrive.training.experience.sequences import Replayed
+    from warpdrive.training.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class LearningConfig(Section):
         model: Any
 
     @property
-    def learns_from_the_past(self) -> bool:
+    def off_policy(self) -> bool:
         """True if an update uses more than the last rollout."""
         return False
 
@@ -84,8 +91,16 @@ class LearningConfig(Section):
             raise ValueError("load with it, the run or checkpoint that has this policy tag")
         return tag
 
-    def size_problems(self, size: UpdateSize) -> list[tuple[str, str]]:
-        """Return the keys that do not fit an update, each with the value found and what is expected."""
+    def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
+        """Return the problems of the keys with respect to each other, an update and the environment.
+
+        Args:
+            size: size of an update.
+            env: the environment.
+
+        Returns:
+            Keys relative to the section, each with the value found and what is expected.
+        """
         return []
 
     def acting_distribution(self, action_space: Space[Any]) -> Distribution:
@@ -221,11 +236,13 @@ class Algorithm(ABC, Generic[Experience]):
     """Algorithm that trains the model of one policy tag: defines its loss and its update.
 
     Attributes:
+        config: section of the policy in the run configuration.
         model: the policy, which acts in evaluations.
         actor: the actor of training rollouts: the model, possibly with exploration.
         optimizer_step: takes optimizer steps; may be replaced by one for several processes.
     """
 
+    config: LearningConfig
     model: Actor
     actor: Actor
     optimizer_step: OptimizerStep = staticmethod(optimizer_step)
@@ -238,8 +255,41 @@ class Algorithm(ABC, Generic[Experience]):
     def parts(self) -> Mapping[str, Stateful]:
         """Return the state besides the model's parameters that belongs in a checkpoint, by name."""
 
+    @property
+    def learns_from_global_state(self) -> bool:
+        """True if rollouts must record the environment's global state."""
+        return False
+
+    @property
+    def value_function(self) -> ActorCritic:
+        """Model that estimates values for the rows of a rollout.
+
+        Raises:
+            TrainingError: the algorithm has none.
+        """
+        if not isinstance(self.model, ActorCritic):
+            raise TrainingError(
+                f"the model of '{self.config.algorithm}' estimates no values, expected a wd.ActorCritic"
+            )
+        return self.model
+
+    def bind(self, policy: Policy) -> None:
+        """Receive the policy that the algorithm is a part of, before the first rollout."""
+
     def begin(self, env_steps: int) -> None:
         """Prepare for the rollout and the update that begin at ``env_steps``."""
+
+    def replay(self, rollout: Rollout, tag: str) -> Replayed:
+        """Recompute the current model's outputs for a full rollout of the agents of ``tag``.
+
+        Raises:
+            TrainingError: the algorithm learns from a replay buffer: its actor has no log-probabilities, or is not the
+                trained model.
+        """
+        raise TrainingError(
+            f"policy '{tag}': found the algorithm '{self.config.algorithm}', expected one that learns from rollouts "
+            "(reinforce, a2c, ppo, custom)"
+        )
 
     def advice(self, tag: str) -> str:
         """Return advice for a non-finite loss of the policy of ``tag``."""

@@ -5,6 +5,7 @@ The parameters are not views of one vector, so that any optimizer of the user's 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from numbers import Real
@@ -15,11 +16,14 @@ from gymnasium import Space
 from pydantic import ConfigDict, Field
 from torch import Tensor
 
-from warpdrive.errors import ConfigError, TrainingError
+from warpdrive.environment import Environment
+from warpdrive.errors import ConfigError, DefinitionError, TrainingError
 from warpdrive.importing import place_of
 from warpdrive.rollout import Rollout
-from warpdrive.training.algorithms.base import Algorithm, LearningConfig, Stateful
+from warpdrive.training.algorithms.base import Algorithm, LearningConfig, Stateful, UpdateSize
 from warpdrive.training.algorithms.task import Task
+from warpdrive.training.config.section import Problem
+from warpdrive.training.config.signature import parameter_problems, takes
 from warpdrive.training.config.values import Count, UserFunction, load_function
 from warpdrive.training.experience.sequences import Replayed, replay_of
 from warpdrive.training.models import build_actor_critic
@@ -27,6 +31,7 @@ from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.models.options import FullyConnectedConfig, ModelConfig
 from warpdrive.training.models.population import Population, PopulationInReplicas
+from warpdrive.training.models.registry import is_recurrent
 
 if TYPE_CHECKING:
     from warpdrive.training.policy import Policy
@@ -53,6 +58,42 @@ class CustomConfig(LearningConfig):
             [build_actor_critic(self.model, observation_space, action_space) for _ in range(self.population)]
         )
 
+    def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
+        """See ``LearningConfig``: problems of the function, of its parameters and of the population."""
+        return self._function_problems() + self._population_problems(size.num_envs)
+
+    def _function_problems(self) -> list[Problem]:
+        try:
+            definition = self.loaded()
+            signature = inspect.signature(definition)
+        except (DefinitionError, TypeError, ValueError) as error:  # the last two: of built-in classes
+            return [("function", str(error))]
+        is_class = inspect.isclass(definition)
+        wanted = "(policy, rollout, ...)"
+        fits = not is_class and takes(definition, 2)
+        if inspect.isclass(definition):
+            wanted = "(policy, ...), and __call__(self, rollout)"
+            called = [vars(base)["__call__"] for base in inspect.getmro(definition) if "__call__" in vars(base)]
+            fits = takes(definition, 1) and bool(called) and takes(called[0], 2)
+        if not fits:
+            found = f"{place_of(definition)} takes {signature}"
+            return [("function", f"{found}, expected {wanted}: see docs/algorithms.md")]
+        if hasattr(definition, "state_dict") != hasattr(definition, "load_state_dict"):
+            text = f"{place_of(definition)} has one of state_dict and load_state_dict, expected both or none"
+            return [("function", text)]
+        return parameter_problems("function", definition, self.parameters, given=1 if is_class else 2)
+
+    def _population_problems(self, num_envs: int) -> list[Problem]:
+        size = self.population
+        if size is not None and num_envs % size:
+            near = min((n for n in range(1, num_envs + 1) if num_envs % n == 0), key=lambda n: abs(n - size))
+            text = f"found {size}, expected a part of trainer.num_envs ({num_envs}) in equal slices: {near}, say"
+            return [("population", text)]
+        if size is not None and is_recurrent(self.model):
+            text = f"found '{self.model.type}' in a population, expected a model that is not recurrent"
+            return [("model.type", text)]
+        return []
+
     @property
     def parameters(self) -> dict[str, Any]:
         """Arguments of the function besides the policy and the rollout."""
@@ -78,6 +119,7 @@ class Custom(Algorithm[Rollout]):
         num_agents: number of agents per replica that the policy acts for.
     """
 
+    config: CustomConfig
     model: ActorCritic
     actor: ActorCritic
 
@@ -89,8 +131,18 @@ class Custom(Algorithm[Rollout]):
         self._learner: Any
         self._learn: Callable[[Rollout], Any]
 
-    def learn_for(self, policy: Policy) -> None:
-        """Bind the policy that this algorithm is a part of; updates are possible from then on."""
+    @property
+    def learns_from_global_state(self) -> bool:
+        """See ``Algorithm``: the function may use it."""
+        return True
+
+    @property
+    def value_function(self) -> ActorCritic:
+        """See ``Algorithm``: the members of a population for their replicas."""
+        return self.actor
+
+    def bind(self, policy: Policy) -> None:
+        """See ``Algorithm``: the function is given the policy."""
         self._tag, self._learner = policy.tag, self.config.loaded()
         if isinstance(self._learner, type):
             self._learner = self._learn = self._learner(policy, **self.config.parameters)
@@ -116,7 +168,7 @@ class Custom(Algorithm[Rollout]):
         return f"Look at {self._place}, and for rewards or observations that are not finite"
 
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
-        """Recompute the current model's outputs for a full rollout of the agents of ``tag``."""
+        """See ``Algorithm``."""
         return replay_of(rollout, tag, self.actor, self.distribution)
 
     @property

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from warpdrive.observations import Observations
-from warpdrive.training.algorithms import ppo
 from warpdrive.training.algorithms.base import BeforeStep, Stateful
 from warpdrive.training.algorithms.common import set_learning_rate
 from warpdrive.training.algorithms.on_policy import rollout_batcher
@@ -60,6 +59,11 @@ class MAPPO(PPO):
         self.trained = nn.ModuleList([model, critic])
         if isinstance(critic, RecurrentCritic):
             self.actor = WithRecurrentCritic(model, critic, critic_input)
+
+    @property
+    def learns_from_global_state(self) -> bool:
+        """See ``Algorithm``."""
+        return isinstance(self.critic_input, GlobalState)
 
     def begin(self, env_steps: int) -> None:
         """See ``Algorithm``."""
@@ -135,10 +139,8 @@ def _states_of(batch: Batch) -> Tensor:
     return batch.states
 
 
-def build(config: PPOConfig, task: Task) -> tuple[PPO, ExperienceSource]:
-    """Build PPO and its source of experience, with a centralised critic if the configuration asks for one."""
-    if not config.centralized_critic:
-        return ppo.build(config, task)
+def build(config: PPOConfig, task: Task) -> tuple[MAPPO, ExperienceSource]:
+    """Build the algorithm and its source of experience."""
     model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
     critic_input: CriticInput
     if config.critic_input != "observations" and task.global_state:

@@ -10,9 +10,11 @@ from gymnasium import Space, spaces
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from warpdrive.environment import Environment
 from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, UpdateSize
 from warpdrive.training.algorithms.common import at, means, set_learning_rate
 from warpdrive.training.algorithms.task import Task
+from warpdrive.training.config.section import Problem
 from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule, whole_number
 from warpdrive.training.experience.n_step import NStep, StepsUntilBack
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
@@ -41,11 +43,11 @@ class OffPolicyConfig(ReturnsConfig):
     max_grad_norm: PositiveSchedule = 10.0
 
     @property
-    def learns_from_the_past(self) -> bool:
+    def off_policy(self) -> bool:
         """See ``LearningConfig``."""
         return True
 
-    def size_problems(self, size: UpdateSize) -> list[tuple[str, str]]:
+    def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
         """See ``LearningConfig``."""
         found = []
         if self.batch_size > self.buffer_size:

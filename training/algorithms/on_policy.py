@@ -127,7 +127,7 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
         return self.distribution.log_prob_and_entropy(logits, actions, action_mask)[0]
 
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
-        """Recompute the current model's outputs for a full rollout of the agents of ``tag``."""
+        """See ``Algorithm``."""
         return replay_of(rollout, tag, self.model, self.distribution)
 
 

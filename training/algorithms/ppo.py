@@ -8,11 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from warpdrive.environment import Environment
 from warpdrive.training.algorithms.base import BeforeStep, UpdateSize
 from warpdrive.training.algorithms.common import explained_variance, means, minibatch_problems, normalised, value_error
 from warpdrive.training.algorithms.kl_stop import KlStop
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig, rollout_batcher
 from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
+from warpdrive.training.config.section import Problem
+from warpdrive.training.config.signature import described
 from warpdrive.training.config.values import Count, OptionalPositiveSchedule, PositiveSchedule
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models.registry import is_recurrent
@@ -47,12 +50,28 @@ class PPOConfig(OnPolicyConfig):
     epochs: Count = 4
     minibatches: Count = 4
 
-    def size_problems(self, size: UpdateSize) -> list[tuple[str, str]]:
+    def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
         """See ``LearningConfig``: a minibatch has at least one row, or one sequence of a recurrent model."""
         most, what = size.samples, "the samples of one update"
         if is_recurrent(self.model) or (self.recurrent_critic and self.centralized_critic):
             most, what = size.sequences, "the sequences of one update: replicas x agents"
-        return minibatch_problems(self.minibatches, most, what)
+        return minibatch_problems(self.minibatches, most, what) + self._critic_problems(env)
+
+    def _critic_problems(self, env: Environment) -> list[Problem]:
+        if not self.centralized_critic:
+            options = ("critic_lr", "critic_max_grad_norm", "critic_input", "recurrent_critic")
+            defaults = {name: field.default for name, field in PPOConfig.model_fields.items()}
+            return [
+                (key, f"found {described(found)}, expected centralized_critic: true with it")
+                for key in options
+                if (found := getattr(self, key)) != defaults[key]
+            ]
+        if self.critic_input == "global_state" and not env.global_state:
+            text = (
+                f"found 'global_state', but {type(env).__name__} has none: name its arrays, as docs/authoring.md says"
+            )
+            return [("critic_input", f"{text}, or use observations")]
+        return []
 
     @property
     def critic_learns_apart(self) -> bool:
@@ -127,7 +146,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
 
 
 def build(config: PPOConfig, task: Task) -> tuple[PPO, ExperienceSource]:
-    """Build the algorithm and its source of experience, without a centralised critic; see ``mappo.build``."""
+    """Build the algorithm and its source of experience, without a centralised critic."""
     model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
     algorithm = config.derived_from(PPO)(config, model, distribution, adam(model, eps=1e-5))
     return algorithm, rollout_batcher(algorithm, task)

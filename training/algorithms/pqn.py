@@ -12,10 +12,12 @@ import torch
 from gymnasium import Space, spaces
 from torch import Tensor
 
+from warpdrive.environment import Environment
 from warpdrive.observations import Observations
 from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, Stateful, UpdateSize
 from warpdrive.training.algorithms.common import at, means, minibatch_problems, set_learning_rate
 from warpdrive.training.algorithms.task import Task, adam
+from warpdrive.training.config.section import Problem
 from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule
 from warpdrive.training.distributed.team import Sharding
 from warpdrive.training.experience.batch import AbsentValue, Batch
@@ -44,7 +46,7 @@ class PQNConfig(ReturnsConfig):
     minibatches: Count = 16
     max_grad_norm: PositiveSchedule = 10.0
 
-    def size_problems(self, size: UpdateSize) -> list[tuple[str, str]]:
+    def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
         """See ``LearningConfig``."""
         return minibatch_problems(self.minibatches, size.samples, "the samples of one update")
 
@@ -70,6 +72,7 @@ class PQN(Algorithm[Batch]):
         config: the section with the current value in place of each schedule.
     """
 
+    config: PQNConfig
     actor: EpsilonGreedy
     model: QNetwork
 

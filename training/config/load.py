@@ -22,7 +22,8 @@ from warpdrive.environment import Environment
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.training.config.named_code import check_named_code, named_code
 from warpdrive.training.config.schema import POLICY_CONFIGS, RunConfig
-from warpdrive.training.config.validate import Problem, problems_of
+from warpdrive.training.config.section import Problem
+from warpdrive.training.config.validate import problems_of
 from warpdrive.training.config.yaml import nearest_file, parse_override, read_yaml
 from warpdrive.training.runtime.atomic_write import write_whole
 

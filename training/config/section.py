@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+Problem = tuple[str, str]
+"""Dotted key of a configuration and description of its problem."""
+
 
 class Section(BaseModel):
     """Base class of configuration sections: immutable; unknown keys, wrong types and NaN are errors."""

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gymnasium import spaces
-from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from warpdrive import registry
 from warpdrive.environment import Environment, check_environment, spaces_by_tag
-from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
-from warpdrive.importing import place_of
-from warpdrive.training.algorithms.a2c import A2CConfig
+from warpdrive.errors import DefinitionError, WarpDriveError, nearest
 from warpdrive.training.algorithms.base import LearningConfig, UpdateSize
-from warpdrive.training.algorithms.custom import CustomConfig
 from warpdrive.training.algorithms.on_policy import OnPolicyConfig
-from warpdrive.training.algorithms.ppo import PPOConfig
 from warpdrive.training.config import schema
 from warpdrive.training.config.aliases import OTHER_NAMES
-from warpdrive.training.config.section import Section
-from warpdrive.training.config.values import is_number
+from warpdrive.training.config.section import Problem, Section
+from warpdrive.training.config.signature import described, expectation, parameter_problems
 from warpdrive.training.models.options import (
     MODEL_CONFIGS,
     ActionsConfig,
@@ -33,13 +26,7 @@ from warpdrive.training.models.options import (
     FullyConnectedConfig,
     PerceptronConfig,
 )
-from warpdrive.training.models.registry import is_recurrent, model_class
-
-Problem = tuple[str, str]
-"""Dotted key and description of the problem."""
-
-_KIND = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list", dict: "a section"}
-
+from warpdrive.training.models.registry import model_class
 
 _MISSING = "missing, and it has no default"
 
@@ -87,16 +74,12 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
     action_spaces = spaces_by_tag(env, env.action_space)
     wanted, known = run.best_metric, schema.evaluation_metrics(run.policy)
     if wanted not in known:
-        text = f"found {_show(wanted)}, expected one of {', '.join(known)}.{nearest(wanted, known)}"
+        text = f"found {described(wanted)}, expected one of {', '.join(known)}.{nearest(wanted, known)}"
         found.append(("saving.best_metric", text))
     for tag, settings in run.policy.items():
         if isinstance(settings, LearningConfig):
             size = UpdateSize(run.trainer.num_envs, run.trainer.rollout_length, len(env.policy_tags[tag]))
-            found += [(f"policy.{tag}.{key}", text) for key, text in settings.size_problems(size)]
-        if isinstance(settings, PPOConfig):
-            found += [(f"policy.{tag}.{key}", text) for key, text in _critic_problems(settings, env)]
-        if isinstance(settings, A2CConfig) and settings.steps_per_update is not None:
-            found += [(f"policy.{tag}.{key}", text) for key, text in _group_problems(settings, run.trainer)]
+            found += [(f"policy.{tag}.{key}", text) for key, text in settings.problems(size, env)]
         found += [(f"policy.{tag}.model.{key}", text) for key, text in _action_problems(settings, action_spaces[tag])]
         if isinstance(settings, schema.SelfPlayConfig):
             found += _self_play_problems(tag, settings, run, env)
@@ -105,9 +88,6 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
                 settings.loaded()
             except DefinitionError as error:
                 found.append((f"policy.{tag}.function", str(error)))
-        if isinstance(settings, CustomConfig):
-            found += _own_update_problems(f"policy.{tag}", settings)
-            found += [(f"policy.{tag}.{key}", text) for key, text in _population_problems(settings, run.trainer)]
         if isinstance(settings, OnPolicyConfig) and settings.function is not None:
             found += _own_algorithm_problems(f"policy.{tag}", settings)
         if not _is_for(settings, action_spaces[tag]):
@@ -115,22 +95,6 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
             text = f"found '{settings.algorithm}', expected an algorithm for actions in {action_spaces[tag]}: "
             found.append((f"policy.{tag}.algorithm", text + ", ".join(known)))
     return found
-
-
-def _critic_problems(settings: PPOConfig, env: Environment) -> list[Problem]:
-    """Return problems of a critic's options with respect to each other, or to the environment."""
-    if not settings.centralized_critic:
-        options = ("critic_lr", "critic_max_grad_norm", "critic_input", "recurrent_critic")
-        defaults = {name: field.default for name, field in PPOConfig.model_fields.items()}
-        return [
-            (key, f"found {_show(found)}, expected centralized_critic: true with it")
-            for key in options
-            if (found := getattr(settings, key)) != defaults[key]
-        ]
-    if settings.critic_input == "global_state" and not env.global_state:
-        text = f"found 'global_state', but {type(env).__name__} has none: name its arrays, as docs/authoring.md says"
-        return [("critic_input", f"{text}, or use observations")]
-    return []
 
 
 def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem]:
@@ -141,7 +105,9 @@ def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem
     is_box = isinstance(space, spaces.Box)
     of_box = ("squash_actions", "initial_log_std", "state_dependent_std")
     given = [] if is_box else [name for name in of_box if getattr(model, name, False)]
-    found = [(name, f"found {_show(getattr(model, name))} for the actions {space}, which are no Box") for name in given]
+    found = [
+        (name, f"found {described(getattr(model, name))} for the actions {space}, which are no Box") for name in given
+    ]
     if model.squash_actions and isinstance(space, spaces.Box) and not space.is_bounded():
         found.append(("squash_actions", f"found true, expected actions in a bounded Box, but they are in {space}"))
     return found
@@ -169,19 +135,6 @@ def _self_play_problems(
     return found
 
 
-def _group_problems(settings: A2CConfig, trainer: schema.TrainerConfig) -> list[Problem]:
-    """Return problems of groups of replicas, one of which is used by each update."""
-    steps, length = settings.steps_per_update or 0, trainer.rollout_length
-    if is_recurrent(settings.model):
-        return [("model.type", f"found '{settings.model.type}', expected a model without a state for steps_per_update")]
-    if steps % length:
-        return [("steps_per_update", f"found {steps}, expected a multiple of {length}, the steps of a rollout")]
-    if trainer.num_envs % (steps // length):
-        groups = f"{steps // length} groups of replicas ({steps} / {length} steps of a rollout)"
-        return [("steps_per_update", f"found {steps}, which makes {groups}; expected a number that divides num_envs")]
-    return []
-
-
 def _is_for(settings: object, space: spaces.Space[Any]) -> bool:
     """Return True if the algorithm of a policy's section supports an action space."""
     wanted = getattr(settings, "actions", "any")
@@ -190,18 +143,6 @@ def _is_for(settings: object, space: spaces.Space[Any]) -> bool:
     if wanted == "bounded Box":
         return isinstance(space, spaces.Box) and space.is_bounded()
     return True
-
-
-def _show(value: object) -> str:
-    kind = _KIND.get(type(value))
-    text = shown(value)
-    return f"{text} ({kind})" if kind else text
-
-
-def _expected(details: ErrorDetails) -> str:
-    return (
-        details["msg"].removeprefix("Input should be ").replace("a valid integer", "an integer").replace("valid ", "")
-    )
 
 
 def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
@@ -219,19 +160,19 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     if kind == "missing":
         return key, _MISSING
     if kind == "value_error":
-        return key, f"found {_show(value)}, expected {details['ctx']['error']}"
+        return key, f"found {described(value)}, expected {details['ctx']['error']}"
     if kind in ("model_type", "dict_type", "model_attributes_type"):
-        return key, f"found {_show(value)}, expected a section (key: value)"
+        return key, f"found {described(value)}, expected a section (key: value)"
     if kind == "string_pattern_mismatch":
-        return key, f"found {_show(value)}, expected up to 100 letters, digits, '_', '-' and '.'"
+        return key, f"found {described(value)}, expected up to 100 letters, digits, '_', '-' and '.'"
     choices = details["ctx"]["expected"] if kind == "literal_error" else ""
     hint = nearest(str(value), [choice.strip("' ") for choice in choices.replace(" or ", ",").split(",")])
-    return key, f"found {_show(value)}, expected {_expected(details)}" + (f".{hint}" if hint else "")
+    return key, f"found {described(value)}, expected {expectation(details)}" + (f".{hint}" if hint else "")
 
 
 def _choice_problem(path: list[str], value: object, known: Iterable[str]) -> Problem:
     found = value.get(path[-1]) if isinstance(value, Mapping) else None
-    text = "missing" if found is None else f"found {_show(found)}"
+    text = "missing" if found is None else f"found {described(found)}"
     hint = nearest(str(found), known)
     return ".".join(path), f"{text}, expected one of {', '.join(known)}.{hint}"
 
@@ -288,7 +229,7 @@ _HOMES: dict[str, type[Section]] = {
     "trainer": schema.TrainerConfig,
     "trainer.evaluation": schema.EvaluationConfig,
     "saving": schema.SavingConfig,
-    "policy.<tag>": PPOConfig,
+    "policy.<tag>": schema.POLICY_CONFIGS["ppo"],
     "policy.<tag>.model": FullyConnectedConfig,
 }
 
@@ -301,7 +242,7 @@ def _environment_problems(section: object) -> tuple[list[Problem], Environment |
         definition = registry.environment_class(section["name"])
     except WarpDriveError as error:
         return [("env.name", str(error))], None
-    problems = _parameter_problems("env", definition, parameters)
+    problems = parameter_problems("env", definition, parameters, prefix="env.")
     wrong = {key.removeprefix("env.") for key, _ in problems}
     try:
         # with the parameters that are right, the policy tags can still be checked
@@ -333,7 +274,7 @@ def _custom_model_problems(section: str, settings: object) -> list[Problem]:
     except WarpDriveError as error:
         return [(f"{section}.type", str(error))]
     parameters = {key: value for key, value in model.items() if key not in CustomModelConfig.model_fields}
-    return _parameter_problems(section, definition, parameters, given=2)
+    return parameter_problems(section, definition, parameters, given=2, prefix=f"{section}.")
 
 
 def _own_algorithm_problems(section: str, settings: OnPolicyConfig) -> list[Problem]:
@@ -344,104 +285,6 @@ def _own_algorithm_problems(section: str, settings: OnPolicyConfig) -> list[Prob
         settings.derived_from(replaceable_class(settings))
     except DefinitionError as error:
         return [(f"{section}.function", str(error))]
-    return []
-
-
-def _own_update_problems(section: str, settings: CustomConfig) -> list[Problem]:
-    """Return problems of a user-defined update function, or of the class of a callable object."""
-    try:
-        definition = settings.loaded()
-    except DefinitionError as error:
-        return [(f"{section}.function", str(error))]
-    is_class = inspect.isclass(definition)
-    wanted = "(policy, rollout, ...)"
-    fits = not is_class and _takes(definition, 2)
-    if inspect.isclass(definition):
-        wanted = "(policy, ...), and __call__(self, rollout)"
-        called = next((vars(base)["__call__"] for base in inspect.getmro(definition) if "__call__" in vars(base)), None)
-        fits = _takes(definition, 1) and called is not None and _takes(called, 2)
-    if not fits:
-        found = f"{place_of(definition)} takes {inspect.signature(definition)}"
-        return [(f"{section}.function", f"{found}, expected {wanted}: see docs/algorithms.md")]
-    if hasattr(definition, "state_dict") != hasattr(definition, "load_state_dict"):
-        text = f"{place_of(definition)} has one of state_dict and load_state_dict, expected both or none"
-        return [(f"{section}.function", text)]
-    return _parameter_problems(section, definition, settings.parameters, given=1 if is_class else 2)
-
-
-def _population_problems(settings: CustomConfig, trainer: schema.TrainerConfig) -> list[Problem]:
-    """Return problems of a population with respect to the replicas, or to the model."""
-    size, num_envs = settings.population, trainer.num_envs
-    if size is not None and num_envs % size:
-        nearest_size = min((n for n in range(1, num_envs + 1) if num_envs % n == 0), key=lambda n: abs(n - size))
-        text = f"found {size}, expected a part of trainer.num_envs ({num_envs}) in equal slices: {nearest_size}, say"
-        return [("population", text)]
-    if size is not None and is_recurrent(settings.model):
-        return [
-            ("model.type", f"found '{settings.model.type}' in a population, expected a model that is not recurrent")
-        ]
-    return []
-
-
-def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Return True if a function accepts ``count`` positional arguments."""
-    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
-    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return inspect.Parameter.VAR_POSITIONAL in kinds or sum(kind in by_position for kind in kinds) >= count
-
-
-def _parameter_problems(
-    section: str, definition: Callable[..., Any], parameters: Mapping[str, Any], given: int = 0
-) -> list[Problem]:
-    """Return problems of parameters of a class or function, apart from its first ``given`` ones.
-
-    Args:
-        section: dotted key of the section.
-        definition: class or function.
-        parameters: parameters by name.
-        given: number of leading parameters that do not come from the configuration.
-    """
-    try:
-        signature = inspect.signature(definition)
-    except ValueError as error:
-        return [(section, f"{place_of(definition)} cannot be called: {error}")]
-    signature = signature.replace(parameters=list(signature.parameters.values())[given:])
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
-    try:
-        hints = typing.get_type_hints(definition.__init__ if inspect.isclass(definition) else definition)
-    except (NameError, TypeError):  # an annotation that only a type checker can resolve
-        hints = {}
-    owner = place_of(definition) if given else definition.__name__
-    problems: list[Problem] = []
-    for key, value in parameters.items():
-        if key not in signature.parameters and not takes_any:
-            known = f"expected one of {', '.join(signature.parameters)}.{nearest(key, signature.parameters)}"
-            problems.append((f"{section}.{key}", f"unknown parameter of {owner}, {known}"))
-        elif key in hints:
-            problems += _type_problems(f"{section}.{key}", value, hints[key])
-    required = [
-        name
-        for name, parameter in signature.parameters.items()
-        if parameter.default is parameter.empty
-        and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    ]
-    problems += [(f"{section}.{name}", "missing, and it has no default") for name in required if name not in parameters]
-    return problems
-
-
-def _type_problems(key: str, value: object, annotation: Any) -> list[Problem]:
-    if type(value) is int and not is_number(value):
-        return [(key, f"found {_show(value)}, expected a finite number")]
-    try:
-        adapter = TypeAdapter[Any](annotation)
-    except PydanticUserError:  # a type that YAML cannot spell, such as a NumPy array: the constructor decides
-        return []
-    try:
-        # JSON rather than Python values: strict about types, yet a list stands for a tuple
-        adapter.validate_json(json.dumps(value, default=str), strict=True)
-    except ValidationError as error:
-        expected = " or ".join(dict.fromkeys(_expected(details) for details in error.errors()))
-        return [(key, f"found {_show(value)}, expected {expected}")]
     return []
 
 

@@ -16,7 +16,7 @@ counted before a rollout is collected ahead.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 from torch import Tensor, nn
 
@@ -92,6 +92,11 @@ class RolloutSync:
             metrics = {tag: policy.update(rollout) for tag, policy in policies.items()}
         self.whole.team.broadcast(tensors_of(policy.actor for policy in policies.values() if policy.config.to_train))
         return metrics
+
+
+def sync_of(kind: Literal["gradients", "rollouts"], whole: WholeRollout) -> Sync:
+    """Return the synchronisation that ``trainer.sync`` names."""
+    return RolloutSync(whole) if kind == "rollouts" else GradientSync(whole)
 
 
 def _kept_by_each(models: Iterable[nn.Module]) -> list[Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,15 +78,13 @@ class RunLog:
         self._rollout_spans: list[Span] = []
         self._update_spans: list[Span] = []
 
-    def timed(self, collect: Callable[[], None], update: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Run and time one rollout and one update of the current interval. Returns the result of ``update``."""
-        began = self._rollout_clock.now()
-        collect()
-        self._rollout_spans.append((began, self._rollout_clock.now()))
-        began = self._update_clock.now()
-        losses = update()
-        self._update_spans.append((began, self._update_clock.now()))
-        return losses
+    def timed_rollout(self) -> AbstractContextManager[None]:
+        """Time a rollout of the current interval."""
+        return self._rollout_clock.timing(self._rollout_spans)
+
+    def timed_update(self) -> AbstractContextManager[None]:
+        """Time an update of the current interval."""
+        return self._update_clock.timing(self._update_spans)
 
     def end_interval(self, losses: dict[str, Tensor], evaluation: EvaluationReport | None = None) -> None:
         """End the interval and log it; on a GPU only after the next one's work is submitted, so that it never idles."""

@@ -147,7 +147,10 @@ class _TrainingRun:
         """Train to the end, or until a request to stop. Returns the status of the run."""
         learner, saving, total = self.learner, self.learner.config.saving, self.learner.config.trainer.total_steps
         while learner.env_steps < total:
-            losses = self.log.timed(self._collect, self._update)
+            with self.log.timed_rollout():
+                self._collect()
+            with self.log.timed_update():
+                losses = self._update()
             self.stop.requested |= learner.team.asked_to_stop
             over = learner.env_steps >= total
             save = over or learner.updates % saving.checkpoint_every == 0

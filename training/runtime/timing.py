@@ -32,6 +32,13 @@ class DeviceClock:
         moment.record(torch.cuda.current_stream(self.device))
         return moment
 
+    @contextmanager
+    def timing(self, spans: list[Span]) -> Iterator[None]:
+        """Append the span of the device work submitted within the block to ``spans``."""
+        began = self.now()
+        yield
+        spans.append((began, self.now()))
+
     def is_over(self, moment: Any) -> bool:
         """Return True if the device has reached a moment."""
         return self.device.type != "cuda" or bool(moment.query())
