@@ -27,7 +27,7 @@ from warpdrive import errors, used_code
 from warpdrive.backends.shared import cache
 from warpdrive.errors import TeamError, TrustError
 from warpdrive.private import is_private, user_folder
-from warpdrive.training.checkpoint.checkpoint import _sealed
+from warpdrive.training.checkpoint.checkpoint import _with_checksum
 from warpdrive.training.cli.parser import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
@@ -447,7 +447,7 @@ def rewrite(manifest: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change a manifest as somebody does who knows how checkpoints are made."""
     told = json.loads(manifest.read_text())
     change(told)
-    manifest.write_text(_sealed(told))
+    manifest.write_text(_with_checksum(told))
 
 
 @pytest.mark.parametrize(

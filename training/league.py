@@ -214,5 +214,7 @@ def _check_fits(player: Player, env: EnvWrapper) -> None:
         found = policy.observation_space, policy.action_space
         expected = env.observation_spaces[tag], env.action_spaces[tag]
         if found != expected:
-            told = [" -> ".join(map(str, spaces)) for spaces in (found, expected)]
-            raise WarpDriveError(f"{player.name}: policy '{tag}' is for {told[0]}, but {env.env.name} has {told[1]}")
+            description = [" -> ".join(map(str, spaces)) for spaces in (found, expected)]
+            raise WarpDriveError(
+                f"{player.name}: policy '{tag}' is for {description[0]}, but {env.env.name} has {description[1]}"
+            )

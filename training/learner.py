@@ -173,7 +173,7 @@ class Learner:
         if self.share.count:
             self._loop.fill(self.actors)
         else:
-            self._loop.pass_over(self.actors)
+            self._loop.mark_full(self.actors)
 
     def episode_statistics(self) -> dict[str, Tensor]:
         """Return ``EnvWrapper.episode_statistics`` over all processes, without a rollout that is collected ahead."""

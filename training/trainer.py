@@ -26,7 +26,7 @@ from warpdrive.training.checkpoint.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from warpdrive.training.checkpoint.resume import CHECKPOINT, check_spaces, checkpoint_of, restore, where_it_stopped
+from warpdrive.training.checkpoint.resume import CHECKPOINT, check_spaces, checkpoint_of, last_state_of, restore
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.config.named_code import check_named_code
@@ -135,10 +135,10 @@ class Trainer:
         going_on, self._resumed = self._resumed, None
         if going_on is None:  # a new run inherits no best or pending evaluation
             self.run_state.best, self.run_state.evaluation_under_way = None, False
-        told = Callbacks(self, [*callbacks, OnUpdate(on_update)] if on_update else callbacks)
+        dispatcher = Callbacks(self, [*callbacks, OnUpdate(on_update)] if on_update else callbacks)
 
         def run() -> TrainingSummary:
-            return run_training(self.learner, self.evaluations, self.run_state, told, going_on, progress)
+            return run_training(self.learner, self.evaluations, self.run_state, dispatcher, going_on, progress)
 
         return self.team.led(run, self._follow)
 
@@ -372,7 +372,7 @@ class Trainer:
             TrustError: the run names code that is not known here.
         """
         environment = env.env if env else None
-        folder, found, config = join().from_leader(lambda: where_it_stopped(run, overrides, environment, trust))
+        folder, found, config = join().from_leader(lambda: last_state_of(run, overrides, environment, trust))
         trainer = cls._of(*found, config, env) if found else cls(env or make_env(config), config)
         trainer._resumed = folder
         return trainer

@@ -229,14 +229,14 @@ def _check_policy_tags(title: str, environment: Environment) -> None:
     for tag, agents in environment.policy_tags.items():
         if not isinstance(tag, str) or not tag.isidentifier():
             raise DefinitionError(f"{title}: policy tag {shown(tag)} is not a plain name")
-        told = f"{title}: policy tag '{tag}' is {shown(agents)}"
+        description = f"{title}: policy tag '{tag}' is {shown(agents)}"
         if not isinstance(agents, (list, tuple, range)) and not (isinstance(agents, np.ndarray) and agents.ndim == 1):
-            raise DefinitionError(f"{told}, expected a list of agent ids (integers)")
+            raise DefinitionError(f"{description}, expected a list of agent ids (integers)")
         if len(agents[:1]) == 0:
             raise DefinitionError(f"{title}: policy tag '{tag}' has no agents")
         for agent in agents:  # a range may be huge: stop at the first invalid id
             if not _is_agent_id(agent):
-                raise DefinitionError(f"{told}, expected a list of agent ids (integers)")
+                raise DefinitionError(f"{description}, expected a list of agent ids (integers)")
             if not 0 <= agent < environment.num_agents:
                 raise DefinitionError(f"{of_all}; agent {shown(agent)} is no agent")
             if agent in seen:

@@ -11,7 +11,7 @@ from pathlib import Path
 if sys.platform == "win32":
     import msvcrt
 
-    _CODE_OF_A_TAKEN_LOCK = (13, 36)
+    _LOCKED_ERRNO = (13, 36)
 
     def _lock(handle: int, wait: bool) -> None:
         os.lseek(handle, 0, os.SEEK_SET)
@@ -20,9 +20,9 @@ if sys.platform == "win32":
                 msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
                 return
             except OSError as error:
-                if not wait and error.errno in _CODE_OF_A_TAKEN_LOCK:
+                if not wait and error.errno in _LOCKED_ERRNO:
                     raise BlockingIOError(error.errno, error.strerror) from None
-                if not wait or error.errno not in _CODE_OF_A_TAKEN_LOCK:
+                if not wait or error.errno not in _LOCKED_ERRNO:
                     raise
 else:
     import fcntl

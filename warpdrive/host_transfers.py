@@ -88,7 +88,7 @@ def no_host_transfers(device: str | torch.device | None = None) -> Iterator[None
     guard = _Guard(torch.device(device).type)
     with ExitStack() as stack:
         stack.enter_context(_allowing(False))
-        stack.enter_context(_refused_waits())
+        stack.enter_context(_forbid_waits())
         if guard.device_type == "cuda":
             stack.enter_context(_sync_debug_mode("error"))
         stack.enter_context(_Functions(guard))
@@ -230,7 +230,7 @@ def _is_number(value: torch.Tensor) -> bool:
 
 
 @contextmanager
-def _refused_waits() -> Iterator[None]:
+def _forbid_waits() -> Iterator[None]:
     """Refuse explicit synchronization with a device, which no PyTorch operation reveals."""
     owners: dict[str, Any] = {
         "torch.cuda.synchronize()": torch.cuda,

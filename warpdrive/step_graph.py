@@ -34,13 +34,13 @@ class GraphError(WarpDriveError):
 class GraphRecorder(Protocol):
     """Protocol for objects that capture work on a device."""
 
-    def aside(self) -> AbstractContextManager[None]:
+    def on_side_stream(self) -> AbstractContextManager[None]:
         """Run work within the block on a separate stream, ordered after earlier and before later work."""
 
     def record(self, step: Step) -> Step:
         """Capture the device work of ``step`` without running it, and return a function that replays it.
 
-        Must be called within :meth:`aside`.
+        Must be called within :meth:`on_side_stream`.
         """
 
 
@@ -52,7 +52,7 @@ class CudaGraphRecorder:
         self.stream = torch.cuda.Stream(device)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def on_side_stream(self) -> Iterator[None]:
         """See :class:`GraphRecorder`. The previous stream is restored even after a failed capture."""
         with torch.cuda.device(self.device):
             self.stream.wait_stream(torch.cuda.current_stream())
@@ -116,12 +116,12 @@ class StepGraphs:
             if self._use == "on":
                 raise GraphError(f"use_cuda_graph is 'on', but a step cannot be captured: {cause}") from error
             self._use = "off"  # the next step would fail as well
-            told = f"the rollout runs without a CUDA graph, which is slower: {cause}"
-            warnings.warn(told, RuntimeWarning, stacklevel=2)
+            message = f"the rollout runs without a CUDA graph, which is slower: {cause}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
             return step
 
     def _captured(self, recorder: GraphRecorder, step: Step, restore: Callable[[], None]) -> Step:
-        with recorder.aside():
+        with recorder.on_side_stream():
             try:
                 for _ in range(WARM_UPS):
                     restore()  # before each run: a step may have capacity for one only

@@ -25,10 +25,10 @@ def user_code(what: str) -> Iterator[None]:
     except WarpDriveError:
         raise
     except (Exception, SystemExit) as error:
-        raise DefinitionError(f"{what}: {told(error)}") from error
+        raise DefinitionError(f"{what}: {describe_error(error)}") from error
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return a one-line description of an error: its type, message, and location in the user's code."""
     name = "sys.exit() was called" if isinstance(error, SystemExit) else type(error).__name__
     text = one_line(str(error))

@@ -24,7 +24,7 @@ class FakeRecorder:
         self.recorded = self.replayed = 0
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def on_side_stream(self) -> Iterator[None]:
         self.is_aside = True
         try:
             yield

@@ -28,7 +28,7 @@ _COMPILING = 900.0
 _ENDLESS = 2**62
 _SAFE = 0.95
 """Fraction of the free memory to use at most, to leave room for this process and others to grow."""
-_HOPELESS = 0.7
+_CUT_SHORT_BELOW = 0.7
 """Fraction of the highest throughput below which the measurement of a size is cut short."""
 _UPDATES_OF_A_TRIAL = 3
 
@@ -120,7 +120,7 @@ class Prober:
             "config": self.resized(size),
             "survey": False,
             "seconds": self.seconds,
-            "hopeless": _HOPELESS * self._fastest,
+            "hopeless": _CUT_SHORT_BELOW * self._fastest,
         }
         result = self._run_probe(request, self.time_limit, self._of_host())
         outcome = Outcome(size, **result)

@@ -69,7 +69,7 @@ def in_words(outcome: Outcome) -> str:
     return f"{outcome.size}: {short(outcome.speed)} environment steps/s, {gib(outcome.memory)}"
 
 
-def what_changes(found: Autoscaled) -> list[str]:
+def consequences_of(found: Autoscaled) -> list[str]:
     """Return the consequences of the new size for learning, one per line, and the settings left unchanged."""
     before, after, config = found.before, found.after, found.config
     if after == before:

@@ -17,9 +17,9 @@ _CLOSE = 0.03
 """Relative difference in throughput within which the smallest batch wins: it needs fewer steps per update."""
 _NEAR = 0.10
 """Relative difference from the best within which the smallest size is measured again."""
-_TURNS = 4
+_MAX_PASSES = 4
 """Maximum number of passes over replicas, rollout length, and their trade-off."""
-_WORTH_A_TURN = 0.05
+_LEAST_GAIN = 0.05
 """Relative gain of a pass below which it is the last one."""
 _FINALISTS = 3
 _ROUNDS = 3
@@ -41,7 +41,7 @@ class Bounds:
     most_batch: int
     least_rollout: int = 1
 
-    def hold(self, size: Size) -> bool:
+    def contain(self, size: Size) -> bool:
         """Return True if ``size`` is within the bounds."""
         return size.num_envs >= 1 and size.rollout_length >= self.least_rollout and size.batch <= self.most_batch
 
@@ -71,15 +71,15 @@ class Search:
         """Search from ``start``. Returns the winner, or None if not even the smallest size fits."""
         if self._first_that_fits(start) is None:
             return None
-        for _ in range(_TURNS):
+        for _ in range(_MAX_PASSES):
             before = self.best().speed
             replicas, steps = (self._with_replicas,) * 2, (_with_steps,) * 2
-            for change, limited in (replicas, steps, (self._traded, self._halved)):
+            for change, limited in (replicas, steps, (self._with_shorter_rollouts, self._halved)):
                 self._climb(change)
-                self._look_closer(limited)
-            if self.best().speed <= before * (1 + _WORTH_A_TURN):
+                self._bisect(limited)
+            if self.best().speed <= before * (1 + _LEAST_GAIN):
                 break
-        return self._settle()
+        return self._choose_winner()
 
     def smaller(self, than: Outcome) -> Outcome | None:
         """Return the fastest fitting outcome with at most half the batch, in case a larger one turns out not to fit."""
@@ -87,12 +87,12 @@ class Search:
         if smaller:
             return max(smaller, key=lambda outcome: outcome.speed)
         size = self._with_replicas(than.size, 0.5)
-        found = self._try(size) if self.bounds.hold(size) and size != than.size else None
+        found = self._try(size) if self.bounds.contain(size) and size != than.size else None
         return found if found is not None and found.fits else None
 
     def _first_that_fits(self, start: Size) -> Outcome | None:
         size = start
-        while not self.bounds.hold(size) and size.num_envs > 1:
+        while not self.bounds.contain(size) and size.num_envs > 1:
             size = self._with_replicas(size, 0.5)
         while True:
             outcome = self._try(size)
@@ -112,7 +112,7 @@ class Search:
             size, misses, fastest = start.size, 0, start.speed
             while misses < _MISSES:
                 following = change(size, factor)
-                if following == size or not self.bounds.hold(following):
+                if following == size or not self.bounds.contain(following):
                     break
                 size, outcome = following, self._try(following)
                 if not outcome.fits:
@@ -122,7 +122,7 @@ class Search:
             if self.best() is not start and factor > 1:
                 return
 
-    def _look_closer(self, change: Change) -> None:
+    def _bisect(self, change: Change) -> None:
         """Bisect towards the largest fitting size, or between the best and its neighbours."""
         best = self.best()
         larger = change(best.size, 2.0)
@@ -131,16 +131,16 @@ class Search:
             while fails / fits > _FINEST:
                 middle = math.sqrt(fits * fails)
                 size = change(best.size, middle)
-                if size in self.outcomes or not self.bounds.hold(size):
+                if size in self.outcomes or not self.bounds.contain(size):
                     break
                 fits, fails = (middle, fails) if self._try(size).fits else (fits, middle)
             return
         for factor in (1.5, 0.75):
             size = change(best.size, factor)
-            if change != self._halved and self.bounds.hold(size):
+            if change != self._halved and self.bounds.contain(size):
                 self._try(size)
 
-    def _settle(self) -> Outcome:
+    def _choose_winner(self) -> Outcome:
         """Measure the fastest sizes in turns, so that all are subject to the same noise, and choose the winner."""
         finalists = self._finalists()
         if len(finalists) == 1:
@@ -154,7 +154,7 @@ class Search:
                 shares[size].append(outcome.speed / total)
         scores = {size: median(found) for size, found in shares.items() if self._agree_on(size).fits}
         if not scores:  # none of these sizes fits reliably
-            return self._settle() if self._fitting() else self.outcomes[finalists[0]]
+            return self._choose_winner() if self._fitting() else self.outcomes[finalists[0]]
         close = [size for size, score in scores.items() if score >= max(scores.values()) * (1 - _CLOSE)]
         return self.outcomes[min(close, key=lambda size: size.batch)]
 
@@ -179,7 +179,7 @@ class Search:
         wanted = size.num_envs * factor
         return size._replace(num_envs=_round(wanted / self.wave) * self.wave if wanted > self.wave else _round(wanted))
 
-    def _traded(self, size: Size, factor: float) -> Size:
+    def _with_shorter_rollouts(self, size: Size, factor: float) -> Size:
         """Return a size with more replicas, and rollouts shorter by the same factor."""
         traded = _with_steps(self._with_replicas(size, factor), 1 / factor)
         same = size.num_envs == traded.num_envs or size.rollout_length == traded.rollout_length

@@ -16,7 +16,13 @@ from warpdrive.training.autoscale.size import Failure
 from warpdrive.training.autoscale.starter import Forked
 
 _BETWEEN_LOOKS = 0.02
-_SAID_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Cannot allocate memory", "can't allocate memory")
+_OUT_OF_MEMORY_MESSAGES = (
+    "MemoryError",
+    "bad_alloc",
+    "out of memory",
+    "Cannot allocate memory",
+    "can't allocate memory",
+)
 
 
 class Ended(NamedTuple):
@@ -63,7 +69,7 @@ def _why(returncode: int, printed: str) -> tuple[Failure | None, str]:
     last = next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
     if returncode == -signal.SIGKILL:
         return "memory", "killed by the system, as it does where memory runs out"
-    if any(said in printed for said in _SAID_OF_MEMORY):
+    if any(said in printed for said in _OUT_OF_MEMORY_MESSAGES):
         return "memory", last
     if returncode < 0:
         return "crash", f"crashed with {signal.Signals(-returncode).name}"

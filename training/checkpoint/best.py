@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from warpdrive.training.checkpoint.checkpoint import BEST, Keep, point_to, remove_old
+from warpdrive.training.checkpoint.checkpoint import BEST, Keep, remove_old, write_pointer
 from warpdrive.training.config.load import RunConfig
 from warpdrive.training.reports import EvaluationReport
 
@@ -52,7 +52,7 @@ class BestCheckpoint:
         self.state = {"metric": self.metric, "mode": self.mode, "value": value, "env_steps": report.env_steps}
         return True
 
-    def take_place(self, keep: Keep) -> None:
+    def replace_best(self, keep: Keep) -> None:
         """Replace the former best checkpoint by the new one, which is already written."""
         self._mark()
         remove_old(self.checkpoints, keep, self.env_steps)
@@ -60,6 +60,6 @@ class BestCheckpoint:
     def _mark(self) -> None:
         """Point ``best`` to the best checkpoint, or remove it if there is none."""
         if self.folder is not None:
-            point_to(self.folder, BEST)
+            write_pointer(self.folder, BEST)
         else:
             (self.checkpoints / BEST).unlink(missing_ok=True)

@@ -8,8 +8,8 @@ step_<n>/
 
 A checkpoint is written beside its place, synchronised to disk and renamed; one that is deleted is renamed first. A
 folder named ``step_<n>`` is thus complete at any time. ``manifest.json`` holds sizes and checksums of all files, and of
-itself (``_sealed``); files or keys that it does not list are damage. Manifests of versions without a checksum of their
-own are accepted.
+itself (``_with_checksum``); files or keys that it does not list are damage. Manifests of versions without a checksum of
+their own are accepted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from warpdrive.training.runtime.atomic_write import no_room, write_whole
 
 _FORMAT = 3
 _MANIFEST, _STATE = "manifest.json", "trainer.pt"
-_UNSEALED = "0" * 64
+_NO_CHECKSUM = "0" * 64
 LATEST, BEST = "latest", "best"
 """Files beside the checkpoints of a run, each of which names one of them."""
 Which = Literal["latest", "best"]
@@ -90,7 +90,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             "git": _git_hash(),
             "files": {path.name: _fingerprint(path) for path in sorted(beside.iterdir())},
         }
-        (beside / _MANIFEST).write_text(_sealed(manifest), encoding="utf-8")
+        (beside / _MANIFEST).write_text(_with_checksum(manifest), encoding="utf-8")
         for path in (*beside.iterdir(), beside):
             _sync(path)
         _remove(folder)
@@ -100,7 +100,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         full = no_room(error)
         shutil.rmtree(beside, ignore_errors=True)  # before measuring the free space
         raise CheckpointError(
-            _told_of_full_disk(folder, checkpoint, full) if full else f"{folder}: cannot be written: {error.strerror}"
+            _full_disk_message(folder, checkpoint, full) if full else f"{folder}: cannot be written: {error.strerror}"
         ) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -129,7 +129,7 @@ def _save_state(state: Mapping[str, Any], file: IO[bytes]) -> None:
         raise
 
 
-def _told_of_full_disk(folder: Path, checkpoint: Checkpoint, full: str) -> str:
+def _full_disk_message(folder: Path, checkpoint: Checkpoint, full: str) -> str:
     needed = _bytes_of([checkpoint.models, checkpoint.state])
     free = shutil.disk_usage(folder.parent).free
     last = latest_of(folder.parent) if folder.name.startswith("step_") else None
@@ -191,9 +191,9 @@ def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep:
     """
     folder = checkpoints / f"step_{env_steps}"
     write_checkpoint(folder, checkpoint)
-    point_to(folder, LATEST)
+    write_pointer(folder, LATEST)
     if best is not None:
-        point_to(checkpoints / f"step_{best}", BEST)
+        write_pointer(checkpoints / f"step_{best}", BEST)
     remove_old(checkpoints, keep, best)
     return folder
 
@@ -223,7 +223,7 @@ def remove_old(checkpoints: Path, keep: Keep, best: int | None) -> None:
             _remove(folder)
 
 
-def point_to(folder: Path, name: str) -> None:
+def write_pointer(folder: Path, name: str) -> None:
     """Write the name of a checkpoint to the file ``name`` beside it, if it differs."""
     pointer = folder.with_name(name)
     text = folder.name + "\n"
@@ -288,7 +288,7 @@ def last_whole(checkpoints: Path) -> tuple[Path, Checkpoint] | None:
     return None
 
 
-def prepare_to_go_on(checkpoints: Path, env_steps: int) -> None:
+def remove_incomplete(checkpoints: Path, env_steps: int) -> None:
     """Remove partial writes of a killed process, and damaged checkpoints from later than ``env_steps``.
 
     Raises:
@@ -394,10 +394,10 @@ class _Manifest(BaseModel):
     """Checksum of the manifest itself, computed with zeros in this place; None in older manifests."""
 
 
-def _sealed(manifest: Mapping[str, Any]) -> str:
+def _with_checksum(manifest: Mapping[str, Any]) -> str:
     """Return the text of a manifest, with its own checksum."""
-    text = json.dumps({**manifest, "sha256": _UNSEALED}, indent=2) + "\n"
-    return text.replace(_UNSEALED, _digest(text))
+    text = json.dumps({**manifest, "sha256": _NO_CHECKSUM}, indent=2) + "\n"
+    return text.replace(_NO_CHECKSUM, _digest(text))
 
 
 def _digest(text: str) -> str:
@@ -423,22 +423,22 @@ def _read_manifest(folder: Path) -> _Manifest:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "all of it"
-        told = f"{one_line(place)} is {shown(first['input'])}, which is not what was written"
-        raise CheckpointError(f"{path}: damaged: {told}; {_advice(folder)}") from None
-    if manifest.sha256 is not None and _digest(text.replace(manifest.sha256, _UNSEALED)) != manifest.sha256:
+        description = f"{one_line(place)} is {shown(first['input'])}, which is not what was written"
+        raise CheckpointError(f"{path}: damaged: {description}; {_advice(folder)}") from None
+    if manifest.sha256 is not None and _digest(text.replace(manifest.sha256, _NO_CHECKSUM)) != manifest.sha256:
         raise CheckpointError(f"{path}: damaged, its checksum is not the one that it has; {_advice(folder)}")
-    return manifest.model_copy(update={"config": as_it_was_meant(manifest.config)})
+    return manifest.model_copy(update={"config": complete_config(manifest.config)})
 
 
-def as_it_was_meant(config: dict[str, Any]) -> dict[str, Any]:
+def complete_config(config: dict[str, Any]) -> dict[str, Any]:
     """Return a checkpoint's configuration completed with keys that did not exist when it was written."""
     policies = config.get("policy")
     if not isinstance(policies, dict):
         return config
-    return {**config, "policy": {tag: _as_it_was_meant(settings) for tag, settings in policies.items()}}
+    return {**config, "policy": {tag: _complete_section(settings) for tag, settings in policies.items()}}
 
 
-def _as_it_was_meant(settings: Any) -> Any:
+def _complete_section(settings: Any) -> Any:
     if not isinstance(settings, dict) or settings.get("algorithm") not in ("reinforce", "a2c", "ppo", "custom"):
         return settings
     model = settings.get("model")

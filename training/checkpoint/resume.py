@@ -120,7 +120,7 @@ def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
         learner.env.ctx.load_state(state["simulation"][learner.share.rows].to(learner.env.device))
 
 
-def where_it_stopped(
+def last_state_of(
     run: str | Path, overrides: Sequence[str], environment: Environment | None, trust: bool = False
 ) -> tuple[RunFolder, tuple[Path, Checkpoint] | None, RunConfig]:
     """Find the last checkpoint of a run and the configuration to resume with.

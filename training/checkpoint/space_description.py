@@ -67,11 +67,11 @@ def _space_of(description: Any) -> Space[Any]:
 def _numbers(bound: npt.NDArray[Any]) -> Any:
     """Return a single number if all are equal; infinity, which JSON lacks, as text."""
     flat = bound.reshape(-1).tolist()
-    told = [number if np.isfinite(number) else str(number) for number in flat]
-    return told[0] if len(set(told)) == 1 else told
+    described = [number if np.isfinite(number) else str(number) for number in flat]
+    return described[0] if len(set(described)) == 1 else described
 
 
-def _array(told: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    numbers = told if isinstance(told, list) else [told]
+def _array(described: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    numbers = described if isinstance(described, list) else [described]
     array = np.array([float(number) if isinstance(number, str) else number for number in numbers], dtype)
     return np.full(shape, array[0], dtype) if len(numbers) == 1 else array.reshape(shape)

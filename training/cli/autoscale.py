@@ -19,7 +19,7 @@ from warpdrive.errors import ConfigError
 from warpdrive.training.autoscale import Autoscaled, autoscale
 from warpdrive.training.autoscale.memory import gib, parse_bytes
 from warpdrive.training.autoscale.prober import Survey
-from warpdrive.training.autoscale.report import in_words, outcome_table, save_picture, what_changes
+from warpdrive.training.autoscale.report import consequences_of, in_words, outcome_table, save_picture
 from warpdrive.training.autoscale.size import Outcome, Size
 from warpdrive.training.cli.printing import INTERRUPTED, as_typed, console_for_people
 from warpdrive.training.config.load import RunConfig, load_config
@@ -110,7 +110,7 @@ def _save(found: Autoscaled, output: Path, console: Console) -> None:
     comment = [
         f": {short(found.winner.speed)} environment steps trained per second on "
         f"{where} ({found.survey.backend} backend), with {gib(found.winner.memory)} of memory.",
-        *what_changes(found),
+        *consequences_of(found),
     ]
     text = _FOUND_BY + "\n# ".join(comment) + "\n"
     output.write_text(text + output.read_text())
@@ -120,7 +120,7 @@ def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -
     console.print()
     console.print(outcome_table({o.size: o for o in found.outcomes}, winner=found.winner.size))
     console.print()
-    for line in what_changes(found):
+    for line in consequences_of(found):
         console.print(line, highlight=False)
     if found.devices > 1 and found.speed:
         alone = f"one with its share of the machine: {short(found.winner.speed)}"

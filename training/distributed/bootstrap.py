@@ -32,9 +32,9 @@ def join(timeout: float = 1800.0) -> Team:
     """
     global _team
     if _team is None and _number("WORLD_SIZE", 1, least=1) > 1:
-        from warpdrive.training.distributed.rendezvous import meet  # not needed by a single process
+        from warpdrive.training.distributed.rendezvous import perform_rendezvous  # not needed by a single process
 
-        _team = meet(os.environ, timeout)
+        _team = perform_rendezvous(os.environ, timeout)
     return _team or ALONE
 
 

@@ -19,9 +19,9 @@ from warpdrive.terminal import plain
 from warpdrive.training.distributed.folder_store import Store
 
 _SILENCE = 60.0  # seconds; heartbeats come every one or two
-_GONE = 3.0  # seconds without a heartbeat, once a process is known to be missing
-_TO_SAY = 2.0  # timeout of the last message in seconds
-_TO_BE_SEEN = 2.0  # seconds for the launcher to notice the first failure, before this process ends, too
+_MISSING_AFTER = 3.0  # seconds without a heartbeat, once a process is known to be missing
+_LAST_MESSAGE_TIMEOUT = 2.0  # timeout of the last message in seconds
+_EXIT_DELAY = 2.0  # seconds for the launcher to notice the first failure, before this process ends, too
 _ALIVE, _ASKS, _LEFT, _FAILED = "alive", "asks", "left", "failed"
 _HERE = (_ALIVE, _ASKS)
 INTERRUPTED = "interrupted"
@@ -58,7 +58,7 @@ Arrival = Callable[[], bool]
 """Function that returns True once a message has arrived."""
 
 
-class Watch:
+class Heartbeat:
     """Heartbeat of this process; ends it when another process of the group is no longer alive.
 
     A thread sends heartbeats through the rendezvous store, and reads those of others. It may block for ever on a
@@ -75,8 +75,8 @@ class Watch:
         timeout: seconds that others may wait for a process that is alive.
 
     Attributes:
-        met: number of collectives that this process has entered.
-        tell: called with the reason just before this process is ended.
+        num_collectives: number of collectives that this process has entered.
+        on_abort: called with the reason just before this process is ended.
     """
 
     def __init__(
@@ -85,41 +85,41 @@ class Watch:
         self.place, self.rank, self.size, self.timeout = place, rank, size, timeout
         self._store, self._prefix = connect(timeout), prefix
         self._lock = threading.Lock()  # a connection is for one thread at a time
-        self.met, self._beats = 0, 0
+        self.num_collectives, self._beats = 0, 0
         self._awaited: tuple[float, Arrival] | None = None
         self._last: dict[int, list[str]] = {}
-        self._heard: dict[int, float] = {}
+        self._last_heartbeat: dict[int, float] = {}
         self._answered = 0.0
         self._clock = 1.0  # seconds awake: while a machine is suspended it receives no heartbeats
         self._broken = False
         self._state = _ALIVE
-        self.tell: Callable[[str], object] = lambda why: None
+        self.on_abort: Callable[[str], object] = lambda why: None
         self.identities: dict[int, Identity] = {}
         self._over = threading.Event()
         self._threads = [
             threading.Thread(target=loop, name=f"warpdrive-{loop.__name__.strip('_')}", daemon=True)
-            for loop in (self._talk, self._judge)
+            for loop in (self._exchange_heartbeats, self._check_others)
         ]
 
     @property
-    def silence(self) -> float:
+    def silence_limit(self) -> float:
         """Seconds without a heartbeat after which a process is considered missing, less than the timeout."""
         return min(_SILENCE, 0.8 * self.timeout)
 
     @property
     def _pause(self) -> float:
-        return min(1.0, self.silence / 5)
+        return min(1.0, self.silence_limit / 5)
 
     def start(self) -> None:
         """Start the threads; the rendezvous must be complete."""
-        self._say(self._state)
+        self._publish_state(self._state)
         self._set(f"identity/{self.rank}", json.dumps(asdict(Identity.own())))
         for rank in range(self.size):
             with self._lock:
                 self.identities[rank] = Identity(**json.loads(self._store.get(f"{self._prefix}/identity/{rank}")))
                 self._store.get(f"{self._prefix}/sign/{rank}")
         self._answered = self._clock
-        self._heard = dict.fromkeys(range(self.size), self._answered)
+        self._last_heartbeat = dict.fromkeys(range(self.size), self._answered)
         for thread in self._threads:
             thread.start()
 
@@ -128,7 +128,7 @@ class Watch:
         if not self._over.is_set():
             self._over.set()
             with suppress(RuntimeError):
-                self._say(why)
+                self._publish_state(why)
 
     def end(self) -> None:
         """Stop, and wait for the threads: Python aborts at exit if one returns from PyTorch at that moment.
@@ -136,9 +136,9 @@ class Watch:
         On a busy machine the store may answer late; if it is gone it never does.
         """
         self.stop()
-        is_gone = self._broken or self._clock - self._answered > 2 * self._pause + _TO_SAY
+        is_gone = self._broken or self._clock - self._answered > 2 * self._pause + _LAST_MESSAGE_TIMEOUT
         for thread in self._threads:
-            thread.join(_TO_SAY if is_gone else _SILENCE)
+            thread.join(_LAST_MESSAGE_TIMEOUT if is_gone else _SILENCE)
 
     def fail(self, why: str) -> None:
         """Report that this process fails, and why."""
@@ -154,7 +154,7 @@ class Watch:
         return any(words[2] == _ASKS for words in list(self._last.values()))
 
     @contextmanager
-    def meeting(self, arrival: Callable[[], Arrival] | None = None) -> Iterator[None]:
+    def in_collective(self, arrival: Callable[[], Arrival] | None = None) -> Iterator[None]:
         """Wait for the other processes within the block.
 
         Args:
@@ -165,7 +165,7 @@ class Watch:
             TeamError: in place of the error of a broken connection: reports which process is missing.
             KeyboardInterrupt: another process was interrupted.
         """
-        self.met += 1
+        self.num_collectives += 1
         since = self._clock
         self._awaited = since, _not_yet
         try:
@@ -173,19 +173,19 @@ class Watch:
             self._awaited = (since, arrival()) if arrival else None
         except RuntimeError as error:  # broken connection
             self._awaited = None
-            raise self._explained(error) from error
+            raise self._error_of_peer(error) from error
         finally:
             if self._awaited and self._awaited[1] is _not_yet:
                 self._awaited = None
 
-    def told(self, rank: int) -> str:
+    def name_of(self, rank: int) -> str:
         """Return a process's name for messages."""
         return f"rank {rank} ({self.identities[rank]})" if rank in self.identities else f"rank {rank}"
 
-    def _talk(self) -> None:
+    def _exchange_heartbeats(self) -> None:
         while not self._over.wait(self._pause):
             try:
-                self._say(self._state)
+                self._publish_state(self._state)
                 with self._lock:
                     signs = self._store.multi_get([f"{self._prefix}/sign/{rank}" for rank in range(self.size)])
             except RuntimeError:
@@ -195,37 +195,41 @@ class Watch:
             for rank, sign in enumerate(signs):
                 words = sign.decode().split(" ", 3)
                 if words != self._last.get(rank):
-                    self._last[rank], self._heard[rank] = words, now
+                    self._last[rank], self._last_heartbeat[rank] = words, now
 
-    def _judge(self) -> None:
+    def _check_others(self) -> None:
         looked = time.monotonic()
         while not self._over.wait(self._pause):
             before, looked = looked, time.monotonic()
             self._clock += min(looked - before, 2 * self._pause)
-            verdict = self._verdict()
+            verdict = self._find_failure()
             if verdict and not self._over.is_set():
-                self._give_up(*verdict)
+                self._abort(*verdict)
 
-    def _verdict(self) -> tuple[str, list[int]] | None:
+    def _find_failure(self) -> tuple[str, list[int]] | None:
         """Return the problem and the ranks concerned, or None."""
         now = self._clock
-        waiting = self._waiting(now)
+        waiting = self._seconds_waiting(now)
         unanswered = now - self._answered
-        if waiting and unanswered > (_GONE if self._broken else self.silence):
-            return f"{self._lost()} for {unanswered:.0f} seconds", []
-        if self._broken or unanswered > 2 * self._pause + _TO_SAY:
+        if waiting and unanswered > (_MISSING_AFTER if self._broken else self.silence_limit):
+            return f"{self._lost_message()} for {unanswered:.0f} seconds", []
+        if self._broken or unanswered > 2 * self._pause + _LAST_MESSAGE_TIMEOUT:
             return None  # the state of the others is unknown
         others = [(rank, words) for rank, words in list(self._last.items()) if rank != self.rank]
-        silent = [rank for rank, words in others if words[2] in _HERE and now - self._heard[rank] > self.silence]
+        silent = [
+            rank
+            for rank, words in others
+            if words[2] in _HERE and now - self._last_heartbeat[rank] > self.silence_limit
+        ]
         if silent:
             have = "has" if len(silent) == 1 else "have"
-            return f"{self._names(silent)} {have} shown no sign of life for {self.silence:.0f} seconds", silent
-        if waiting > min(2 * _GONE, self.timeout):
+            return f"{self._names(silent)} {have} shown no sign of life for {self.silence_limit:.0f} seconds", silent
+        if waiting > min(2 * _MISSING_AFTER, self.timeout):
             for rank, words in others:
                 if words[2] not in _HERE:
-                    return self._ended(rank, words), []
+                    return self._ended_message(rank, words), []
         if waiting > self.timeout:
-            behind = [rank for rank, words in others if int(words[1]) < self.met]
+            behind = [rank for rank, words in others if int(words[1]) < self.num_collectives]
             if not behind:
                 return f"all processes are alive, but no message has come through for {waiting:.0f} seconds", []
             are, have = ("is", "has") if len(behind) == 1 else ("are", "have")
@@ -236,15 +240,15 @@ class Watch:
             )
         return None
 
-    def _waiting(self, now: float) -> float:
+    def _seconds_waiting(self, now: float) -> float:
         """Return the seconds that this process has been waiting for a message."""
         awaited = self._awaited
         return 0.0 if awaited is None or awaited[1]() else now - awaited[0]
 
-    def _give_up(self, why: str, culprits: list[int]) -> None:
+    def _abort(self, why: str, culprits: list[int]) -> None:
         print(plain(f"warpdrive: {why}: rank {self.rank} ends"), file=sys.stderr, flush=True)
         with suppress(OSError):
-            self.tell(why)
+            self.on_abort(why)
         if not self._broken:
             self.fail(why)
         own = self.identities[self.rank]
@@ -252,12 +256,12 @@ class Watch:
             if other.kernel == own.kernel and own.kernel:  # it would keep its memory, and its GPU
                 with suppress(OSError):
                     os.kill(other.pid, signal.SIGKILL)
-        time.sleep(_TO_BE_SEEN)
+        time.sleep(_EXIT_DELAY)
         os._exit(1)
 
-    def _explained(self, error: RuntimeError) -> TeamError | KeyboardInterrupt:
+    def _error_of_peer(self, error: RuntimeError) -> TeamError | KeyboardInterrupt:
         """Return an error that names the missing process, which may take some seconds to determine."""
-        until = time.monotonic() + 2 * _GONE
+        until = time.monotonic() + 2 * _MISSING_AFTER
         while time.monotonic() < until:
             time.sleep(self._pause)
             if self._broken:
@@ -268,34 +272,34 @@ class Watch:
                 if words[2] == INTERRUPTED:
                     return KeyboardInterrupt()
                 if words[2] not in _HERE:
-                    return TeamError(self._ended(rank, words))
-                if self._clock - self._heard[rank] > _GONE:
-                    return TeamError(f"{self.told(rank)} is gone: it was killed, or cannot be reached")
-        if self._broken or self._clock - self._answered > _GONE:
-            return TeamError(self._lost())
+                    return TeamError(self._ended_message(rank, words))
+                if self._clock - self._last_heartbeat[rank] > _MISSING_AFTER:
+                    return TeamError(f"{self.name_of(rank)} is gone: it was killed, or cannot be reached")
+        if self._broken or self._clock - self._answered > _MISSING_AFTER:
+            return TeamError(self._lost_message())
         reason = str(error).strip().splitlines()[0]
         return TeamError(f"rank {self.rank} lost the connection to another process: {reason}")
 
-    def _lost(self) -> str:
-        who = self.told(0) if self.rank else "the launcher"
+    def _lost_message(self) -> str:
+        who = self.name_of(0) if self.rank else "the launcher"
         return f"{who} is gone, or cannot be reached: there was no answer from {self.place}"
 
-    def _ended(self, rank: int, words: list[str]) -> str:
+    def _ended_message(self, rank: int, words: list[str]) -> str:
         if words[2] == INTERRUPTED:
-            return f"{self.told(rank)} was interrupted"
+            return f"{self.name_of(rank)} was interrupted"
         if words[2] == _LEFT:
-            return f"{self.told(rank)} has come to its end while the others go on"
-        return f"{self.told(rank)} failed: {words[3] if words[3:] else 'nobody knows why'}"
+            return f"{self.name_of(rank)} has come to its end while the others go on"
+        return f"{self.name_of(rank)} failed: {words[3] if words[3:] else 'nobody knows why'}"
 
     def _names(self, ranks: list[int]) -> str:
-        return " and ".join(map(self.told, ranks))
+        return " and ".join(map(self.name_of, ranks))
 
-    def _say(self, state: str) -> None:
+    def _publish_state(self, state: str) -> None:
         self._beats += 1
-        self._set(f"sign/{self.rank}", f"{self._beats} {self.met} {state}")
+        self._set(f"sign/{self.rank}", f"{self._beats} {self.num_collectives} {state}")
 
     def _set(self, key: str, value: str) -> None:
-        if self._lock.acquire(timeout=_TO_SAY):  # its holder may be waiting for a machine that is gone
+        if self._lock.acquire(timeout=_LAST_MESSAGE_TIMEOUT):  # its holder may be waiting for a machine that is gone
             try:
                 self._store.set(f"{self._prefix}/{key}", value)
             finally:

@@ -91,7 +91,7 @@ def launch(
         (folder / SECRET).write_text(secrets.token_hex(32), encoding="ascii")
         with locked(folder / LAUNCHER):
             started = _Processes(folder, arguments, processes)
-            with on_signal(started.pass_on, once=False):
+            with on_signal(started.forward_signal, once=False):
                 for restart in range(max_restarts + 1):
                     failures = started.run()
                     stop = started.asked_to_stop or _stop_of(failures)
@@ -115,14 +115,14 @@ class _Failure:
         pid: process id.
         code: exit code; the negative signal number if killed by a signal.
         time: time when the exit was noticed.
-        unasked: True if it ended before the launcher ended all processes.
+        ended_first: True if it ended before the launcher ended all processes.
     """
 
     rank: int
     pid: int
     code: int
     time: datetime
-    unasked: bool
+    ended_first: bool
 
 
 class _Processes:
@@ -146,7 +146,7 @@ class _Processes:
                 process.wait()
             self._running.clear()
 
-    def pass_on(self, number: signal.Signals) -> None:
+    def forward_signal(self, number: signal.Signals) -> None:
         """Forward a signal to the processes, outside the terminal's group; the third time, raise ``Stopped``."""
         self.asked_to_stop = self.asked_to_stop or number
         self._asked += 1
@@ -174,10 +174,10 @@ class _Processes:
             for rank, process in enumerate(self._running):
                 code = process.poll()
                 if code and rank not in failures:
-                    unasked = ends == float("inf")
-                    failures[rank] = _Failure(rank, process.pid, code, datetime.now(), unasked)
+                    ended_first = ends == float("inf")
+                    failures[rank] = _Failure(rank, process.pid, code, datetime.now(), ended_first)
             if all(process.returncode is not None for process in self._running):
-                return sorted(failures.values(), key=lambda failure: not failure.unasked)
+                return sorted(failures.values(), key=lambda failure: not failure.ended_first)
             if failures and ends == float("inf") and not self.asked_to_stop:
                 ends = time.monotonic() + _GRACE
                 for process in self._running:
@@ -201,7 +201,7 @@ def _end(process: subprocess.Popen[bytes], number: int) -> None:
 
 def _stop_of(failures: Sequence[_Failure]) -> signal.Signals | None:
     """Return the signal that stopped a process, if that is the reason why the run ended."""
-    codes = {failure.code for failure in failures if failure.unasked}
+    codes = {failure.code for failure in failures if failure.ended_first}
     return next((number for number in stop_signals() if exit_code_of(number) in codes), None)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from warpdrive.errors import TeamError, WarpDriveError
 from warpdrive.training.distributed.folder_store import Store
-from warpdrive.training.distributed.heartbeat import INTERRUPTED, Watch
+from warpdrive.training.distributed.heartbeat import INTERRUPTED, Heartbeat
 from warpdrive.training.distributed.objects import decoded, encoded
 from warpdrive.training.distributed.packing import (
     Layout,
@@ -40,7 +40,7 @@ class Processes(Team):
     Args:
         rank: rank of this process.
         size: number of processes.
-        watch: failure detector.
+        heartbeat: failure detector.
         store: rendezvous store.
 
     Attributes:
@@ -48,8 +48,8 @@ class Processes(Team):
             ``"weights"``, ``"orders"``.
     """
 
-    def __init__(self, rank: int, size: int, watch: Watch, store: Store) -> None:
-        self.rank, self.size, self.watch, self._store = rank, size, watch, store
+    def __init__(self, rank: int, size: int, heartbeat: Heartbeat, store: Store) -> None:
+        self.rank, self.size, self.heartbeat, self._store = rank, size, heartbeat, store
         self.traffic: Counter[str] = Counter()
         self._stopwatch = Stopwatch()
         self._known: dict[int, Layout] = {}
@@ -59,7 +59,7 @@ class Processes(Team):
     @property
     def messages(self) -> int:
         """Number of collectives that this process has taken part in."""
-        return self.watch.met
+        return self.heartbeat.num_collectives
 
     @property
     def message_seconds(self) -> float:
@@ -93,11 +93,11 @@ class Processes(Team):
         self.traffic["experience"] += own.nbytes
         if not self.leads:
             if len(own):
-                with self._meeting(own.device):
+                with self._collective(own.device):
                     dist.send(own, 0)
             return None
         memories = [own if rank == 0 else own.new_empty(size_of(layout)) for rank, layout in enumerate(layouts)]
-        with self._meeting(own.device):
+        with self._collective(own.device):
             arrivals = [dist.irecv(memory, rank) for rank, memory in enumerate(memories) if rank and len(memory)]
             for arrival in arrivals:
                 assert arrival is not None
@@ -113,7 +113,7 @@ class Processes(Team):
         padded = own.new_zeros(max(sizes))
         padded[: len(own)] = own
         memories = [torch.empty_like(padded) for _ in layouts]
-        with self._meeting(own.device):
+        with self._collective(own.device):
             dist.all_gather(memories, padded)
         return _together([memory[:size] for memory, size in zip(memories, sizes, strict=True)], layouts)
 
@@ -123,7 +123,7 @@ class Processes(Team):
             return
         flat = packed({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
         self.traffic["weights"] += flat.nbytes if self.leads else 0
-        with self._meeting(flat.device):
+        with self._collective(flat.device):
             dist.broadcast(flat, 0)
         if not self.leads:
             layout = layout_of({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
@@ -134,7 +134,7 @@ class Processes(Team):
         """See ``Team``."""
         letters = encoded(value) if self.leads else torch.zeros(0, dtype=torch.uint8)
         length = torch.tensor([len(letters)])
-        with self._meeting(_HOST):
+        with self._collective(_HOST):
             dist.broadcast(length, 0)
             if not self.leads:
                 letters = torch.zeros(int(length), dtype=torch.uint8)
@@ -150,7 +150,7 @@ class Processes(Team):
             )
         own = encoded(value)
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        with self._meeting(_HOST):
+        with self._collective(_HOST):
             dist.all_gather(lengths, torch.tensor([len(own)]))
             padded = own.new_zeros(max(int(length) for length in lengths))
             padded[: len(own)] = own
@@ -193,9 +193,9 @@ class Processes(Team):
         except BaseException as error:
             self._torn = True  # the ranks are out of step
             if isinstance(error, KeyboardInterrupt):
-                self.watch.stop(INTERRUPTED)
+                self.heartbeat.stop(INTERRUPTED)
             else:
-                self.watch.fail(_in_words(error))
+                self.heartbeat.fail(_in_words(error))
             raise
         finally:
             self._leading = announces
@@ -203,12 +203,12 @@ class Processes(Team):
     def led(self, run: Callable[[], T], follow: Callable[[str], object]) -> T:
         """See ``Team``."""
         if not self.leads:
-            with on_signal(lambda _: self.watch.ask_to_stop()):  # rank 0 decides about Ctrl-C
+            with on_signal(lambda _: self.heartbeat.ask_to_stop()):  # rank 0 decides about Ctrl-C
                 while (name := self._order("")) != _END:
                     follow(name)
                 result, failure = self.broadcast_object(None)
             if failure:
-                raise TeamError(f"{self.watch.told(0)} failed: {failure}")
+                raise TeamError(f"{self.heartbeat.name_of(0)} failed: {failure}")
             return result  # type: ignore[no-any-return]
         outcome: tuple[Any, str] = (None, "it was interrupted")
         self._leading = True
@@ -227,45 +227,45 @@ class Processes(Team):
     @property
     def asked_to_stop(self) -> bool:
         """See ``Team``."""
-        return self.watch.asked_to_stop
+        return self.heartbeat.asked_to_stop
 
     @contextmanager
     def before_giving_up(self, tell: Callable[[str], object]) -> Iterator[None]:
         """See ``Team``."""
-        former, self.watch.tell = self.watch.tell, tell
+        former, self.heartbeat.on_abort = self.heartbeat.on_abort, tell
         try:
             yield
         finally:
-            self.watch.tell = former
+            self.heartbeat.on_abort = former
 
     def set_timeout(self, seconds: float) -> None:
         """See ``Team``."""
-        self.watch.timeout = seconds
+        self.heartbeat.timeout = seconds
 
     def leave(self) -> None:
         """See ``Team``."""
-        self.watch.end()
+        self.heartbeat.end()
         if dist.is_initialized():
             dist.destroy_process_group()
 
     def _sum_in_place(self, tensor: Tensor, what: str) -> Tensor:
         """All-reduce a tensor in place; the result is bitwise equal on all ranks."""
         self.traffic[what] += tensor.nbytes
-        with self._meeting(tensor.device):
+        with self._collective(tensor.device):
             dist.all_reduce(tensor)
         return tensor
 
     @contextmanager
-    def _meeting(self, device: torch.device) -> Iterator[None]:
+    def _collective(self, device: torch.device) -> Iterator[None]:
         """Time and watch a collective on tensors of a device, within the block; the host does not wait for a GPU."""
-        with self._stopwatch.timing(device), self.watch.meeting(_arrival if device.type == "cuda" else None):
+        with self._stopwatch.timing(device), self.heartbeat.in_collective(_arrival if device.type == "cuda" else None):
             yield
 
     def _order(self, name: str) -> str:
         """Broadcast a name of at most 63 bytes from rank 0."""
         letters = torch.tensor(list(name.encode().ljust(63, b"\0")), dtype=torch.uint8)
         self.traffic["orders"] += letters.nbytes if self.leads else 0
-        with self._meeting(_HOST):
+        with self._collective(_HOST):
             dist.broadcast(letters, 0)
         return bytes(letters.tolist()).rstrip(b"\0").decode()
 
@@ -274,7 +274,7 @@ class Processes(Team):
         layout = layout_of(rows)
         own = torch.tensor([hash_of(layout)])
         hashes = [torch.empty_like(own) for _ in range(self.size)]
-        with self._meeting(_HOST):
+        with self._collective(_HOST):
             dist.all_gather(hashes, own)
         keys = [int(key) for key in hashes]
         if not self._known.keys() >= set(keys):  # equal on all ranks, which have seen the same layouts

@@ -26,7 +26,7 @@ from torch._C._distributed_c10d import Store as TorchStore
 from warpdrive.backends.host.workers import get_num_threads, set_num_threads
 from warpdrive.errors import TeamError
 from warpdrive.training.distributed.folder_store import FolderStore, Store
-from warpdrive.training.distributed.heartbeat import Watch
+from warpdrive.training.distributed.heartbeat import Heartbeat
 from warpdrive.training.distributed.process_group import Processes
 from warpdrive.training.distributed.rank_output import mark_output
 
@@ -69,8 +69,8 @@ class _Place:
     secret: str
 
 
-def meet(variables: Mapping[str, str], timeout: float) -> Processes:
-    """Perform the rendezvous with the other processes. See ``meeting.join``."""
+def perform_rendezvous(variables: Mapping[str, str], timeout: float) -> Processes:
+    """Perform the rendezvous with the other processes. See ``bootstrap.join``."""
     missing = [name for name in (_ANYWHERE if FOLDER in variables else _IN_A_NETWORK) if not variables.get(name)]
     if missing:
         raise TeamError(
@@ -82,16 +82,16 @@ def meet(variables: Mapping[str, str], timeout: float) -> Processes:
     mark_output(rank)
     patience = min(max(timeout, _SHORTEST_ARRIVAL), _LONGEST_ARRIVAL)
     place = (_in_a_folder if FOLDER in variables else _in_a_network)(variables, rank, size, patience)
-    session, addresses = _roll_call(place.store, rank, size, place.own_address, patience)
+    session, addresses = _await_all(place.store, rank, size, place.own_address, patience)
     if FOLDER in variables:
         _stay_within_this_machine()
     else:
         _choose_interface(place.own_address, addresses)
-    watch = Watch(place.connect, place.name, f"{_PREFIX}/{session}/watch", rank, size, patience)
-    watch.start()
-    atexit.register(watch.end)  # also where the rendezvous fails from here on
+    heartbeat = Heartbeat(place.connect, place.name, f"{_PREFIX}/{session}/watch", rank, size, patience)
+    heartbeat.start()
+    atexit.register(heartbeat.end)  # also where the rendezvous fails from here on
     both = torch.cuda.is_available()
-    with watch.meeting():
+    with heartbeat.in_collective():
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if both else "gloo",
             store=place.group(session),
@@ -99,8 +99,8 @@ def meet(variables: Mapping[str, str], timeout: float) -> Processes:
             world_size=size,
             timeout=timedelta(seconds=timeout + _LONGEST_ARRIVAL),  # the watch detects failures earlier
         )
-    watch.timeout = timeout
-    team = Processes(rank, size, watch, place.store)
+    heartbeat.timeout = timeout
+    team = Processes(rank, size, heartbeat, place.store)
     atexit.register(team.leave)
     _check_peers(team, place.secret, session)
     _tell_failures(team)
@@ -236,7 +236,7 @@ def _where(address: str) -> str:
     return ""
 
 
-def _roll_call(store: Store, rank: int, size: int, address: str, patience: float) -> tuple[str, list[str]]:
+def _await_all(store: Store, rank: int, size: int, address: str, patience: float) -> tuple[str, list[str]]:
     """Wait until all processes have arrived; return a name for this rendezvous, and the addresses of all.
 
     A store that outlives restarted processes still has their old entries. Therefore each process writes a new token,
@@ -337,7 +337,7 @@ def _tell_failures(team: Processes) -> None:
     former = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: object) -> None:
-        team.watch.fail(f"{kind.__name__}: {error}")
+        team.heartbeat.fail(f"{kind.__name__}: {error}")
         former(kind, error, trace)  # type: ignore[arg-type]
 
     sys.excepthook = hook

@@ -65,7 +65,7 @@ class GradientSync:
         metrics = {}
         for tag, policy in policies.items():
             if policy.learns_from_all and policy.config.to_train:
-                everything = everything or self.whole.everywhere()
+                everything = everything or self.whole.on_all_ranks()
                 metrics[tag] = policy.update(everything)
             else:
                 metrics[tag] = policy.update(self.whole.rollout)

@@ -45,7 +45,7 @@ class WholeRollout:
         return self.rollout if self.team.size == 1 else self._written(self.team.gather(self._own()))
 
     @torch.no_grad()
-    def everywhere(self) -> Rollout:
+    def on_all_ranks(self) -> Rollout:
         """Return the rollout of all replicas, on every process."""
         if self.team.size == 1:
             return self.rollout

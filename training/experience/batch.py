@@ -92,7 +92,7 @@ class Batch(Rows):
         shuffled, end = self.rows(torch.cat(parts)), 0
         for part, counting in zip(parts, shuffled._counting_in([len(part) for part in parts]), strict=True):
             begin, end = end, end + len(part)
-            minibatch = shuffled.rows(slice(begin, end)) if len(part) else self._none_that_count()
+            minibatch = shuffled.rows(slice(begin, end)) if len(part) else self._zero_weight_batch()
             vars(minibatch)["counting"] = counting  # precomputed: no all-reduce per minibatch
             yield minibatch
 
@@ -104,7 +104,7 @@ class Batch(Rows):
         sums = torch.stack([part.sum() for part in weight.split(list(sizes))])
         return self.sharding.team.sum(sums).clamp(min=1.0).unbind()
 
-    def _none_that_count(self) -> Batch:
+    def _zero_weight_batch(self) -> Batch:
         """Return a batch of one row with weight 0, since models may not accept empty batches."""
         part = self.rows(slice(0, 1))
         return replace(part, weight=torch.zeros_like(part.weight))

@@ -110,7 +110,7 @@ class TrainedPolicy:
                 differs from that of a recurrent policy's state; or the model's outputs are NaN.
         """
         leading, seen = self._rows(observations)
-        logits, memory = self.model.step(seen, self._remembered(leading, episode_start))
+        logits, memory = self.model.step(seen, self._recurrent_state(leading, episode_start))
         if bool(logits.isnan().any()):
             raise ActionError(
                 f"policy '{self.tag}': found NaN in what the model made of the observations, expected numbers: look at "
@@ -164,7 +164,7 @@ class TrainedPolicy:
             raise ActionError(f"policy '{self.tag}': found {what} in a {kind} tensor, expected a dense one of numbers")
         return tensor
 
-    def _remembered(self, leading: torch.Size, episode_start: npt.ArrayLike | Tensor | None) -> Tensor:
+    def _recurrent_state(self, leading: torch.Size, episode_start: npt.ArrayLike | Tensor | None) -> Tensor:
         """Return the recurrent state of each row before its observation, ``[rows, state_size]``."""
         rows = leading.numel()
         if self._memory is None or not self.is_recurrent:
@@ -282,8 +282,10 @@ def load_policy(
         model.load_state_dict(dict(checkpoint.models[tag]))
         distribution = settings.acting_distribution(action_space)
     except (RuntimeError, ValueError, TypeError, AssertionError, KeyError) as error:
-        told = f"{settings.algorithm} for {action_space}"
-        raise CheckpointError(f"{folder}: the parameters of '{tag}' are not those of a model of {told}") from error
+        description = f"{settings.algorithm} for {action_space}"
+        raise CheckpointError(
+            f"{folder}: the parameters of '{tag}' are not those of a model of {description}"
+        ) from error
     return TrainedPolicy(tag, model.to(place), observation_space, action_space, distribution, seed)
 
 
@@ -308,13 +310,13 @@ def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:
         return tag
     if tag is None and len(trained) == 1:
         return trained[0]
-    told = ", ".join(f"'{name}'" for name in trained) or "none"
+    names = ", ".join(f"'{name}'" for name in trained) or "none"
     if tag is None:
         how = "its tag is given as --tag on the command line, as tag=... in Python"
-        raise CheckpointError(f"{folder}: which policy? Trained were {told}; {how}")
+        raise CheckpointError(f"{folder}: which policy? Trained were {names}; {how}")
     if isinstance(tag, str) and tag in config.policy:
         how = config.policy[tag].description  # type: ignore[union-attr]
-        raise CheckpointError(f"{folder}: the agents of '{tag}' act {how}, nothing was trained; trained were {told}")
+        raise CheckpointError(f"{folder}: the agents of '{tag}' act {how}, nothing was trained; trained were {names}")
     raise CheckpointError(
-        f"{folder}: there is no policy tag {shown(tag)}; trained were {told}.{nearest(str(tag), trained)}"
+        f"{folder}: there is no policy tag {shown(tag)}; trained were {names}.{nearest(str(tag), trained)}"
     )

@@ -188,21 +188,21 @@ class CheckDevice(ActorCritic):
         dtype: torch.dtype | None,
     ) -> None:
         """Raise if ``found`` is not a tensor of the expected device, dtype and shape."""
-        told = f"{self._name}.{method}: found {what}"
+        description = f"{self._name}.{method}: found {what}"
         if not isinstance(found, Tensor):
-            raise ModelError(f"{told} = {type(found).__name__}, expected a tensor")
+            raise ModelError(f"{description} = {type(found).__name__}, expected a tensor")
         device = self._device(method)
         if found.device != device:
-            raise ModelError(f"{told} on {found.device}, expected {device}, where the model's parameters are")
+            raise ModelError(f"{description} on {found.device}, expected {device}, where the model's parameters are")
         if dtype is not None and found.dtype != dtype:
-            raise ModelError(f"{told} of dtype {_name_of(found.dtype)}, expected {_name_of(dtype)}")
+            raise ModelError(f"{description} of dtype {_name_of(found.dtype)}, expected {_name_of(dtype)}")
         axes = found.dim() - len(tail)
         shape = tuple(found.shape)
         rows = axes >= 0 and (leading is None or shape[:axes] == leading)
         if not rows or not all(length in (None, there) for length, there in zip(tail, shape[axes:], strict=True)):
             front = ["..."] if leading is None else [str(length) for length in leading]
             expected = ", ".join([*front, *("n" if length is None else str(length) for length in tail)])
-            raise ModelError(f"{told} of shape {shape}, expected ({expected})")
+            raise ModelError(f"{description} of shape {shape}, expected ({expected})")
 
     def _parts(self, method: str, made: Any, names: Sequence[str]) -> tuple[Any, ...]:
         if not isinstance(made, tuple) or len(made) != len(names):

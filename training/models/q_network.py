@@ -14,7 +14,7 @@ from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.options import PerceptronConfig
 from warpdrive.training.models.perceptron import perceptron
 
-_GREED = 1e6
+_GREEDY_LOGIT = 1e6
 
 
 class QNetwork(Actor):
@@ -39,4 +39,4 @@ class QNetwork(Actor):
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``: action values scaled so far that sampling takes the best allowed action."""
-        return self.forward(observations) * _GREED
+        return self.forward(observations) * _GREEDY_LOGIT

@@ -134,13 +134,13 @@ class RecurrentActor(Actor):
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
-        logits, state = self.model.step_in(env, tag, as_it_begins(self.state, env))
+        logits, state = self.model.step_in(env, tag, reset_at_begin(self.state, env))
         env.logits(tag).copy_(logits)
         active = env.active(tag)
         self.state.copy_(state if active is None else state.masked_fill(~active.unsqueeze(-1), 0.0))
 
 
-def as_it_begins(state: Tensor, env: EnvWrapper) -> Tensor:
+def reset_at_begin(state: Tensor, env: EnvWrapper) -> Tensor:
     """Return ``state [num_envs, agents, state_size]``, reset to zero in replicas whose episode begins."""
     return state.masked_fill((env.ctx["timestep"] == 0).view(-1, 1, 1), 0.0)
 

@@ -126,8 +126,8 @@ def chosen_metrics(runs: Sequence[LoggedRun], wanted: Sequence[str]) -> list[str
         if not fitting:
             known = list(dict.fromkeys(base_of(name, runs)[0] for name in logged))
             hint = nearest(pattern, [*known, *logged])
-            told = f"--metric {one_line(pattern, 100)}: not logged by these runs"
-            raise ConfigError(f"{told}.{hint} There are {', '.join(known)}")
+            problem = f"--metric {one_line(pattern, 100)}: not logged by these runs"
+            raise ConfigError(f"{problem}.{hint} There are {', '.join(known)}")
         found += fitting
     return list(dict.fromkeys(found))
 
@@ -186,14 +186,14 @@ def _label(runs: Sequence[LoggedRun], others: Sequence[Sequence[LoggedRun]], wit
     values: dict[str, dict[str, Any]] = defaultdict(dict)
     for key in differ:
         values[key.rpartition(".")[2]][key] = settings.get(key, "-")
-    told = []
+    labels = []
     for leaf, by_key in values.items():
         if len(set(map(repr, by_key.values()))) == 1:  # of several policies the same
-            told.append(f"{leaf} {next(iter(by_key.values()))}")
+            labels.append(f"{leaf} {next(iter(by_key.values()))}")
         else:
-            told += [f"{key.removeprefix('policy.')} {value}" for key, value in by_key.items()]
-    parts = ", ".join(told[:3]) + (", ..." if len(told) > 3 else "")
-    label = ": ".join(part for part in (runs[0].name if with_name or not told else "", parts) if part)
+            labels += [f"{key.removeprefix('policy.')} {value}" for key, value in by_key.items()]
+    parts = ", ".join(labels[:3]) + (", ..." if len(labels) > 3 else "")
+    label = ": ".join(part for part in (runs[0].name if with_name or not labels else "", parts) if part)
     return f"{label} ({len(runs)} seeds)" if len(runs) > 1 else label
 
 

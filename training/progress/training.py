@@ -132,7 +132,7 @@ class _Lines:
         self._next = time.monotonic() + patience
 
     def start(self) -> None:
-        self._say()
+        self._print_line()
 
     def stop(self) -> None:
         pass
@@ -146,14 +146,14 @@ class _Lines:
         parts = [f"{done:4.0%}  {left:>10}  return{counted}: {_by_tag(report.returns)}"]
         if evaluation is not None:
             parts.append(f"evaluated at {short(evaluation.env_steps)}: {_by_tag(evaluation.result.mean_return)}")
-        self._say("  ".join([*parts, speed(report), shares(report)]))
+        self._print_line("  ".join([*parts, speed(report), shares(report)]))
 
     def evaluating(self, done: int, episodes: int) -> None:
         """Show the progress of an evaluation for which training waits."""
         if time.monotonic() >= self._next:
-            self._say(f"evaluating: {done} of {episodes} episodes")
+            self._print_line(f"evaluating: {done} of {episodes} episodes")
 
-    def _say(self, line: str | None = None) -> None:
+    def _print_line(self, line: str | None = None) -> None:
         """Print a line if it is due, after a first one with the run's name; None prints only the name."""
         if time.monotonic() < self._next and not self._named:
             return
@@ -197,14 +197,14 @@ def shares(report: UpdateReport) -> str:
     The rest is logging, evaluations and checkpoints.
     """
     seconds = report.env_steps / report.update / report.env_steps_per_second  # of an update with all around it
-    told = [
+    parts = [
         f"{name} {100 * report.metrics[key] / seconds:.0f} %"
         for name, key in (("rollout", "perf/rollout_seconds"), ("update", "perf/update_seconds"))
         if key in report.metrics
     ]
     if "perf/memory_gib" in report.metrics:
-        told.append(f"memory {report.metrics['perf/memory_gib']:.2f} GiB")
-    return ", ".join(told)
+        parts.append(f"memory {report.metrics['perf/memory_gib']:.2f} GiB")
+    return ", ".join(parts)
 
 
 def short(number: float) -> str:

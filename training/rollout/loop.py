@@ -18,7 +18,7 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.rollout import Rollout
 from warpdrive.step_graph import Step, StepGraphs
 from warpdrive.training.models.base import Actor
-from warpdrive.training.models.recurrent import as_it_begins
+from warpdrive.training.models.recurrent import reset_at_begin
 
 
 def act(env: EnvWrapper, actors: Mapping[str, Actor]) -> None:
@@ -80,13 +80,13 @@ class RolloutLoop:
         self.prepare(actors)
         self.rollout.begin()
         memories = {tag: memory for tag, actor in actors.items() if (memory := actor.memory()) is not None}
-        self.rollout.memory = {tag: as_it_begins(memory, self.env) for tag, memory in memories.items()}
+        self.rollout.memory = {tag: reset_at_begin(memory, self.env) for tag, memory in memories.items()}
         for _ in range(self.rollout.num_steps):
             self._step()
         self.rollout.clear_absent()
         self.rollout.steps_recorded = self.rollout.num_steps  # replayed steps do not update it
 
-    def pass_over(self, actors: Mapping[str, Actor]) -> None:
+    def mark_full(self, actors: Mapping[str, Actor]) -> None:
         """Mark the rollout as full without stepping the replicas."""
         self.rollout.memory = {tag: memory for tag, actor in actors.items() if (memory := actor.memory()) is not None}
         self.rollout.steps_recorded = self.rollout.num_steps

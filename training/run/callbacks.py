@@ -81,15 +81,15 @@ class Callbacks:
     Attributes:
         stop: stop request of the run, set when a callback raises.
         error: first exception of a callback.
-        told_by: name of the method that raised it: ``"Plotter.on_update"``.
+        raised_by: name of the method that raised it: ``"Plotter.on_update"``.
     """
 
     def __init__(self, trainer: Trainer, callbacks: Sequence[Callback]) -> None:
         self.trainer, self.callbacks, self.stop = trainer, [*callbacks], StopRequest()
         self.error: Exception | None = None
-        self.told_by = ""
+        self.raised_by = ""
 
-    def tell(self, what: str, *event: Any) -> None:
+    def notify(self, what: str, *event: Any) -> None:
         """Call the method named ``what`` of each callback, with the trainer and ``event``."""
         for callback in self.callbacks:
             try:
@@ -99,7 +99,7 @@ class Callbacks:
             except Exception as error:
                 self.stop.requested = True
                 if self.error is None:
-                    self.error, self.told_by = error, f"{type(callback).__name__}.{what}"
+                    self.error, self.raised_by = error, f"{type(callback).__name__}.{what}"
 
 
 class OnUpdate(Callback):

@@ -54,7 +54,7 @@ class RunLog:
         learner: learner whose updates are logged.
         returns: last logged mean return by policy tag, of a resumed run.
         metrics: metrics log.
-        tell: called with each report.
+        on_report: called with each report.
 
     Attributes:
         returns: last logged mean return by policy tag, if there is one.
@@ -66,9 +66,9 @@ class RunLog:
         learner: Learner,
         returns: Mapping[str, float | None],
         metrics: MetricsLog,
-        tell: Callable[[UpdateReport], None],
+        on_report: Callable[[UpdateReport], None],
     ) -> None:
-        self.learner, self.metrics, self.tell = learner, metrics, tell
+        self.learner, self.metrics, self.on_report = learner, metrics, on_report
         self.returns: dict[str, float | None] = {**dict.fromkeys(learner.env.policy_tags), **returns}
         self.saved: Path | None = None
         self._rollout_clock, self._update_clock = map(DeviceClock, (learner.env.device, learner.backend.device))
@@ -89,7 +89,7 @@ class RunLog:
     def end_interval(self, losses: dict[str, Tensor], evaluation: EvaluationReport | None = None) -> None:
         """End the interval and log it; on a GPU only after the next one's work is submitted, so that it never idles."""
         learner = self.learner
-        self.catch_up()
+        self.log_pending()
         self._pending = _Interval(
             update=learner.updates,
             env_steps=learner.env_steps,
@@ -106,9 +106,9 @@ class RunLog:
         )
         self._rollout_spans, self._update_spans = [], []
         if self._pending.numbers.is_here:
-            self.catch_up()
+            self.log_pending()
 
-    def catch_up(self) -> None:
+    def log_pending(self) -> None:
         """Log the last interval, if that is pending.
 
         Raises:
@@ -124,7 +124,7 @@ class RunLog:
         Raises:
             TrainingError: they are not finite.
         """
-        self.catch_up()
+        self.log_pending()
         if losses:
             self._check_finite({name: value[0] for name, value in HostCopy(losses).read().items()})
 
@@ -155,7 +155,7 @@ class RunLog:
         if interval.evaluation:
             metrics |= _metrics_of(interval.evaluation)
         self.metrics.write(interval.env_steps, metrics)
-        self.tell(self._report(interval, metrics, speed))
+        self.on_report(self._report(interval, metrics, speed))
 
     def _charts(self, on_host: dict[str, list[float]]) -> dict[str, float]:
         learner, episodes = self.learner, on_host["episodes"][0]
@@ -185,7 +185,9 @@ class RunLog:
         )
 
     def _check_finite(self, losses: Mapping[str, float]) -> None:
-        broken = next((name for name, value in losses.items() if not math.isfinite(value) and _tells(name)), None)
+        broken = next(
+            (name for name, value in losses.items() if not math.isfinite(value) and _indicates_error(name)), None
+        )
         if broken is None:
             return
         _, term, tag = broken.split("/", 2)
@@ -194,7 +196,7 @@ class RunLog:
         raise TrainingError(f"policy '{tag}': {term} became {losses[broken]}; {kept}. {advice}")
 
 
-def _tells(name: str) -> bool:
+def _indicates_error(name: str) -> bool:
     """Return True if a non-finite loss indicates an error: explained variance is NaN for constant returns."""
     return not name.startswith("losses/explained_variance/")
 

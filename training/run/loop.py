@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from warpdrive.training.checkpoint.best import BestCheckpoint
-from warpdrive.training.checkpoint.checkpoint import Keep, latest_of, prepare_to_go_on, save_in_run
+from warpdrive.training.checkpoint.checkpoint import Keep, latest_of, remove_incomplete, save_in_run
 from warpdrive.training.checkpoint.resume import checkpoint_of
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import save_config
@@ -64,7 +64,7 @@ def run_training(
     learner.team.remember(RUN, str(folder.path.resolve()))
     with folder.lock():
         if going_on:
-            prepare_to_go_on(folder.checkpoints, learner.env_steps)
+            remove_incomplete(folder.checkpoints, learner.env_steps)
         sinks = sinks_of(config, folder, learner.env_steps)
         with (
             MetricsLog(folder.metrics, sinks, learner.env_steps) as metrics,
@@ -111,8 +111,8 @@ class _TrainingRun:
         self.callbacks, self.stop = callbacks, callbacks.stop
         saving = learner.config.saving
         self._keep = Keep(saving.keep_last, saving.keep_every)
-        self.log = RunLog(learner, state.returns, metrics, partial(callbacks.tell, "on_update"))
-        self.evaluation = PeriodicEvaluation(evaluations, partial(callbacks.tell, "on_evaluation_progress"))
+        self.log = RunLog(learner, state.returns, metrics, partial(callbacks.notify, "on_update"))
+        self.evaluation = PeriodicEvaluation(evaluations, partial(callbacks.notify, "on_evaluation_progress"))
         self.best = BestCheckpoint(folder.checkpoints, learner.config, state.best)
         self.began = time.perf_counter()
         last = folder.checkpoints / f"step_{learner.env_steps}"
@@ -136,7 +136,7 @@ class _TrainingRun:
             self.evaluation.close()
         if self.callbacks.error is not None:
             raised = self.callbacks.error
-            self._summarise("failed", f"{self.callbacks.told_by} raised {type(raised).__name__}: {raised}")
+            self._summarise("failed", f"{self.callbacks.raised_by} raised {type(raised).__name__}: {raised}")
             raise raised
         summary = self._summarise(status)
         if self.callbacks.error is not None:  # of on_end
@@ -171,9 +171,9 @@ class _TrainingRun:
 
     def _collect(self) -> None:
         if not self.learner.ahead:
-            self.callbacks.tell("on_rollout_start")
+            self.callbacks.notify("on_rollout_start")
         self.learner.collect()
-        self.callbacks.tell("on_rollout")
+        self.callbacks.notify("on_rollout")
 
     def _update(self) -> dict[str, Tensor]:
         """Update; other processes may collect ahead if no checkpoint follows, which would not include their rollout."""
@@ -200,7 +200,7 @@ class _TrainingRun:
         report = self.evaluation.end()
         assert report is not None
         is_best = self.best.is_new(report)
-        self.callbacks.tell("on_evaluate", report)
+        self.callbacks.notify("on_evaluate", report)
         self.log.end_interval(losses, report)
         if is_best:
             self._save(losses)
@@ -211,11 +211,11 @@ class _TrainingRun:
         if report is None:
             return
         self.state.evaluation_under_way = False
-        self.log.catch_up()
+        self.log.log_pending()
         self.log.add(report)
         if self.best.is_new(report):
-            self.best.take_place(self._keep)
-        self.callbacks.tell("on_evaluate", report)
+            self.best.replace_best(self._keep)
+        self.callbacks.notify("on_evaluate", report)
 
     def _save(self, losses: dict[str, Tensor]) -> None:
         """Write a checkpoint. An open interval stays open; its log is part of the checkpoint."""
@@ -232,11 +232,11 @@ class _TrainingRun:
             self.log.saved = save_in_run(
                 self.folder.checkpoints, learner.env_steps, checkpoint, self._keep, self.best.env_steps
             )
-            self.callbacks.tell("on_checkpoint", self.log.saved)
+            self.callbacks.notify("on_checkpoint", self.log.saved)
 
     def _summarise(self, status: str, message: str = "") -> TrainingSummary:
         summary = self._write_summary(status, message)
-        self.callbacks.tell("on_end", summary)
+        self.callbacks.notify("on_end", summary)
         return summary
 
     def _write_summary(self, status: str, message: str) -> TrainingSummary:

@@ -43,14 +43,14 @@ class MetricsLog:
         with writing(self._path):
             csv.writer(self._file).writerow([env_steps, *(row.get(name, "") for name in self._columns)])
             self._file.flush()
-        self._hand_on(env_steps, metrics)
+        self._add_to_sinks(env_steps, metrics)
 
     def amend(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Add ``metrics`` to the existing row of ``env_steps``; the file is rewritten."""
         self._widen([name for name in metrics if name not in self._columns], str(env_steps), metrics)
-        self._hand_on(env_steps, metrics)
+        self._add_to_sinks(env_steps, metrics)
 
-    def _hand_on(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+    def _add_to_sinks(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         for sink in self._sinks:
             sink.add(env_steps, metrics)
 
@@ -140,5 +140,5 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError, csv.Error) as error:
-        told = "it has no column env_steps" if isinstance(error, KeyError) else one_line(str(error), 100)
-        raise CheckpointError(f"{path}: is not what a run logs, move it elsewhere: {told}") from None
+        description = "it has no column env_steps" if isinstance(error, KeyError) else one_line(str(error), 100)
+        raise CheckpointError(f"{path}: is not what a run logs, move it elsewhere: {description}") from None

@@ -81,8 +81,8 @@ class WandbRun:
 
     def add(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """See ``MetricSink``."""
-        told = {name: value for name, value in metrics.items() if not math.isnan(value)}
-        self._run.log({"env_steps": env_steps, **told})
+        finite = {name: value for name, value in metrics.items() if not math.isnan(value)}
+        self._run.log({"env_steps": env_steps, **finite})
 
     def close(self) -> None:
         """See ``MetricSink``."""

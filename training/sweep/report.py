@@ -76,8 +76,8 @@ def write_csv(trials: Sequence[Trial], space: Space, tags: Sequence[str], path: 
             result, returns = trial.result, trial.result.get("returns", {})
             values = [trial.values[key] for key in space]
             found = [returns.get(tag, "") for tag in tags]
-            told = [result.get(name, "") for name in ("env_steps", "seconds")]
-            writer.writerow([trial.number, *values, *found, *told, trial.status, result.get("run", ""), trial.reason])
+            counts = [result.get(name, "") for name in ("env_steps", "seconds")]
+            writer.writerow([trial.number, *values, *found, *counts, trial.status, result.get("run", ""), trial.reason])
 
 
 def save_picture(trials: Sequence[Trial], space: Space, tag: str, best: Trial | None, path: Path) -> None:

@@ -185,8 +185,8 @@ class Runner:
         if not trial.result:
             printed = (trial.folder / "printed.txt").read_text(errors="replace").splitlines()
             last = next((line.strip() for line in reversed(printed) if line.strip()), "nothing was printed")
-            told = f"killed by {signal.Signals(-returncode).name}" if returncode < 0 else last
-            self._end(trial, "failed", reason=f"{told} (see {trial.folder / 'printed.txt'})")
+            description = f"killed by {signal.Signals(-returncode).name}" if returncode < 0 else last
+            self._end(trial, "failed", reason=f"{description} (see {trial.folder / 'printed.txt'})")
         elif trial.status == "interrupted" and pruned:
             trial.result["status"] = "pruned"
             (trial.folder / "result.json").write_text(json.dumps(trial.result) + "\n")

@@ -37,14 +37,14 @@ def _result(folder: Path) -> dict[str, Any]:
     else:
         config = load_config(folder / "trial.yaml")
         trainer = Trainer(make_env(config), config)
-    told = 0.0
+    reported_at = 0.0
 
     def on_update(report: UpdateReport) -> None:
-        nonlocal told
+        nonlocal reported_at
         now = time.monotonic()
-        if now - told < _BETWEEN_REPORTS and report.env_steps < report.total_steps:
+        if now - reported_at < _BETWEEN_REPORTS and report.env_steps < report.total_steps:
             return
-        told = now
+        reported_at = now
         progress = {
             "env_steps": report.env_steps,
             "total_steps": report.total_steps,

@@ -102,11 +102,11 @@ def _best_backend(process_id: int) -> Backend:
     if name != "cpu":
         try:
             backend = TABLE[name].load(process_id)
-            _say(logging.INFO, f"env_backend 'auto' is '{name}', on {backend.device}")
+            _log_once(logging.INFO, f"env_backend 'auto' is '{name}', on {backend.device}")
             return backend
         except BackendError as error:  # PyTorch cannot use the GPU
             missing = [Lack(str(error))]
-    _say(
+    _log_once(
         logging.WARNING if machine.driver.gpus else logging.INFO,
         f"env_backend 'auto' is 'cpu', since {missing[0]} (`warpdrive doctor` tells more)",
     )
@@ -140,7 +140,7 @@ def backends_at_hand() -> list[Backend]:
 
 
 @cache
-def _say(level: int, message: str) -> None:
+def _log_once(level: int, message: str) -> None:
     """Log a message, once."""
     logging.getLogger("warpdrive").log(level, message)
 

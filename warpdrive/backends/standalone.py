@@ -25,7 +25,7 @@ class BoundLaunch(Protocol):
     def run_with(self, arguments: tuple[Any, ...]) -> bool:
         """Launch the kernel with other arguments of the same kinds; return False if that is not possible now."""
 
-    def let_go(self) -> bool:
+    def release_arguments(self) -> bool:
         """Release the arguments; return True if :meth:`run_with` can take others."""
 
 
@@ -52,7 +52,7 @@ def _make_launcher(kernel: Kernel, configuration: Configuration) -> Callable[...
                 return
         bound = _bind(kernel, dict(zip(kernel.parameters, arguments, strict=True)), configuration)
         bound.run()
-        if bound.let_go():
+        if bound.release_arguments():
             ready = (bound, *ready[: KEPT_LAUNCHES - 1])
 
     return launch

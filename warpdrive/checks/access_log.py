@@ -153,14 +153,14 @@ class AccessLog(NullLog):
     def outside(self, block: Block, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> None:
         """Report an index outside of an array; see :class:`warpdrive.checks.arrays.Log`."""
         what = "counts from the end of" if wraps else "lies outside of"
-        told = str(index[0] if len(index) == 1 else index)
+        description = str(index[0] if len(index) == 1 else index)
         array = f"'{block.name}'" if shape == block.array.shape else f"a view of '{block.name}'"
         self.find(
             "bounds",
             block.name,
             index,
             [self._line()],
-            f"index {told} {what} {array}, which has the shape {shape}, in thread {self.me}",
+            f"index {description} {what} {array}, which has the shape {shape}, in thread {self.me}",
             advice.for_bounds(index, shape, wraps),
         )
 
@@ -173,7 +173,7 @@ class AccessLog(NullLog):
             other: Number of a thread that does not.
             elsewhere: Line of the barrier at which the other thread waits; None if it reached the end of the kernel.
         """
-        told = "came to the end of the kernel without it" if elsewhere is None else "waits at another"
+        description = "came to the end of the kernel without it" if elsewhere is None else "waits at another"
         name, block = self.grid.thread_name, self.grid.block_name(self.block)
         self.report.add(
             Finding(
@@ -183,7 +183,7 @@ class AccessLog(NullLog):
                 (name(waiting), name(other)),
                 (block, block),
                 tuple(_place(line) for line in (barrier, elsewhere) if line is not None),
-                f"thread {name(waiting)} of block {block} waits at a barrier, thread {name(other)} {told}",
+                f"thread {name(waiting)} of block {block} waits at a barrier, thread {name(other)} {description}",
                 advice.DIVERGENCE,
             )
         )
@@ -258,15 +258,15 @@ class AccessLog(NullLog):
         self, block: Block, address: int, rival: str, others: dict[_By, _When], kind: str, line: Line, value: Any = None
     ) -> None:
         """Report a race with each line of the other accesses of the same element."""
-        told = set()
+        reported = set()
         for (thread, number, code), (other_block, epoch, time, other_line, memory, other_value) in others.items():
             if other_block == self.block and (epoch != self.epoch or thread == self.thread):
                 continue  # the program or a barrier orders them
             self.order_matters = True
-            if (code, number) in told or (rival == kind and _same(other_value, value)):
+            if (code, number) in reported or (rival == kind and _same(other_value, value)):
                 continue
             if not self.order.is_before(other_block, thread, time, self.block, self.thread):
-                told.add((code, number))
+                reported.add((code, number))
                 first = _Access(rival, memory, other_block, thread, other_line)
                 self._race(address, first, _Access(kind, block, self.block, self.thread, line))
 

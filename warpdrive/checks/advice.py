@@ -90,7 +90,7 @@ def for_race(kinds: tuple[str, str], lines: tuple[str, str], is_within_a_block: 
         return "put cuda.syncthreads() between the two lines, or let both be atomic (cuda.atomic.exch to set)"
     if kinds == ("writes", "writes"):
         return "let one thread write, or use cuda.atomic.add, max or min if the values are to be combined"
-    if _comes_round(*lines):
+    if _race_across_iterations(*lines):
         return "put cuda.syncthreads() at the end of the loop's body, too: the next round begins before all have read"
     return "put cuda.syncthreads() between the two lines, or write to an array that is not read here"
 
@@ -138,7 +138,7 @@ def _in_place_operator(place: str) -> str | None:
     return found.group(1) if found else None
 
 
-def _comes_round(*places: str) -> bool:
+def _race_across_iterations(*places: str) -> bool:
     """Return True if two accesses are in one loop with a barrier between: they race across iterations."""
     (file, _, number), (other_file, _, other) = (place.rpartition(":") for place in places)
     before, behind = sorted((int(number), int(other)))

@@ -155,12 +155,12 @@ def compare(
             outcome = {name: array[place] for name, array in outcomes[1].items()}
             given = {name: array[shared[place]] for name, array in inputs.items()}
             is_decision = max(gap[place] for gap in gaps.values()) > JUMP * tolerance
-            is_doubtful = tolerance > 0 and is_decision and trials.lead_to(outcome, before[place], given, tolerance)
+            is_doubtful = tolerance > 0 and is_decision and trials.reproduces(outcome, before[place], given, tolerance)
             names = sorted((name for name, gap in gaps.items() if gap[place] > tolerance), key=_rank)
             of_first = [arrays[names[0]][place] for arrays in outcomes]
-            values = _told(names[0], of_first[0], of_first[1], tolerance)
-            told = Difference(shared[place], number + 1, tuple(names), values)
-            (found.doubtful if is_doubtful else found.wrong).append(told)
+            values = _difference_text(names[0], of_first[0], of_first[1], tolerance)
+            difference = Difference(shared[place], number + 1, tuple(names), values)
+            (found.doubtful if is_doubtful else found.wrong).append(difference)
         same = [place for place in range(len(shared)) if place not in differs]
         found.largest = max([found.largest, *(float(gap[same].max(initial=0)) for gap in gaps.values())])
         found.steps += len(shared)
@@ -258,7 +258,7 @@ class _Trials:
         """Replicas of the trials, created on first use."""
         return _Side(self.make(), Setting(self.backend, TRIALS), range(TRIALS), self.sampled, self.seed, 1)
 
-    def lead_to(self, outcome: Arrays, before: torch.Tensor, given: Arrays, tolerance: float) -> bool:
+    def reproduces(self, outcome: Arrays, before: torch.Tensor, given: Arrays, tolerance: float) -> bool:
         """Return True if a state, or policy outputs, within the tolerance lead to an outcome.
 
         Args:
@@ -308,7 +308,7 @@ def _gaps(first: Array, second: Array) -> Array:
     return largest
 
 
-def _told(name: str, ours: Array, theirs: Array, tolerance: float) -> str:
+def _difference_text(name: str, ours: Array, theirs: Array, tolerance: float) -> str:
     """Return a description of an element that differs by more than the tolerance."""
     pairs = ours.reshape(-1, 1), theirs.reshape(-1, 1)
     flat = int(np.flatnonzero(_gaps(*pairs) > tolerance)[0])

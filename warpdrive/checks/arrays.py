@@ -88,7 +88,7 @@ class CheckedArray:
         if self.dtype.names is not None:
             return CheckedRecord(self._array[index], address, self._block, self._log)
         if self._block.is_mixed:
-            self._tell_of(self._log.read, address)
+            self._log_access(self._log.read, address)
         else:
             self._log.read(self._block, address)
         return self._loaded(self._array[index])
@@ -109,7 +109,7 @@ class CheckedArray:
             value = stored(value, self.dtype, self._log.undefined)
         self._array[index] = value
         if self._block.is_mixed or self.dtype.names is not None:
-            self._tell_of(self._log.write, address, self._array[index])
+            self._log_access(self._log.write, address, self._array[index])
         else:
             self._log.write(self._block, address, self._array[index])
 
@@ -121,7 +121,7 @@ class CheckedArray:
         index, address = place
         before = self._loaded(self._array[index])
         self._array[index] = stored(new(before), self.dtype, self._log.undefined)
-        self._tell_of(self._log.atomic, address, self._array[index])
+        self._log_access(self._log.atomic, address, self._array[index])
         return before
 
     def _as_a_whole(self, *operands: Any) -> Any:
@@ -161,7 +161,7 @@ class CheckedArray:
         for place in np.ndindex(self.shape):
             self[place] = value[place[-value.ndim :]] if isinstance(value, CheckedArray) else value
 
-    def _tell_of(self, access: Callable[..., None], address: int, *value: Any) -> None:
+    def _log_access(self, access: Callable[..., None], address: int, *value: Any) -> None:
         """Report an access of all bytes of an element or, for a record, of all its numbers."""
         parts = range(self.dtype.itemsize) if self._block.is_mixed else leaves(self.dtype)
         for part in parts:

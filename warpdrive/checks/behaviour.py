@@ -362,8 +362,8 @@ def _check_same(first: State, recorded: Sequence[_Step], other: _Play, tolerance
             element = _first(wrong[name])
             message = f"{name}[{', '.join(map(str, element))}] is {ours[name][element]:g} after step {number}, and "
             message += f"{theirs[name][element]:g} with {others} replicas and the same seed"
-            told = advice.NOT_DETERMINISTIC
-            report.add(_finding("determinism", other.env.step, name, element[0], element[1:], message, told))
+            remedy = advice.NOT_DETERMINISTIC
+            report.add(_finding("determinism", other.env.step, name, element[0], element[1:], message, remedy))
             return
 
 

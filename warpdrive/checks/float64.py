@@ -71,7 +71,7 @@ def check_types(source: FunctionSource, arguments: Mapping[str, Any], report: Re
         for name, kind in kinds.items()
         if kind in _DOUBLE
     }
-    _Reader(report, given).body(function, causes).tell()
+    _Reader(report, given).body(function, causes).report_findings()
     return True
 
 
@@ -82,7 +82,7 @@ class _Reader:
         self.report, self.given = report, given
         self.is_double = bool(given & set(_DOUBLE)) and not given & set(_SINGLE)
         self.bodies: dict[Any, _Body] = {}
-        self.told: dict[_Cause, tuple[str, ...]] = {}
+        self.lines_of: dict[_Cause, tuple[str, ...]] = {}
 
     def body(self, function: TypedFunction, arguments: Mapping[str, Causes]) -> _Body:
         """Return the analysis of a function whose ``arguments`` are float64 for the given reasons."""
@@ -97,7 +97,7 @@ class _Body:
         self.reader, self.function, self.arguments = reader, function, arguments
         self.definitions = function.definitions
         self.variables: dict[str, Causes] = {}
-        self.is_told = False
+        self.is_reported = False
         self._trace()
 
     def _trace(self) -> None:
@@ -115,11 +115,11 @@ class _Body:
         returns = (s.value for block in self.function.code.blocks.values() for s in block.find_insts(ir.Return))
         return frozenset[_Cause]().union(*map(self.causes, returns))
 
-    def tell(self) -> None:
+    def report_findings(self) -> None:
         """Report the findings in the function and its callees, once."""
-        if self.is_told:
+        if self.is_reported:
             return
-        self.is_told = True
+        self.is_reported = True
         for _, block in sorted(self.function.code.blocks.items()):
             for statement in block.body:
                 value = getattr(statement, "value", None)
@@ -138,7 +138,7 @@ class _Body:
             if stand_in is not None and stand_in.source is not None:
                 callee = self.callee(node, stand_in)
                 if callee is not None:
-                    callee.tell()
+                    callee.report_findings()
                 return
         if self.reader.is_double:
             return
@@ -149,10 +149,10 @@ class _Body:
         causes = frozenset[_Cause]().union(*(self.causes(operand) for operand in operands))
         if _NEEDED in causes or self.is_exact_comparison(node, operands):
             return
-        told = [cause for cause in causes if cause.text]
-        if not told and not causes:
-            told = [_Cause(self.text(node, operands), what_to_do=self.what_to_do(node, operands))]
-        for cause in told:
+        explained = [cause for cause in causes if cause.text]
+        if not explained and not causes:
+            explained = [_Cause(self.text(node, operands), what_to_do=self.what_to_do(node, operands))]
+        for cause in explained:
             self.find(node, cause)
 
     def callee(self, node: Any, stand_in: StandIn) -> _Body | None:
@@ -276,7 +276,7 @@ class _Body:
         """Report an origin; one in another line is reported once, with the first line that uses it."""
         lines: tuple[str, ...] = (_place_of(node),)
         if cause.place not in ("", _place_of(node)):
-            lines = self.reader.told.setdefault(cause, (*lines, cause.place))
+            lines = self.reader.lines_of.setdefault(cause, (*lines, cause.place))
         self.add(lines, cause.text, f"computes in float64 because of {cause.text}", cause.what_to_do)
 
     def add(self, lines: tuple[str, ...], text: str, message: str, what_to_do: str) -> None:

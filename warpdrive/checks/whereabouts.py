@@ -31,20 +31,20 @@ def whereabouts(threads: Sequence[Thread], log: NullLog, line: Line) -> EndlessE
             number[state] += 1
     here = f"{line[0].co_filename}:{line[1]}"
     who, where = f"thread {log.me}", f"{here}{_read(log)}"
-    told = [f"{who} does not end within {log.max_steps:,} steps: it is at {where}"]
+    parts = [f"{who} does not end within {log.max_steps:,} steps: it is at {where}"]
     if log.steps[log.thread] <= log.max_steps:
-        told = [
+        parts = [
             f"the threads of a block do not end within {log.steps_of_block - 1:,} steps together: {who} is at {where}"
         ]
     for place, numbers in waiting.items():
         names = [str(log.grid.thread_name(number)) for number in numbers[:4]]
         more = f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
-        told.append(f"thread{'s' * (len(numbers) > 1)} {', '.join(names)}{more} at the barrier {place}")
+        parts.append(f"thread{'s' * (len(numbers) > 1)} {', '.join(names)}{more} at the barrier {place}")
     if number[inspect.GEN_CREATED]:
-        told.append(f"{number[inspect.GEN_CREATED]} not begun")
+        parts.append(f"{number[inspect.GEN_CREATED]} not begun")
     if number[inspect.GEN_CLOSED]:
-        told.append(f"{number[inspect.GEN_CLOSED]} ended")
-    return EndlessError("; ".join(told), (here, *waiting))
+        parts.append(f"{number[inspect.GEN_CLOSED]} ended")
+    return EndlessError("; ".join(parts), (here, *waiting))
 
 
 def _read(log: NullLog) -> str:

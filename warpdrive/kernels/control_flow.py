@@ -24,7 +24,7 @@ from warpdrive.kernels.syntax import (
     SharedName,
     assign,
     at,
-    both,
+    conjunction,
     contains_barrier,
     copy_tree,
     load,
@@ -171,10 +171,10 @@ class _Straightener:
         if any(isinstance(jump, ast.Continue) for jump in jumps):
             first.append(assign(flags.continued, ast.Constant(False)))
         if any(isinstance(jump, ast.Return) for jump in jumps):
-            test = both(negate(load(self.returned)), test)
+            test = conjunction(negate(load(self.returned)), test)
         if any(isinstance(jump, ast.Break) for jump in jumps):
             before.append(assign(flags.broken, ast.Constant(False)))
-            test = both(negate(load(flags.broken)), test)
+            test = conjunction(negate(load(flags.broken)), test)
         loop = ast.While(test, [*first, *body], [])
         for kind, flag in ((ast.Break, flags.broken), (ast.Return, self.returned)):
             if orelse and any(isinstance(jump, kind) for jump in jumps):

@@ -41,7 +41,7 @@ SCALARS = {
     "nanosleep": ("ns",),
 }
 """Functions of scalars and the names of their parameters."""
-MIND_WIDTH = frozenset({"popc", "clz", "ffs", "brev", "selp"})
+INT32_SENSITIVE = frozenset({"popc", "clz", "ffs", "brev", "selp"})
 """Scalar functions whose result depends on the integer width, 32 or 64 bits."""
 PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(ATOMIC_DTYPES, ("array", "index", "value")),

@@ -18,7 +18,7 @@ from warpdrive.kernels.syntax import (
     GENERATED,
     assign,
     at,
-    both,
+    conjunction,
     contains_barrier,
     is_barrier,
     load,
@@ -137,10 +137,10 @@ class _Splitter:
         taken = f"{GENERATED}guard_{next(self.numbers)}"
         outer = load(guard) if guard else None
         test = node.test if _is_bool(node.test) else ast.Compare(node.test, [ast.NotEq()], [ast.Constant(0)])
-        to.statement(at(node, assign(taken, both(outer, test))), None)
+        to.statement(at(node, assign(taken, conjunction(outer, test))), None)
         otherwise = f"{GENERATED}guard_{next(self.numbers)}"
         if node.orelse:
-            to.statement(at(node, assign(otherwise, both(outer, negate(load(taken))))), None)
+            to.statement(at(node, assign(otherwise, conjunction(outer, negate(load(taken))))), None)
         self.add(node.body, taken, to)
         self.add(node.orelse, otherwise, to)
 
@@ -148,7 +148,7 @@ class _Splitter:
         going = f"{GENERATED}guard_{next(self.numbers)}"
         to.statement(at(node, assign(going, load(guard) if guard else ast.Constant(True))), None)
         test = node.test if _is_bool(node.test) else ast.Compare(node.test, [ast.NotEq()], [ast.Constant(0)])
-        advance = Region([at(node, assign(going, both(load(going), test)))])
+        advance = Region([at(node, assign(going, conjunction(load(going), test)))])
         to.part(Loop(going, advance, self.sequence(node.body, going)))
 
 

@@ -161,6 +161,6 @@ def negate(value: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Not(), value)
 
 
-def both(first: ast.expr | None, second: ast.expr) -> ast.expr:
+def conjunction(first: ast.expr | None, second: ast.expr) -> ast.expr:
     """Return the expression ``first and second``, or just ``second`` if ``first`` is None."""
     return second if first is None else ast.BoolOp(ast.And(), [first, second])

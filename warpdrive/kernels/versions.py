@@ -213,7 +213,7 @@ class _Versions:
             return self.merged([taken, not_taken])
         if isinstance(node, (ast.For, ast.While)):
             if not contains_barrier([node]) and not jumps_out_of(node):
-                return self.left_alone(node, block, values)
+                return self.merge_in_loop(node, block, values)
             return self.loop(node, _Place(block, node), values)
         if isinstance(node, (ast.Break, ast.Continue)):
             jumps = self.loops[-1]
@@ -234,7 +234,7 @@ class _Versions:
         self.read(node, values)
         return None if isinstance(node, (ast.Return, ast.Raise)) else values
 
-    def left_alone(self, node: ast.For | ast.While, block: list[ast.stmt], values: _Values) -> _Values:
+    def merge_in_loop(self, node: ast.For | ast.While, block: list[ast.stmt], values: _Values) -> _Values:
         """Give each variable that is assigned in a loop one name within it.
 
         It is initialized with the previous version if the loop, or the code after it, may read that.

@@ -62,7 +62,7 @@ def are_own_locks(function: Function, loops: Collection[Loop]) -> bool:
     """
     ids = {id(loop) for loop in loops}
     bodies = (function.body, *(callee.body for callee in function.callees()))
-    return all(id(loop) not in ids or _gives_back(loop, rest) for body in bodies for loop, rest in _with_rest(body))
+    return all(id(loop) not in ids or _releases_lock(loop, rest) for body in bodies for loop, rest in _with_rest(body))
 
 
 def _with_rest(body: list[ast.stmt]) -> Iterator[tuple[Loop, list[ast.stmt]]]:
@@ -74,7 +74,7 @@ def _with_rest(body: list[ast.stmt]) -> Iterator[tuple[Loop, list[ast.stmt]]]:
             yield from _with_rest(inner)
 
 
-def _gives_back(loop: Loop, rest: list[ast.stmt]) -> bool:
+def _releases_lock(loop: Loop, rest: list[ast.stmt]) -> bool:
     taken = {
         _root(call.args[0])
         for call in _atomics([loop])
@@ -296,7 +296,7 @@ class _Turn:
             if isinstance(child, ast.NamedExpr) or not isinstance(child, ast.Call):
                 continue
             if isinstance(child.func, IntrinsicName) and child.func.path in ATOMIC_DTYPES:
-                if self.changes_again(child, state.variables):
+                if self.changes_when_repeated(child, state.variables):
                     advanced = self.change(_root(child.args[0])) or advanced
             elif isinstance(child.func, FunctionName):
                 called = self.scope.effects[child.func.function.name]
@@ -305,7 +305,7 @@ class _Turn:
                     advanced = self.change(names.get(name, name)) or advanced
         return replace(state, advanced=advanced)
 
-    def changes_again(self, call: ast.Call, variables: Mapping[str, _Value]) -> bool:
+    def changes_when_repeated(self, call: ast.Call, variables: Mapping[str, _Value]) -> bool:
         """Return True if repeating an atomic operation changes the element again."""
         assert isinstance(call.func, IntrinsicName)
         operation = call.func.path.removeprefix("atomic.")

@@ -18,7 +18,7 @@ import torch
 from paths import SUPPORT
 
 from warpdrive.errors import CheckpointError, ConfigError
-from warpdrive.training.checkpoint.checkpoint import last_whole, prepare_to_go_on
+from warpdrive.training.checkpoint.checkpoint import last_whole, remove_incomplete
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.cli.parser import main
 from warpdrive.training.config.load import load_config
@@ -199,5 +199,5 @@ def test_the_command(
 
 
 def test_tidying_up_leaves_what_is_whole(tmp_path: Path) -> None:
-    prepare_to_go_on(tmp_path / "checkpoints", 100)
+    remove_incomplete(tmp_path / "checkpoints", 100)
     assert last_whole(tmp_path / "checkpoints") is None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from torch._C._distributed_c10d import TCPStore
 
-from warpdrive.training.distributed.heartbeat import Watch
+from warpdrive.training.distributed.heartbeat import Heartbeat
 
 
 @pytest.fixture
@@ -27,29 +27,29 @@ def watches(monkeypatch: pytest.MonkeyPatch) -> Any:
         raise SystemExit  # of the thread
 
     monkeypatch.setattr(os, "_exit", end)
-    monkeypatch.setattr("warpdrive.training.distributed.heartbeat._TO_BE_SEEN", 0.0)
+    monkeypatch.setattr("warpdrive.training.distributed.heartbeat._EXIT_DELAY", 0.0)
     monkeypatch.setattr(os, "kill", lambda pid, number: None)
 
     def connect(seconds: float) -> TCPStore:
         return TCPStore("localhost", store.port, timeout=timedelta(seconds=seconds), wait_for_workers=False)
 
-    both = [Watch(connect, "here", "watch", rank, 2, timeout=1.5) for rank in range(2)]
-    starts = [threading.Thread(target=watch.start) for watch in both]
+    both = [Heartbeat(connect, "here", "watch", rank, 2, timeout=1.5) for rank in range(2)]
+    starts = [threading.Thread(target=heartbeat.start) for heartbeat in both]
     for start in starts:
         start.start()
     for start in starts:
         start.join()
     yield both, ended
-    for watch in both:
-        watch.end()
-    assert not any(thread.is_alive() for watch in both for thread in watch._threads)
+    for heartbeat in both:
+        heartbeat.end()
+    assert not any(thread.is_alive() for heartbeat in both for thread in heartbeat._threads)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the SystemExit
 def test_a_message_that_never_comes_to_a_gpu_is_noticed(watches: Any, capfd: pytest.CaptureFixture[str]) -> None:
     """The host has gone on, as it does with nccl, and rank 1 has never sent anything."""
-    (watch, _), ended = watches
-    with watch.meeting(lambda: lambda: False):
+    (heartbeat, _), ended = watches
+    with heartbeat.in_collective(lambda: lambda: False):
         pass
     assert ended.wait(20)
     told = capfd.readouterr().err
@@ -57,9 +57,9 @@ def test_a_message_that_never_comes_to_a_gpu_is_noticed(watches: Any, capfd: pyt
 
 
 def test_one_that_came_is_waited_for_no_longer(watches: Any) -> None:
-    (watch, _), ended = watches
-    with watch.meeting(lambda: lambda: True):
+    (heartbeat, _), ended = watches
+    with heartbeat.in_collective(lambda: lambda: True):
         pass
-    with watch.meeting():
+    with heartbeat.in_collective():
         pass
     assert not ended.wait(3)

@@ -30,7 +30,7 @@ class FakeRecorder:
         self.recorded = self.replayed = 0
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def on_side_stream(self) -> Iterator[None]:
         yield
 
     def record(self, step: Callable[[], None]) -> Callable[[], None]:

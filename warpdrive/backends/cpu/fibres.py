@@ -112,7 +112,7 @@ def switch_stacks(typingctx: Any, left: Any, stack: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def beginning_of_fibre(typingctx: Any) -> Any:
+def fibre_entry(typingctx: Any) -> Any:
     """Return the address of the code that a new stack returns to."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -172,7 +172,7 @@ def _text() -> str:
         [
             "from numba import cfunc, njit",
             "from warpdrive.backends.host.intrinsics import load_word as get, store_word as put",
-            "from warpdrive.backends.cpu.fibres import beginning_of_fibre, switch_stacks",
+            "from warpdrive.backends.cpu.fibres import fibre_entry, switch_stacks",
             *(f"{name} = {value}" for name, value in names.items()),
             f"WORDS, FUNCTION, ARGUMENT_1, ARGUMENT_2, BACK = {words}, {function}, {first}, {second}, {back}",
             _SCHEDULER,
@@ -253,7 +253,7 @@ def new_fibre(launch):
     put(stack + 8 * FUNCTION, get(launch + _FIBRE))
     put(stack + 8 * ARGUMENT_1, get(launch + _TABLE))
     put(stack + 8 * ARGUMENT_2, fibre)
-    put(stack + 8 * BACK, beginning_of_fibre())
+    put(stack + 8 * BACK, fibre_entry())
     put(fibre + _STACK, stack)
     return fibre
 
@@ -441,7 +441,7 @@ class WaitingLaunch:
             self.words[:] = self.first_words
             _scheduler().run(self.words.ctypes.data)
             if self.words[_FAILED // 8]:
-                raise KernelError(self._whereabouts())
+                raise KernelError(self._deadlock_locations())
 
     def _take_memory(self) -> None:
         blocks, threads = _product(self.blocks), _product(self.threads)
@@ -465,7 +465,7 @@ class WaitingLaunch:
         words |= {_BARRIER: scheduler.wait_at_barrier.address}
         self.first_words = np.array([words[place] for place in sorted(words)], np.int64)
 
-    def _whereabouts(self) -> str:
+    def _deadlock_locations(self) -> str:
         """Return the description of a deadlock: the locations at which unfinished threads wait."""
         assert self.stacks is not None
         first, number, begun = (int(self.words[word // 8]) for word in (_STACKS, _NUM_STACKS, _NEXT_BLOCK))

@@ -22,7 +22,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpdrive.backends.host.adapter import CpuAdapter
-from warpdrive.backends.host.functions import INLINED_DECORATOR, NUMBA_OPTIONS, import_text, minds_width, shared_arrays
+from warpdrive.backends.host.functions import (
+    INLINED_DECORATOR,
+    NUMBA_OPTIONS,
+    depends_on_int32,
+    import_text,
+    shared_arrays,
+)
 from warpdrive.backends.shared.arguments import ArgumentKind
 from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, index_name
 from warpdrive.backends.shared.slots import Slot, without_array_calls
@@ -103,7 +109,7 @@ def generate_kernel(
     Returns:
         The generated module, which also defines ``SLOTS``.
     """
-    adapter = CpuAdapter(minds_width(kernel))
+    adapter = CpuAdapter(depends_on_int32(kernel))
     writer = ModuleWriter(adapter)
     if launch.block == (1, 1, 1):
         bodies = [_single_thread(stretch, writer) for stretch in kernel.stretches]

@@ -11,10 +11,10 @@ from warpdrive.backends.cpu.generate import ENTRY_OPTIONS, POSITION_PARAMETERS, 
 from warpdrive.backends.host.adapter import CpuAdapter
 from warpdrive.backends.host.functions import (
     INLINED_DECORATOR,
-    copies_of_functions,
+    count_copies,
+    depends_on_int32,
     generate_functions,
     import_text,
-    minds_width,
 )
 from warpdrive.backends.shared.arguments import ArgumentKind
 from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, index_name
@@ -67,7 +67,7 @@ def generate_turns(
         ]
     )
     functions = generate_functions(lowered, calls)
-    adapter = CpuAdapter(minds_width(lowered))
+    adapter = CpuAdapter(depends_on_int32(lowered))
     writer = ModuleWriter(adapter)
     threads = [index_name(f"threadIdx.{axis}") for axis in AXES]
     parameters = [*function.parameters, *threads, *POSITION_PARAMETERS, *kernel.table.shared]
@@ -145,7 +145,7 @@ def _bytes_of(shape: tuple[int, ...], dtype: str) -> int:
 
 def _local_bytes(kernel: LoweredKernel) -> int:
     """Return the maximum number of bytes of local arrays that a thread holds at once."""
-    copies = copies_of_functions(kernel)
+    copies = count_copies(kernel)
     bodies = [(kernel.body, 1), *((function.body, copies[function.name]) for function in kernel.device_functions)]
     total = 0
     for body, times in bodies:

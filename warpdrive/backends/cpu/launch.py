@@ -141,7 +141,7 @@ class BoundKernel:
         finally:
             self._in_use.release()
 
-    def let_go(self) -> bool:
+    def release_arguments(self) -> bool:
         """Release the arguments; return True if :meth:`run_with` can take others."""
         self.table.arguments = ()
         return self.table.can_be_refilled

@@ -67,7 +67,7 @@ class Launch:
         _check_threads(device, function, threads)
         if function.shared_bytes + shared_bytes > _SHARED_BYTES_UNASKED:
             device.allow_shared_bytes(function, shared_bytes)
-        self._layout = struct.Struct("".join(["<", *map(_in_a_word, dtypes)]))
+        self._layout = struct.Struct("".join(["<", *map(_word_format, dtypes)]))
         self.parameters = ctypes.create_string_buffer(WORD * len(dtypes))
         self._keep = keep
         start = ctypes.addressof(self.parameters)
@@ -84,7 +84,7 @@ class Launch:
         self._run()
 
 
-def _in_a_word(dtype: np.dtype[Any]) -> str:
+def _word_format(dtype: np.dtype[Any]) -> str:
     """Return the :mod:`struct` format of a number of this dtype, padded to a word."""
     letter = _LETTERS[dtype.str[1:]]
     return f"{letter}{WORD - dtype.itemsize}x"

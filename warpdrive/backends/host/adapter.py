@@ -18,12 +18,12 @@ class CpuAdapter(ast.NodeTransformer):
     It also records the imports and helper functions that the generated code needs.
 
     Args:
-        minds_width: If True, indices are converted to int32, as on a GPU. Only few functions depend on the width, and
-            code without the conversions is easier to vectorise.
+        depends_on_int32: If True, indices are converted to int32, as on a GPU. Only few functions depend on the width,
+            and code without the conversions is easier to vectorise.
     """
 
-    def __init__(self, minds_width: bool = False) -> None:
-        self.minds_width = minds_width
+    def __init__(self, depends_on_int32: bool = False) -> None:
+        self.depends_on_int32 = depends_on_int32
         self.intrinsics: set[str] = set()
         self.stack_arrays: dict[tuple[Any, Any], str] = {}
         self.views: dict[str, str] = {}
@@ -69,7 +69,7 @@ class CpuAdapter(ast.NodeTransformer):
         if node.path == "laneid":
             return int32(lane())
         if node.path in INDICES:
-            return int32(load(node.id)) if self.minds_width else load(node.id)
+            return int32(load(node.id)) if self.depends_on_int32 else load(node.id)
         self.intrinsics.add(node.path)
         return load(node.id)
 

@@ -198,12 +198,12 @@ class KernelPasses(PassManager):  # type: ignore[misc]
     @global_compiler_lock  # type: ignore[untyped-decorator]
     def run(self, state: Any) -> None:
         """Run all passes on a function."""
-        with _lifetimes_on_demand(state.func_id):
+        with _lazy_liveness(state.func_id):
             super().run(state)
 
 
 @contextmanager
-def _lifetimes_on_demand(function: FunctionIdentity) -> Iterator[None]:
+def _lazy_liveness(function: FunctionIdentity) -> Iterator[None]:
     """Defer numba's liveness analysis of a function until a pass requests deletions."""
     at_once = PostProcessor.run
 

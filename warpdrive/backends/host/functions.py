@@ -15,7 +15,7 @@ from collections import Counter
 
 from warpdrive.backends.host.adapter import CpuAdapter
 from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, hidden_parameters, index_name
-from warpdrive.kernels.language import DYNAMIC, INDICES, MIND_WIDTH
+from warpdrive.kernels.language import DYNAMIC, INDICES, INT32_SENSITIVE
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -40,9 +40,9 @@ number, LLVM decides whether to inline.
 
 def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedModule:
     """Generate the module of the device functions that a kernel calls; ``imports`` are further lines of its header."""
-    adapter = CpuAdapter(minds_width(kernel))
+    adapter = CpuAdapter(depends_on_int32(kernel))
     writer = ModuleWriter(adapter)
-    copies = copies_of_functions(kernel)
+    copies = count_copies(kernel)
     for function in kernel.device_functions:
         writer.function(
             INLINED_DECORATOR if copies[function.name] <= MOST_COPIES else FUNCTION_DECORATOR,
@@ -53,7 +53,7 @@ def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedMod
     return writer.module(adapter.header(kernel.table, imports))
 
 
-def copies_of_functions(kernel: LoweredKernel) -> Counter[str]:
+def count_copies(kernel: LoweredKernel) -> Counter[str]:
     """Return the number of copies of each device function in the machine code if all calls were inlined."""
     copies = Counter(_called_names(kernel.body))
     for function in reversed(kernel.device_functions):  # callers before callees
@@ -66,15 +66,17 @@ def _called_names(body: list[ast.stmt]) -> list[str]:
     return [node.function.name for node in walk(body) if isinstance(node, FunctionName)]
 
 
-def minds_width(kernel: LoweredKernel) -> bool:
+def depends_on_int32(kernel: LoweredKernel) -> bool:
     """Return True if the kernel calls a function whose result depends on indices being int32, as on a GPU."""
     bodies = (kernel.body, *(function.body for function in kernel.device_functions))
-    return any(isinstance(node, IntrinsicName) and node.path in MIND_WIDTH for body in bodies for node in walk(body))
+    return any(
+        isinstance(node, IntrinsicName) and node.path in INT32_SENSITIVE for body in bodies for node in walk(body)
+    )
 
 
 def generate_typing_twin(kernel: LoweredKernel, functions_module: str) -> GeneratedModule:
     """Generate a function ``twin`` with the kernel's statements, without barriers, for type inference."""
-    adapter = CpuAdapter(minds_width(kernel))
+    adapter = CpuAdapter(depends_on_int32(kernel))
     writer = ModuleWriter(adapter)
     parameters = [*kernel.parameters, *map(index_name, INDICES)]
     body = [*shared_arrays(kernel, adapter, 1), *writer.adapt(without_faults(without_barriers(kernel.body)))]

@@ -26,7 +26,7 @@ from types import CodeType, FrameType
 GRACE = 5.0
 """Seconds that a launch has to return after a signal."""
 
-TELL_AFTER = 1.0
+REPORT_AFTER = 1.0
 """Seconds after which a message reports the launch that the process waits for."""
 
 ATTENTION = 60.0
@@ -60,7 +60,7 @@ def watch(code: CodeType) -> None:
             signal.set_wakeup_fd(former, warn_on_full_buffer=False)
 
 
-def _forget_pipe() -> None:
+def _close_pipe_after_fork() -> None:
     """Close the pipe in the child after a fork; it belongs to the parent."""
     global _pipe
     if _pipe is not None:
@@ -72,29 +72,29 @@ def _forget_pipe() -> None:
 
 
 if IS_UNIX:
-    os.register_at_fork(after_in_child=_forget_pipe)
+    os.register_at_fork(after_in_child=_close_pipe_after_fork)
 
 
 def _listen(pipe: int) -> None:
     while True:
         for number in os.read(pipe, 64):
             if number in ENDING:
-                _look_on(pipe, signal.Signals(number))
+                _watch_launch(pipe, signal.Signals(number))
                 break
 
 
-def _look_on(pipe: int, number: signal.Signals) -> None:
+def _watch_launch(pipe: int, number: signal.Signals) -> None:
     """Watch whether the process stays in one launch for too long after a signal."""
     began = time.monotonic()
-    held, told = _Held(), False
+    held, reported = _Held(), False
     while time.monotonic() - began < ATTENTION:
         launch, waited = held.look()
-        told = told and waited > 0
+        reported = reported and waited > 0
         if launch is not None and waited > GRACE:
             _end(number, launch, f"has not returned {GRACE:.0f} seconds after {number.name}")
-        if launch is not None and waited > TELL_AFTER and not told:
-            told = True
-            _tell(f"waiting for {_described(launch)} to return; {number.name} again ends the process now")
+        if launch is not None and waited > REPORT_AFTER and not reported:
+            reported = True
+            _write_to_stderr(f"waiting for {_described(launch)} to return; {number.name} again ends the process now")
         if select.select([pipe], [], [], 0.1)[0]:
             again = [one for one in os.read(pipe, 64) if one in ENDING]
             if again and launch is not None:
@@ -110,7 +110,7 @@ class _Held:
 
     def look(self) -> tuple[FrameType | None, float]:
         """Return the current launch, if any, and the seconds since it was first seen."""
-        present = _launch_that_holds_the_process()
+        present = _blocking_launch()
         if present is not self.launch or present is None:
             self.launch, self.since = present, time.monotonic()
             return present, 0.0
@@ -127,7 +127,7 @@ def launches_within(seconds: float, exit_code: int) -> Iterator[None]:
         while not over.wait(0.2):
             launch, waited = held.look()
             if launch is not None and waited > seconds:
-                _tell(f"{_described(launch)} has not returned within {seconds:g} seconds: the process ends")
+                _write_to_stderr(f"{_described(launch)} has not returned within {seconds:g} seconds: the process ends")
                 os._exit(exit_code)
 
     watcher = threading.Thread(target=look_on, daemon=True, name="warpdrive-launches")
@@ -139,7 +139,7 @@ def launches_within(seconds: float, exit_code: int) -> Iterator[None]:
         watcher.join()
 
 
-def _launch_that_holds_the_process() -> FrameType | None:
+def _blocking_launch() -> FrameType | None:
     """Return the launch that the main thread is in, or waits for while another thread is in it."""
     frames = sys._current_frames()
     main = frames.get(threading.main_thread().ident or 0)
@@ -165,14 +165,14 @@ def _described(launch: FrameType) -> str:
     return f"a kernel launched at {frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _tell(text: str) -> None:
+def _write_to_stderr(text: str) -> None:
     with contextlib.suppress(OSError):
         os.write(2, f"warpdrive: {text}\n".encode(errors="replace"))
 
 
 def _end(number: signal.Signals, launch: FrameType, why: str) -> None:
     """End the process as the default action of the signal does."""
-    _tell(
+    _write_to_stderr(
         f"{_described(launch)} {why}: the process ends. What was saved stays; 'warpdrive check' and wd.check_launch "
         "say where a kernel that does not end stands"
     )

@@ -65,7 +65,7 @@ def infer_types(twin: FunctionType, argument_types: Sequence[types.Type]) -> dic
     return {name: cpu_target.typing_context.unify_types(*found) or found[0] for name, found in kinds.items()}
 
 
-def together_by_type(kinds: Mapping[str, types.Type]) -> Naming:
+def merge_by_type(kinds: Mapping[str, types.Type]) -> Naming:
     """Return the naming in which versions of a variable with the same type share a name."""
 
     def naming(versions: Sequence[str]) -> Sequence[int]:
@@ -147,7 +147,7 @@ def lower_with_slots(
     cache.import_file(functions_module, cache.path(own, "functions.py"))
     cache.discard(own)
     inferred = infer_types(_twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
-    lowered = lower(kernel, array_names(kinds), together_by_type(inferred))
+    lowered = lower(kernel, array_names(kinds), merge_by_type(inferred))
     return lowered, slots_of(lowered, inferred)
 
 

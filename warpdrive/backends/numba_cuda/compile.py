@@ -143,7 +143,7 @@ def _ptx(text: str, parameters: Sequence[Parameter], packing: Packing | None, ca
         number = numba.from_dtype(dtype_of(parameter.kind.dtype))
         signature += [number] if parameter.kind.rank is None else [types.int64] * len(parameter.words)
     bounds = None if packing is None else packing.threads
-    with _a_device(capability), _nothing_contracted(), _missing_functions_told():
+    with _a_device(capability), _nothing_contracted(), _report_missing_functions():
         ptx, _ = cuda.compile(
             namespace[ENTRY], types.void(*signature), device=False, abi="numba", cc=capability, launch_bounds=bounds
         )
@@ -151,7 +151,7 @@ def _ptx(text: str, parameters: Sequence[Parameter], packing: Packing | None, ca
 
 
 @contextmanager
-def _missing_functions_told() -> Iterator[None]:
+def _report_missing_functions() -> Iterator[None]:
     try:
         yield
     except KeyError as error:  # numba.cuda can type all of NumPy's functions, but not lower all of them

@@ -80,7 +80,7 @@ class BoundOnGpu:
         finally:
             self._in_use.release()
 
-    def let_go(self) -> bool:
+    def release_arguments(self) -> bool:
         """Return True: other arguments of the same kinds can always be taken, and none are kept."""
         return True
 

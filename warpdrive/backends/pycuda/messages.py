@@ -26,7 +26,7 @@ def compile_error(output: str, authors: Mapping[str, str]) -> KernelError:
     for position, start in enumerate(starts):
         above = lines[starts[position - 1] + 1 if position else 0 : start]
         below = lines[start + 1 : starts[position + 1] if position + 1 < len(starts) else len(lines)]
-        error = _at_author(lines[start], above, below, authors)
+        error = _error_of_author(lines[start], above, below, authors)
         if error is not None:
             return error
     if not starts:
@@ -35,7 +35,9 @@ def compile_error(output: str, authors: Mapping[str, str]) -> KernelError:
     return _error(file, line, text, _excerpt(lines[starts[0] + 1 :]))
 
 
-def _at_author(said: str, above: Sequence[str], below: Sequence[str], authors: Mapping[str, str]) -> KernelError | None:
+def _error_of_author(
+    said: str, above: Sequence[str], below: Sequence[str], authors: Mapping[str, str]
+) -> KernelError | None:
     """Return an error in an author's file, or in a library file because of one; None if it is neither."""
     file, line, text = _parts(said)
     if file in authors:

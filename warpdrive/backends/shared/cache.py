@@ -115,7 +115,7 @@ def discard(key: str) -> None:
 
 def load(key: str, name: str) -> ModuleType:
     """Import a stored module. If its machine code cannot be stored for lack of space, other processes recompile it."""
-    with _beside_their_modules():
+    with _cached_beside_modules():
         return import_file(module_name(key, name), path(key, f"{name}.py"))
 
 
@@ -145,7 +145,7 @@ def import_file(name: str, path: Path) -> ModuleType:
 
 
 @contextmanager
-def _beside_their_modules() -> Iterator[None]:
+def _cached_beside_modules() -> Iterator[None]:
     """Let numba store the machine code of modules imported within the block next to them, if there is space.
 
     Numba unpickles the files it finds, and ``$NUMBA_CACHE_DIR`` may be a folder that others can write to.

@@ -30,10 +30,10 @@ def in_words(sentence: str, statements: Iterable[ast.AST]) -> str | None:
         statements: Syntax trees of the author's line that it refers to.
     """
     nodes = [node for statement in statements for node in ast.walk(statement)]
-    for pattern, told in _TOLD:
+    for pattern, translate in _TRANSLATIONS:
         match = re.search(pattern, sentence)
         if match:
-            return told(list(match.groups()), nodes)
+            return translate(list(match.groups()), nodes)
     return None
 
 
@@ -46,10 +46,10 @@ def _no_implementation(found: Sequence[str], nodes: Sequence[ast.AST]) -> str | 
     operation = function if function in _OPERATORS else function[1:]  # iadd is +=
     if operation in _OPERATORS:
         sign = _OPERATORS[operation] + ("=" if operation != function else "")
-        told = f"{sign} does not work on {' and '.join(map(_words, given))}"
+        message = f"{sign} does not work on {' and '.join(map(_words, given))}"
         if function in _OF_INTEGERS and any(kind.startswith("float") for kind in given):
-            return f"{told}: only on integers, so convert with int(...) first"
-        return f"{told}: give every axis an index" if any(map(_is_array, given)) else told
+            return f"{message}: only on integers, so convert with int(...) first"
+        return f"{message}: give every axis an index" if any(map(_is_array, given)) else message
     if function == "<unknown function>":
         function = next((ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)), function)
     return f"{function}(...) does not work on {', '.join(map(_words, given)) or 'nothing'} in a kernel"
@@ -77,7 +77,7 @@ def _index(given: Sequence[str], nodes: Sequence[ast.AST]) -> str:
     if len(indices) > _rank(array):
         return f"{where}: {name} is {_words(array)}, found {len(indices)} indices"
     if any(is_float):
-        return f"{where}: {_told_float(places, is_float.index(True), indices)}"
+        return f"{where}: {_float_index_message(places, is_float.index(True), indices)}"
     if any(kind.startswith("Literal[str]") for kind in indices):
         fields = re.findall(r"(\w+)\[type=", array)
         known = f", only {', '.join(fields)}" if fields else f": {name} is {_words(array)}"
@@ -93,18 +93,18 @@ def _index(given: Sequence[str], nodes: Sequence[ast.AST]) -> str:
     return f"{where}: {name} is {_words(array)}, which cannot be indexed by {' and '.join(map(_words, indices))}"
 
 
-def _told_float(places: Sequence[ast.Subscript], axis: int, indices: Sequence[str]) -> str:
-    """Return the message for an index that is a float."""
+def _float_index_message(places: Sequence[ast.Subscript], axis: int, indices: Sequence[str]) -> str:
+    """Return the fault for an index that is a float."""
     kind = indices[axis]
     index = _indices_of(places[0])[axis] if len(places) == 1 else None
     if index is None:
         return f"an index is {kind}, and must be an integer: write int(...)"
-    told = f"the index '{ast.unparse(index)}' is {kind}"
+    fault = f"the index '{ast.unparse(index)}' is {kind}"
     if not isinstance(index, ast.Subscript):
-        return f"{told}; an index is an integer: write int(...)"
+        return f"{fault}; an index is an integer: write int(...)"
     array = ast.unparse(index.value)
     return (
-        f"{told}, as '{array}' is an array of {kind}; an index is an integer: give '{array}' a dtype of integers, or "
+        f"{fault}, as '{array}' is an array of {kind}; an index is an integer: give '{array}' a dtype of integers, or "
         "write int(...)"
     )
 
@@ -128,7 +128,7 @@ def _not_called(found: Sequence[str], nodes: Sequence[ast.AST]) -> str:
     return f"'{called}' is {_words(found[0])}, which cannot be called{hint}"
 
 
-_TOLD = (
+_TRANSLATIONS = (
     (r"No implementation of function Function\(.*\) found for signature: ([\w<> ]+)\((.*)\)$", _no_implementation),
     (r"Unknown attribute '(\w+)' of type (.*)$", _unknown_attribute),
     (r"Cannot unify (.*) and (.*) for '(\S+?)'", _cannot_unify),
@@ -166,14 +166,14 @@ def _words(kind: str) -> str:
     literal = re.match(r"Literal\[(\w+)\]\((.*)\)$", kind)
     if literal:
         return f"the string '{literal[2]}'" if literal[1] == "str" else literal[2]
-    for beginning, told in (
+    for beginning, word in (
         ("Record", "a record"),
         ("UniTuple", "a tuple"),
         ("Tuple", "a tuple"),
         ("[unichr", "a string"),
     ):
         if kind.startswith(beginning):
-            return told
+            return word
     return {"none": "None", "unicode_type": "a string"}.get(kind, kind)
 
 
