@@ -123,7 +123,7 @@ class Learner:
             return self._update(meanwhile=lambda: None)
 
     @property
-    def can_go_ahead(self) -> bool:
+    def can_collect_ahead(self) -> bool:
         """True if there are processes that do not learn and only collect rollouts."""
         return self.config.trainer.dedicated_learner and self.team.size > 1
 
@@ -133,17 +133,17 @@ class Learner:
         :meth:`collect` then skips that rollout. A checkpoint before that would hold experience that nothing has learned
         from.
         """
-        if not self.can_go_ahead:
+        if not self.can_collect_ahead:
             return self.update()
 
-        def go_ahead() -> None:
+        def collect_ahead() -> None:
             self._begin_policies()
             self._roll_out()
 
         with self.team.together("update_ahead"):
             self._note_episodes()
             self._begin_opponents()
-            losses = self._update(meanwhile=go_ahead)
+            losses = self._update(meanwhile=collect_ahead)
             self.ahead = True
         return losses
 

@@ -28,7 +28,7 @@ import torch._dynamo  # what a process would load later is loaded before it is f
 from logged_metrics import rows_of
 
 import warpdrive.backends.cpu.launch  # noqa: F401 - likewise
-from warpdrive.training.checkpoint.checkpoint import last_whole
+from warpdrive.training.checkpoint.checkpoint import last_undamaged
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer
@@ -114,7 +114,7 @@ def main(kills: int, seed: int, beside: bool) -> None:
                 early = train(killed, die_at_event=rng.randint(1, 3 * EVENTS_OF_A_CHECKPOINT))
             else:
                 early = train(killed, seconds=rng.uniform(0.0, 0.25))
-            found = last_whole(killed / "checkpoints")
+            found = last_undamaged(killed / "checkpoints")
             print(f"killed {kill + 1} times: {found[0].name if found else 'no checkpoint yet'}", flush=True)
             if not early:
                 raise SystemExit("it came to its end before it could be killed: give it more updates")
@@ -122,7 +122,7 @@ def main(kills: int, seed: int, beside: bool) -> None:
         train(whole)
         if rows_of(whole) != rows_of(killed):
             raise SystemExit("the metrics differ")
-        ends = [last_whole(run / "checkpoints") for run in (whole, killed)]
+        ends = [last_undamaged(run / "checkpoints") for run in (whole, killed)]
         (_, one), (_, two) = (end for end in ends if end)
         for tag in one.models:
             for name, value in one.models[tag].items():

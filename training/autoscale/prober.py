@@ -113,7 +113,7 @@ class Prober:
 
     def __call__(self, size: Size) -> Outcome:
         """Try a size, unless it is known in advance not to fit."""
-        foreseen = self._foreseen(size)
+        foreseen = self._predicted_outcome(size)
         if foreseen is not None:
             return foreseen
         request = {
@@ -124,15 +124,15 @@ class Prober:
         }
         result = self._run_probe(request, self.time_limit, self._of_host())
         outcome = Outcome(size, **result)
-        if outcome.fits and outcome.memory > self.most:
-            outcome = Outcome(size, memory=outcome.memory, failure="memory", reason=self._took(outcome.memory))
+        if outcome.fits and outcome.memory > self.memory_limit:
+            outcome = Outcome(size, memory=outcome.memory, failure="memory", reason=self._memory_text(outcome.memory))
         if outcome.failure == "memory":
             self._too_large.append((size, outcome))
         self._fastest = max(self._fastest, outcome.speed)
         return outcome
 
     @property
-    def most(self) -> float:
+    def memory_limit(self) -> float:
         """Memory limit of a process in bytes: of host memory on the CPU, else of device memory.
 
         It is unlimited if only the address space is limited.
@@ -144,12 +144,12 @@ class Prober:
     def limit(self) -> tuple[float, str]:
         """Return the memory limit in bytes of the arrays of a process, and its origin."""
         by, baseline = self.survey.limited_by, self.survey.baseline if self._on_cpu else 0.0
-        if self._asked is not None and self.most * (self.devices if self._on_cpu else 1) == self._asked:
+        if self._asked is not None and self.memory_limit * (self.devices if self._on_cpu else 1) == self._asked:
             by = f"--memory {gib(self._asked)}"
         if self._on_cpu and self.devices > 1:
             by += f", shared by {self.devices} processes"
         by += f"; a process takes {gib(baseline)} without any" if baseline else ""
-        return min(self.most - baseline, self.survey.available), by
+        return min(self.memory_limit - baseline, self.survey.available), by
 
     def train(self, config_file: Path, size: Size, grows: float = 0.0) -> Outcome:
         """Run ``warpdrive train`` with a configuration for three updates, including evaluation and animation.
@@ -174,10 +174,10 @@ class Prober:
             command = [*module_command("warpdrive"), "train", str(config_file), *overrides]
             if self.devices > 1:
                 command += ["--num_processes" if self._on_cpu else "--num_gpus", str(self.devices)]
-            most = None if self._of_host() is None else (self.most - grows) * self.devices
+            limit = None if self._of_host() is None else (self.memory_limit - grows) * self.devices
             with (folder / "printed").open("w") as printed:
                 process = _start_in_own_group(command, printed)
-            failure, reason, peak = watch(process, folder / "printed", 2 * self.time_limit, most)
+            failure, reason, peak = watch(process, folder / "printed", 2 * self.time_limit, limit)
             if failure is None or (failure == "time" and any(folder.glob("runs/*/*/summary.json"))):
                 return Outcome(size, speed=_logged_speed(folder), memory=peak)
             return Outcome(size, failure=failure, reason=f"{reason} (training to the end, with evaluation)")
@@ -198,7 +198,7 @@ class Prober:
             config["saving"]["wandb"] = None
         return config
 
-    def _foreseen(self, size: Size) -> Outcome | None:
+    def _predicted_outcome(self, size: Size) -> Outcome | None:
         for smaller, outcome in self._too_large:
             if size.num_envs >= smaller.num_envs and size.rollout_length >= smaller.rollout_length:
                 return Outcome(size, failure="refused", reason=f"{smaller} did not fit: {outcome.reason}")
@@ -210,14 +210,14 @@ class Prober:
 
     def _of_host(self) -> float | None:
         """Return the host memory limit of a process; None if host memory is not limiting."""
-        return self.most if self._on_cpu and math.isfinite(self.most) else None
+        return self.memory_limit if self._on_cpu and math.isfinite(self.memory_limit) else None
 
     @property
     def _on_cpu(self) -> bool:
         return self.survey.device == "cpu"
 
-    def _took(self, memory: float) -> str:
-        return f"took {gib(memory)} of {gib(self.most)}"
+    def _memory_text(self, memory: float) -> str:
+        return f"took {gib(memory)} of {gib(self.memory_limit)}"
 
     def _survey(self) -> Survey:
         request = {"config": self.config.model_dump(mode="json"), "survey": True}

@@ -115,7 +115,7 @@ def serve() -> None:
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            _become(probe.main, Path(line.rstrip("\n")))
+            _run_probe(probe.main, Path(line.rstrip("\n")))
         os.setpgid(pid, pid)  # here and there, as either may be first
         print(pid, flush=True)
         print(_exit_code(pid), flush=True)
@@ -132,7 +132,7 @@ def _exit_code(pid: int) -> int:
             sys.exit()
 
 
-def _become(main: Callable[[Path], None], folder: Path) -> NoReturn:
+def _run_probe(main: Callable[[Path], None], folder: Path) -> NoReturn:
     """Run as a probe; never returns."""
     code = 1
     try:

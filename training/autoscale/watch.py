@@ -59,10 +59,10 @@ def watch(process: subprocess.Popen[bytes] | Forked, printed: Path, time_limit: 
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(started, signal.SIGKILL)
         returncode = process.wait()
-    return Ended(*_why(returncode, printed.read_text(errors="replace")), peak)
+    return Ended(*_failure_of(returncode, printed.read_text(errors="replace")), peak)
 
 
-def _why(returncode: int, printed: str) -> tuple[Failure | None, str]:
+def _failure_of(returncode: int, printed: str) -> tuple[Failure | None, str]:
     """Return the failure of a process and its description, if it failed."""
     if returncode == 0:
         return None, ""

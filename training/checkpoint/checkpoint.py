@@ -38,7 +38,7 @@ from warpdrive import __version__
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, one_line, shown
 from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
-from warpdrive.training.runtime.atomic_write import no_room, write_whole
+from warpdrive.training.runtime.atomic_write import no_room, write_atomically
 
 _FORMAT = 3
 _MANIFEST, _STATE = "manifest.json", "trainer.pt"
@@ -73,7 +73,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """
     if folder.exists() and not (folder / _MANIFEST).is_file():
         raise CheckpointError(f"{folder}: exists and is not a checkpoint; choose another folder")
-    beside = _beside(folder)
+    beside = _temporary_folder(folder)
     try:
         beside.mkdir(parents=True)
         for tag, parameters in checkpoint.models.items():
@@ -228,7 +228,7 @@ def write_pointer(folder: Path, name: str) -> None:
     pointer = folder.with_name(name)
     text = folder.name + "\n"
     if not pointer.is_file() or pointer.read_text(encoding="utf-8") != text:
-        write_whole(pointer, text)
+        write_atomically(pointer, text)
 
 
 def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
@@ -271,7 +271,7 @@ def _best_of(run: RunFolder) -> Path:
     return folder
 
 
-def last_whole(checkpoints: Path) -> tuple[Path, Checkpoint] | None:
+def last_undamaged(checkpoints: Path) -> tuple[Path, Checkpoint] | None:
     """Return the last undamaged checkpoint of a run, or None if there is no checkpoint.
 
     Raises:
@@ -322,7 +322,7 @@ def _env_steps(folder: Path) -> int:
     return int(folder.name.removeprefix("step_"))
 
 
-def _beside(folder: Path) -> Path:
+def _temporary_folder(folder: Path) -> Path:
     """Return the temporary folder of a checkpoint that is being written."""
     return folder.with_name(f".{folder.name}.{os.getpid()}.part")
 
@@ -330,7 +330,7 @@ def _beside(folder: Path) -> Path:
 def _remove(folder: Path) -> None:
     """Remove a checkpoint, if it exists, atomically: it is renamed first."""
     if folder.exists():
-        aside = _beside(folder).with_suffix(".old.part")
+        aside = _temporary_folder(folder).with_suffix(".old.part")
         os.rename(folder, aside)
         shutil.rmtree(aside)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpdrive.environment import Environment
 from warpdrive.errors import CheckpointError, ConfigError, shown
-from warpdrive.training.checkpoint.checkpoint import Checkpoint, last_whole
+from warpdrive.training.checkpoint.checkpoint import Checkpoint, last_undamaged
 from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
 from warpdrive.training.checkpoint.space_description import describe_space, space_of
 from warpdrive.training.config.load import RunConfig, check_goes_on, load_config
@@ -142,7 +142,7 @@ def last_state_of(
     folder = find_run(run)
     if folder.checkpoints.exists() and not folder.checkpoints.is_dir():
         raise CheckpointError(f"{folder.checkpoints}: found a file, expected the folder of the run's checkpoints")
-    found = last_whole(folder.checkpoints)
+    found = last_undamaged(folder.checkpoints)
     if found is None:
         return folder, None, load_config(folder.config, overrides, environment=environment, trust=trust)
     path, checkpoint = found

@@ -15,7 +15,7 @@ from warpdrive.errors import CheckpointError, nearest, one_line
 from warpdrive.file_lock import locked
 from warpdrive.training.config.load import RunConfig, save_config
 from warpdrive.training.reports import TrainingSummary
-from warpdrive.training.runtime.atomic_write import check_no_link, write_whole
+from warpdrive.training.runtime.atomic_write import check_no_link, write_atomically
 
 _LONGEST_PATH = 4096
 """Maximum path length in characters, that of Linux."""
@@ -66,7 +66,7 @@ class RunFolder:
     def write_summary(self, summary: TrainingSummary) -> None:
         """Write ``summary.json`` atomically."""
         values = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(summary).items()}
-        write_whole(self.summary, json.dumps(values, indent=2) + "\n")
+        write_atomically(self.summary, json.dumps(values, indent=2) + "\n")
 
 
 def find_run(run: str | Path, folder: str | Path = "runs") -> RunFolder:

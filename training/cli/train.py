@@ -29,7 +29,7 @@ from warpdrive.training.progress.training import TrainingProgress, clock, short
 from warpdrive.training.replay.replay import can_render, replay
 from warpdrive.training.reports import TrainingSummary
 from warpdrive.training.run.loop import summarise_failed
-from warpdrive.training.runtime.atomic_write import write_whole
+from warpdrive.training.runtime.atomic_write import write_atomically
 from warpdrive.training.runtime.interrupts import exit_code_of, name_of
 from warpdrive.training.trainer import Trainer, make_env
 
@@ -125,7 +125,7 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
 def _show_what_came_out(console: Console, trainer: Trainer, run_folder: Path, animated: bool) -> None:
     measurements = measure(trainer)
     console.print(comparison_table(measurements, in_words(trainer.env.env)))
-    write_whole(run_folder / "evaluation.json", json.dumps(as_plain_data(measurements), indent=2) + "\n")
+    write_atomically(run_folder / "evaluation.json", json.dumps(as_plain_data(measurements), indent=2) + "\n")
     if animated:
         _write_replay(console, trainer, run_folder)
 

@@ -25,7 +25,7 @@ from warpdrive.training.config.schema import POLICY_CONFIGS, RunConfig
 from warpdrive.training.config.section import Problem
 from warpdrive.training.config.validate import problems_of
 from warpdrive.training.config.yaml import nearest_file, parse_override, read_yaml
-from warpdrive.training.runtime.atomic_write import write_whole
+from warpdrive.training.runtime.atomic_write import write_atomically
 
 __all__ = ["RunConfig", "check_goes_on", "load_config", "plain", "save_config", "shipped_configs"]
 
@@ -107,7 +107,7 @@ def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
 
 def save_config(config: RunConfig, path: Path) -> None:
     """Write a complete configuration atomically; ``load_config`` reads it back to an equal one."""
-    write_whole(path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+    write_atomically(path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
 
 
 _DECIDED = ("env", "trainer.num_envs", "trainer.train_batch_size", "trainer.seed", "trainer.reset_pool_size")

@@ -119,7 +119,7 @@ class NoisyActor(Actor):
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
         means = self.model.logits(observations_of(env, tag)).chunk(2, dim=-1)[0]
-        means = self.noise.around(means, env, tag)
+        means = self.noise.sample_means(means, env, tag)
         log_std = (self.noise.std * self.model.reach).log().expand_as(means)
         env.logits(tag).copy_(_unless_at_random(self.at_random, means, log_std))
 
@@ -177,7 +177,7 @@ class GaussianNoise(nn.Module):
         """Set the scheduled coefficients to their values at ``env_steps``."""
         self.std.fill_(value_at(self.config.std, env_steps))
 
-    def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
+    def sample_means(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
         """Return the means of the next samples, given those of the policy.
 
         Args:
@@ -224,7 +224,7 @@ class OrnsteinUhlenbeckNoise(nn.Module):
         self.std.fill_(value_at(self.config.std, env_steps))
         self.decay.fill_(value_at(self.config.decay, env_steps))
 
-    def around(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
+    def sample_means(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
         """Return the means of the next samples, given those of the policy.
 
         Args:

@@ -178,7 +178,7 @@ class _TrainingRun:
     def _update(self) -> dict[str, Tensor]:
         """Update; other processes may collect ahead if no checkpoint follows, which would not include their rollout."""
         learner, saving = self.learner, self.learner.config.saving
-        if not learner.can_go_ahead:
+        if not learner.can_collect_ahead:
             return learner.update()
         updates, over = learner.updates + 1, learner.env_steps >= learner.config.trainer.total_steps
         save = over or self.stop.requested or updates % saving.checkpoint_every == 0

@@ -15,7 +15,7 @@ import torch
 
 from warpdrive.errors import CheckpointError, one_line, shown
 from warpdrive.training.run.sinks import MetricSink
-from warpdrive.training.runtime.atomic_write import write_whole, writing
+from warpdrive.training.runtime.atomic_write import write_atomically, writing
 
 
 class MetricsLog:
@@ -67,7 +67,7 @@ class MetricsLog:
         whole = io.StringIO(newline="")
         csv.writer(whole).writerows([header, *rows])
         self._file.close()
-        write_whole(self._path, whole.getvalue())
+        write_atomically(self._path, whole.getvalue())
         self._file = self._path.open("a", newline="", encoding="utf-8")
 
     def __enter__(self) -> MetricsLog:
@@ -111,7 +111,7 @@ def _keep_rows(path: Path, env_steps: int) -> list[str]:
         return []
     text = io.StringIO(newline="")
     csv.writer(text).writerows([header, *kept])
-    write_whole(path, text.getvalue())
+    write_atomically(path, text.getvalue())
     return header[1:]
 
 

@@ -17,7 +17,7 @@ _NO_ROOM = {
 }
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write a small text file atomically: to a temporary file that is renamed.
 
     An ``OSError`` names the file.

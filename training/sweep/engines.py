@@ -32,7 +32,7 @@ class Engine(Protocol):
             True if the trial should be pruned.
         """
 
-    def ended(self, number: int, values: Values, score: float | None) -> None:
+    def record_result(self, number: int, values: Values, score: float | None) -> None:
         """Record the final ``score`` of a trial; None: it has failed, or was stopped.
 
         Args:
@@ -42,7 +42,7 @@ class Engine(Protocol):
         """
 
 
-class Listed:
+class FixedTrials:
     """Engine with a fixed list of trials.
 
     Args:
@@ -60,7 +60,7 @@ class Listed:
         """Return False: trials are never pruned."""
         return False
 
-    def ended(self, number: int, values: Values, score: float | None) -> None:
+    def record_result(self, number: int, values: Values, score: float | None) -> None:
         """Do nothing."""
 
 
@@ -106,7 +106,7 @@ class Optuna:
         trial.report(score, env_steps)
         return bool(trial.should_prune())
 
-    def ended(self, number: int, values: Values, score: float | None) -> None:
+    def record_result(self, number: int, values: Values, score: float | None) -> None:
         """See ``Engine``."""
         states = self._optuna.trial.TrialState
         if number in self._asked:
@@ -161,8 +161,8 @@ def make_engine(name: str | None, space: Space, trials: int | None, seed: int, m
             raise WarpDriveError(f"--engine grid: {ranges[0]} is a range; a grid has lists only: {ranges[0]}=[...]")
         if trials:
             raise WarpDriveError("--trials: a grid has as many trials as there are combinations; use --engine random")
-        return Listed(grid(space))
+        return FixedTrials(grid(space))
     trials = trials or 16
     if name == "random":
-        return Listed([drawn(space, seed, number) for number in range(trials)])
+        return FixedTrials([drawn(space, seed, number) for number in range(trials)])
     return Optuna(space, trials, seed, minimise)

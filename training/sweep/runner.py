@@ -121,7 +121,7 @@ class Runner:
             self.trials.append(trial)
             self._read_result(trial)
             if trial.status in ("finished", "pruned"):
-                self.engine.ended(trial.number, trial.values, trial.score)
+                self.engine.record_result(trial.number, trial.values, trial.score)
             else:
                 trial.status = "waiting"
                 (trial.folder / "result.json").unlink(missing_ok=True)
@@ -202,7 +202,7 @@ class Runner:
 
     def _end(self, trial: Trial, status: str, reason: str) -> None:
         trial.status, trial.reason = status, reason
-        self.engine.ended(trial.number, trial.values, trial.score if status == "finished" else None)
+        self.engine.record_result(trial.number, trial.values, trial.score if status == "finished" else None)
 
     def _stop(self) -> None:
         """Forward Ctrl-C to all trials and wait for their checkpoints, or until a second Ctrl-C."""

@@ -15,7 +15,7 @@ from typing import Any
 from warpdrive.errors import WarpDriveError
 from warpdrive.training.config.load import load_config
 from warpdrive.training.reports import UpdateReport
-from warpdrive.training.runtime.atomic_write import write_whole
+from warpdrive.training.runtime.atomic_write import write_atomically
 from warpdrive.training.trainer import Trainer, make_env
 
 _BETWEEN_REPORTS = 0.25
@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
         result = _result(folder)
     except WarpDriveError as error:
         result = {"status": "failed", "reason": " ".join(str(error).split())}
-    write_whole(folder / "result.json", json.dumps(result) + "\n")
+    write_atomically(folder / "result.json", json.dumps(result) + "\n")
 
 
 def _result(folder: Path) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _result(folder: Path) -> dict[str, Any]:
             "returns": report.returns,
             "speed": report.env_steps_per_second,
         }
-        write_whole(folder / "progress.json", json.dumps(progress) + "\n")
+        write_atomically(folder / "progress.json", json.dumps(progress) + "\n")
 
     summary = trainer.train(on_update)
     result: dict[str, Any] = {

@@ -103,7 +103,7 @@ class _Step:
         ended: Array = self.after["terminated"] | self.after["truncated"]
         return ended
 
-    def seen(self, name: str) -> Array:
+    def observations_after(self, name: str) -> Array:
         """Return observations at the end of the step, before any reset."""
         ended = self.ended.reshape(-1, *[1] * (self.after[name].ndim - 1))
         return np.where(ended, self.final[name], self.after[name])
@@ -176,7 +176,7 @@ def _check_spaces(env: Environment, step: _Step, report: Report) -> None:
         message = f"in step {step.number} the reward of agent {agent} is {rewards[replica, agent]}"
         _find_not_finite(env, env.step, "rewards", replica, (agent,), message, step, report)
     for array in observation_arrays(env):
-        seen = step.seen(array.name)
+        seen = step.observations_after(array.name)
         low, high = _bounds(array.space)
         room = TOLERANCE * (1 + np.maximum(*(np.nan_to_num(np.abs(b), posinf=0) for b in (low, high))))  # for rounding
         wrong = ~((seen >= low - room) & (seen <= high + room)) | ~np.isfinite(seen)
@@ -255,7 +255,7 @@ def _check_resets(play: _Play, recorded: Sequence[_Step], report: Report) -> Non
         begun.append(play.arrays())
     for array in observation_arrays(env):
         name = array.name
-        seen = [play.first[name], *(step.seen(name) for step in recorded)]
+        seen = [play.first[name], *(step.observations_after(name) for step in recorded)]
         is_used = (np.stack(seen) != seen[0]).any(axis=(0, 1))
         _find_stale(env, name, ~_close(begun[0][name], begun[1][name], 0.0) & is_used, "after a reset", report)
 
@@ -302,7 +302,9 @@ class _Reference:
                 self._add("reference_step", "", replica, f"reference_step returned {expected!r}, expected a dict")
                 continue
             found = {name: array[replica] for name, array in step.after.items()}
-            found |= {array.name: step.seen(array.name)[replica] for array in observation_arrays(self.env)}
+            found |= {
+                array.name: step.observations_after(array.name)[replica] for array in observation_arrays(self.env)
+            }
             if step.ended[replica]:  # the state already belongs to the next episode
                 known = {*(array.name for array in observation_arrays(self.env)), "rewards", "terminated"}
                 expected = {name: value for name, value in expected.items() if name in known}

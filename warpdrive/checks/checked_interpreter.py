@@ -12,13 +12,13 @@ import numpy as np
 
 from warpdrive.checks import arithmetic
 from warpdrive.checks.arrays import CheckedArray
+from warpdrive.checks.endless_error import endless_error
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.interpreter import Interpreter, Thread, ThreadLinker
 from warpdrive.checks.linking import Linker
 from warpdrive.checks.memory import Block, like, mark_mixed, memory_of
 from warpdrive.checks.null_log import EndlessError, Line, NullLog
 from warpdrive.checks.schedules import Order, forwards
-from warpdrive.checks.whereabouts import whereabouts
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import GENERATED, copy_tree
@@ -51,7 +51,7 @@ class CheckedInterpreter(Interpreter):
         except UnboundLocalError as error:
             self.log.unassigned(str(error).split("'")[1], _last_line(error))
         except EndlessError as error:
-            raise whereabouts(self.threads, self.log, _last_line(error)) from None
+            raise endless_error(self.threads, self.log, _last_line(error)) from None
         except KernelError:
             raise
         except Exception as error:
@@ -112,7 +112,7 @@ class CheckedInterpreter(Interpreter):
 
     def divergence(self, waiting: Thread, elsewhere: Thread | int) -> None:
         """Log barrier divergence; see :class:`Interpreter`."""
-        self.log.divergence(waiting.number, _line_of(waiting), *_whereabouts(elsewhere))
+        self.log.divergence(waiting.number, _line_of(waiting), *_location_of(elsewhere))
 
     def array(self, kind: str, shape: tuple[int, ...], dtype: Any, name: str, buffer: Any = None) -> Any:
         """Return a new shared or local array that logs accesses; see :class:`Interpreter`."""
@@ -196,7 +196,7 @@ def _line_of(thread: Thread) -> Line:
     return code, line
 
 
-def _whereabouts(elsewhere: Thread | int) -> tuple[int, Line | None]:
+def _location_of(elsewhere: Thread | int) -> tuple[int, Line | None]:
     return (elsewhere, None) if isinstance(elsewhere, int) else (elsewhere.number, _line_of(elsewhere))
 
 

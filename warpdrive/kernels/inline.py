@@ -28,10 +28,10 @@ from warpdrive.kernels.syntax import (
     stored_names,
     walk,
 )
-from warpdrive.kernels.versions import Naming, apart, name_versions
+from warpdrive.kernels.versions import Naming, name_versions, with_separate_names
 
 
-def inline(function: Function, naming: Naming = apart) -> list[ast.stmt]:
+def inline(function: Function, naming: Naming = with_separate_names) -> list[ast.stmt]:
     """Return the body of a kernel with callees that contain barriers inlined and its control flow straightened.
 
     Local variables of inlined functions are renamed to avoid collisions.

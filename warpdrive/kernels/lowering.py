@@ -21,7 +21,7 @@ from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import at, copy_tree, is_barrier
 from warpdrive.kernels.uniform import find_uniform
 from warpdrive.kernels.variables import Variables, place_variables
-from warpdrive.kernels.versions import Naming, apart
+from warpdrive.kernels.versions import Naming, with_separate_names
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> Resolved
     return ResolvedKernel(resolve(source, baked, table), table)
 
 
-def lower(kernel: ResolvedKernel, arrays: Collection[str], naming: Naming = apart) -> LoweredKernel:
+def lower(kernel: ResolvedKernel, arrays: Collection[str], naming: Naming = with_separate_names) -> LoweredKernel:
     """Split a kernel into regions.
 
     Args:

@@ -65,7 +65,7 @@ from warpdrive.kernels.syntax import (
     stored_names,
     walk,
 )
-from warpdrive.kernels.unsupported import HALF, alone, refusal_of_function, unusable
+from warpdrive.kernels.unsupported import HALF, message_for_bare_member, refusal_of_function, unusable
 
 
 @dataclass
@@ -296,7 +296,7 @@ class _Resolver(ast.NodeTransformer):
     def _reference(self, node: ast.expr, value: Any) -> ast.expr:
         if isinstance(value, Intrinsic):
             if value.path not in VALUES:
-                refuse(node, alone(value.path))
+                refuse(node, message_for_bare_member(value.path))
             return IntrinsicName.of(value.path, node)
         if isinstance(value, float) and not math.isfinite(value):
             return self._constant(node, value)

@@ -73,7 +73,7 @@ def refusal(path: str) -> str:
     return f"cuda.{path} is not part of the kernel language on this backend{': ' if instead else ''}{instead}"
 
 
-def alone(path: str) -> str:
+def message_for_bare_member(path: str) -> str:
     """Return the error message for a member of ``numba.cuda`` that is used without an attribute or a call."""
     if path in DIMENSIONS:
         instead = f"name an axis, such as cuda.{path}.x, and pass that to functions"

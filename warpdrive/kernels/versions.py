@@ -35,7 +35,7 @@ TESTS_TWICE = [step.argval for step in dis.get_instructions(compile("while x: y"
 """True if Python's bytecode has the test of a ``while`` twice, so that numba infers types for each separately."""
 
 
-def apart(versions: Sequence[str]) -> Sequence[int]:
+def with_separate_names(versions: Sequence[str]) -> Sequence[int]:
     """Assign each version a name of its own."""
     return range(len(versions))
 

@@ -16,7 +16,7 @@ from warpdrive.training.checkpoint.checkpoint import (
     Checkpoint,
     Keep,
     find_checkpoint,
-    last_whole,
+    last_undamaged,
     read_checkpoint,
     save_in_run,
     write_checkpoint,
@@ -134,7 +134,7 @@ def test_a_full_disk_is_told_in_a_line(tmp_path: Path, large: str) -> None:
     told = str(raised.value)
     assert told.startswith("no space left: larger than files may be here (ulimit -f): ")
     assert "step_300 needs about 0.40 MB, and " in told and "step_200, is whole: make room and go on from" in told
-    found = last_whole(checkpoints)
+    found = last_undamaged(checkpoints)
     assert (
         found
         and found[0].name == "step_200"

@@ -18,7 +18,7 @@ import torch
 from paths import SUPPORT
 
 from warpdrive.errors import CheckpointError, ConfigError
-from warpdrive.training.checkpoint.checkpoint import last_whole, remove_incomplete
+from warpdrive.training.checkpoint.checkpoint import last_undamaged, remove_incomplete
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.cli.parser import main
 from warpdrive.training.config.load import load_config
@@ -200,4 +200,4 @@ def test_the_command(
 
 def test_tidying_up_leaves_what_is_whole(tmp_path: Path) -> None:
     remove_incomplete(tmp_path / "checkpoints", 100)
-    assert last_whole(tmp_path / "checkpoints") is None
+    assert last_undamaged(tmp_path / "checkpoints") is None

@@ -81,13 +81,13 @@ def test_optuna_learns_from_trials_and_stops_bad_ones():
         values = engine.values(number)
         assert values["c"] in ([1], [2])
         misses.append(abs(values["x"] - 0.3))
-        engine.ended(number, values, -misses[-1])
+        engine.record_result(number, values, -misses[-1])
     assert median(misses[20:]) < 0.5 * median(misses[:10]), "the first ten are drawn at random"
     engine = make_engine("optuna", space, 10, 0, minimise=False)
     for number in range(5):
         values = engine.values(number)
         engine.should_stop(number, 100, 10.0 + number)
-        engine.ended(number, values, 10.0)
+        engine.record_result(number, values, 10.0)
     engine.values(5)
     assert engine.should_stop(5, 100, 1.0)
     engine.values(6)
@@ -98,8 +98,8 @@ def test_optuna_goes_on_with_what_is_known():
     pytest.importorskip("optuna", reason="an extra")
     space, _ = parse_space(["x=uniform(0,1)", "c=[[1],[2]]"])
     engine = make_engine("optuna", space, 3, 0, minimise=True)
-    engine.ended(0, {"x": 0.5, "c": [2]}, 1.0)
-    engine.ended(1, {"x": 0.6, "c": [1]}, None)
+    engine.record_result(0, {"x": 0.5, "c": [2]}, 1.0)
+    engine.record_result(1, {"x": 0.6, "c": [1]}, None)
     assert 0 <= engine.values(2)["x"] <= 1
 
 

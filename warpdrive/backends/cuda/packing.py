@@ -48,13 +48,13 @@ class Packing:
     def of(agents: int, shared_bytes: int = 0) -> Packing:
         """Return the packing for replicas with this many agents and bytes of shared memory each."""
         if agents > WARP:
-            return Packing.alone(agents)
+            return Packing.unshared(agents)
         replicas_per_warp = WARP // agents
         room = MOST_SHARED_BYTES // (replicas_per_warp * max(shared_bytes, 1))
-        return Packing(agents, min(room, WARPS) * WARP, replicas_per_warp) if room else Packing.alone(agents)
+        return Packing(agents, min(room, WARPS) * WARP, replicas_per_warp) if room else Packing.unshared(agents)
 
     @staticmethod
-    def alone(agents: int) -> Packing:
+    def unshared(agents: int) -> Packing:
         """Return the packing in which each replica has a block for itself."""
         rounds = -(-agents // MOST_THREADS)
         if rounds == 1:

@@ -86,7 +86,7 @@ def _listen(pipe: int) -> None:
 def _watch_launch(pipe: int, number: signal.Signals) -> None:
     """Watch whether the process stays in one launch for too long after a signal."""
     began = time.monotonic()
-    held, reported = _Held(), False
+    held, reported = _BlockedLaunch(), False
     while time.monotonic() - began < ATTENTION:
         launch, waited = held.look()
         reported = reported and waited > 0
@@ -101,7 +101,7 @@ def _watch_launch(pipe: int, number: signal.Signals) -> None:
                 _end(signal.Signals(again[0]), launch, f"has not returned, and {number.name} came again")
 
 
-class _Held:
+class _BlockedLaunch:
     """Launch that the main thread is in, with the time since when."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ def launches_within(seconds: float, exit_code: int) -> Iterator[None]:
     over = threading.Event()
 
     def look_on() -> None:
-        held = _Held()
+        held = _BlockedLaunch()
         while not over.wait(0.2):
             launch, waited = held.look()
             if launch is not None and waited > seconds:

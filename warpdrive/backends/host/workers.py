@@ -127,7 +127,7 @@ class _Helper:
         """
         if not self.door.locked():  # it is already awake, or waking
             return
-        if (cores := _cores_of_others()) and cores != self.cores:
+        if (cores := _other_cores()) and cores != self.cores:
             self.cores = cores
             os.sched_setaffinity(self.thread.native_id or 0, cores)
         self.door.release()
@@ -165,7 +165,7 @@ class _Pool:
                 raise
 
 
-def _cores_of_others() -> set[int]:
+def _other_cores() -> set[int]:
     """Return the cores available to this process except the caller's; empty if unknown."""
     if _this_core is None:
         return set()
@@ -215,9 +215,9 @@ def launch_on_all_cores(function: int, table: int, parts: int) -> Callable[[], N
     pool, helpers = _pool, min(_num_threads, parts) - 1
     run_alone = pool.module.run_alone
 
-    def launch_alone() -> None:
+    def launch_serially() -> None:
         run_alone(function, table)
 
     watch(_Pool.launch.__code__)
-    watch(launch_alone.__code__)
-    return launch_alone if helpers == 0 else lambda: pool.launch(function, table, parts, helpers)
+    watch(launch_serially.__code__)
+    return launch_serially if helpers == 0 else lambda: pool.launch(function, table, parts, helpers)

@@ -57,15 +57,15 @@ def compile_fused(
         KernelError: If the kernel cannot be compiled; the message has the author's file and line.
         BackendError: If NVRTC is not installed, or does not support the GPU.
     """
-    packing = Packing.alone(agents) if uses_raw_shared_memory(fusion) else packing_of(agents)
+    packing = Packing.unshared(agents) if uses_raw_shared_memory(fusion) else packing_of(agents)
     while True:
         source = device_source(fusion, arguments, replicas, packing)
         try:
             return compile_for_gpu(source, capability), packing
         except KernelError as error:
-            if _TOO_MUCH_SHARED not in str(error) or packing == Packing.alone(agents):
+            if _TOO_MUCH_SHARED not in str(error) or packing == Packing.unshared(agents):
                 raise
-            packing = Packing.alone(agents)
+            packing = Packing.unshared(agents)
 
 
 def compile_for_gpu(source: FusedSource, capability: Capability) -> CudaCode:

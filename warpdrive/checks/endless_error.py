@@ -9,7 +9,7 @@ from warpdrive.checks.interpreter import Thread
 from warpdrive.checks.null_log import EndlessError, Line, NullLog
 
 
-def whereabouts(threads: Sequence[Thread], log: NullLog, line: Line) -> EndlessError:
+def endless_error(threads: Sequence[Thread], log: NullLog, line: Line) -> EndlessError:
     """Return the error for a block whose running thread exceeded the maximum number of steps.
 
     Args:
