@@ -29,7 +29,7 @@ _ONE_OF = {
     "sizes": 7,
     "machines": 14,
 }
-"""Of kinds whose cases take long, every n-th is run."""
+"""Step through the cases of slow kinds: every n-th is run."""
 
 
 @pytest.mark.parametrize("kind", KINDS)

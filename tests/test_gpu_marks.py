@@ -1,4 +1,4 @@
-"""What `make gpu-test` runs: tests marked gpu, and those of the backends that use a GPU."""
+"""Tests of `make gpu-test`: those marked gpu, and those of the backends that use a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``import warpdrive`` does and does not do, and that imports between the parts run one way."""
+"""Effects of ``import warpdrive``, and the direction of imports between packages."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ sys.locked = sys.is_locked = None
 
 
 def test_modules_are_imported_where_there_is_no_unix():
-    """As on Windows: no numbers of users, no limits of processes, no SIGHUP."""
+    """Simulates Windows: no user ids, no resource limits, no SIGHUP."""
     names = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
     program = WITHOUT_UNIX + "".join(f"import warpdrive.training.cli.{name}\n" for name in names)
     program += "import warpdrive.training.distributed.launch, warpdrive.private, warpdrive.backends.host.interrupts\n"

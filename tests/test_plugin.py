@@ -1,4 +1,4 @@
-"""A package of somebody else offers an environment by an entry point; once it is installed, the name is enough."""
+"""Entry points: an environment of an installed third-party package is available by name."""
 
 from __future__ import annotations
 

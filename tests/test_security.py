@@ -1,4 +1,4 @@
-"""What a stranger can do who shares a machine, a folder or a run with a user: nothing but what they are told here."""
+"""Attacks by others who share a machine, a folder or a run with a user."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run_folder(tmp_path: Path, own_cache: Path) -> Path:
-    """A run that somebody has trained and given away, with the file of its environment in it."""
+    """Run received from others, which contains the file of its environment."""
     home = tmp_path / "stranger"
     home.mkdir()
     (home / "my_game.py").write_text(GAME)
@@ -249,7 +249,7 @@ def as_another_user(program: str, user: int = ANOTHER_USER) -> str:
 
 
 class Evil:
-    """What a stranger would send: an object that runs a function when it is unpickled."""
+    """Malicious object that runs a function when it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Say what is run."""
@@ -444,7 +444,7 @@ def test_ones_own_run_goes_on_without_a_word(tmp_path: Path, own_cache: Path, mo
 
 
 def rewrite(manifest: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change a manifest as somebody does who knows how checkpoints are made."""
+    """Change a manifest, with knowledge of the checkpoint format."""
     told = json.loads(manifest.read_text())
     change(told)
     manifest.write_text(_with_checksum(told))
@@ -503,7 +503,7 @@ def test_a_run_folder_shadows_no_module(run_folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["metrics.csv", "config.yaml.part", "checkpoints/latest", "replay.gif"])
 def test_links_in_a_run_lead_nowhere(name: str, run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is written into a run does not end in another file of the user's."""
+    """Writes into a run do not follow links to other files of the user."""
     precious = run_folder.parent / "precious"
     precious.write_text("mine")
     (run_folder / name).unlink(missing_ok=True)

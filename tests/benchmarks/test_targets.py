@@ -1,4 +1,4 @@
-"""What training reaches: every shipped configuration has a target, and the table says what was measured."""
+"""Returns reached by training: every shipped configuration has a target, and the table lists the measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What authors draw and compute in CUDA C, run on the host: published vectors, and the bits of the CPU backend."""
+"""Random numbers and functions of the CUDA C library, on the host: published vectors, and the CPU backend's bits."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import warpdrive as wd
 
 
 class Outcome(NamedTuple):
-    """What one replica did in one step; ``observations`` are the final ones where the episode ended."""
+    """Result of one step of one replica; ``observations`` are the final ones if the episode ended."""
 
     env: int
     before: dict[str, Any]

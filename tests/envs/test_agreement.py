@@ -50,7 +50,7 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
 """Configurations before that without any parameters, by the registered name. Short episodes, so that many end."""
 STEPS = 50
 DOUBTFUL_SHARE = 0.01
-"""How many decisions may fall otherwise, of all steps of a replica."""
+"""Fraction of a replica's steps in which a decision may differ."""
 
 CONFIGURATIONS = {name: [*OTHERS.get(name, []), {}] for name in wd.registered_names()}
 
@@ -72,7 +72,7 @@ RUNNING = [
 ]
 """All that can run here."""
 FIRST = [running for running in RUNNING if "-0-" in running.id]
-"""Those of one configuration for each environment."""
+"""One configuration of each environment."""
 LATER = [running for running in RUNNING if running not in FIRST]
 
 

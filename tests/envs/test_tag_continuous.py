@@ -20,14 +20,14 @@ def distances_between(state: dict[str, Any]) -> np.ndarray:
 
 
 def near_but_not_equal(distances: np.ndarray, tolerance: float) -> np.ndarray:
-    """Where neighbours in sorted ``distances [n, k]`` are a near tie; agents in one corner are an exact one."""
+    """Mask of near ties in sorted ``distances [n, k]``; agents in one corner are an exact tie."""
     with np.errstate(invalid="ignore"):
         gaps = np.diff(distances, axis=1)
     return (gaps > 0) & (gaps < tolerance)
 
 
 def tags_hang_on_rounding(env: TagContinuous, moved: dict[str, Any], tolerance: float) -> bool:
-    """Whether an error of ``tolerance`` in a distance could change who is tagged by whom."""
+    """Return True if an error of ``tolerance`` in a distance could change who is tagged by whom."""
     in_game = [runner for runner in env.policy_tags["runner"] if moved["in_game"][runner]]
     distances = np.sort(distances_between(moved)[in_game][:, env.tagger_ids], axis=1)
     radius = env.tagging_distance * env.grid_length
@@ -37,7 +37,7 @@ def tags_hang_on_rounding(env: TagContinuous, moved: dict[str, Any], tolerance: 
 
 
 def neighbours_hang_on_rounding(env: TagContinuous, moved: dict[str, Any], tolerance: float) -> np.ndarray:
-    """For each agent, whether an error of ``tolerance`` in a distance could change the neighbours it sees."""
+    """Mask of the agents whose observed neighbours an error of ``tolerance`` in a distance could change."""
     if env.use_full_observation:
         return np.zeros(env.num_agents, bool)
     distances = distances_between(moved)

@@ -17,7 +17,7 @@ def say_what_is_wanted(observations: Tensor, env: wd.EnvWrapper, tag: str) -> Te
 
 
 def prefer_what_is_wanted(observations: Tensor, env: wd.EnvWrapper, tag: str) -> Tensor:
-    """The same as logits."""
+    """Logits of the wanted choices."""
     return 50.0 * observations.roll(1, -1)
 
 

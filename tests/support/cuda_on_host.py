@@ -36,9 +36,9 @@ CAPABILITY = (9, 0)
 WARP, MOST_THREADS, MOST_SHARED, STACK, CONTEXT = 32, 1024, 228 * 1024, 1 << 18, 4096
 AXES = [f"{register}.{axis}" for register in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"]
 WORDS = [*AXES, "laneid", "dynamic", "waits", "vote", "outcome", "fibre", "scheduler"]
-"""What the scheduler and the threads tell each other, a word of 64 bits each."""
+"""Words of 64 bits shared by the scheduler and the threads."""
 DONE, WARP_BARRIER, BARRIER, COUNT, AND, OR = range(6)
-"""What a thread waits for."""
+"""Events that a thread waits for."""
 VOTES = {COUNT: sum, AND: all, OR: any}
 
 
@@ -143,7 +143,7 @@ class HostKernel(HostCode):
 
 
 def _released(waiting: dict[int, int], votes: dict[int, int]) -> tuple[list[int], int]:
-    """Return the threads that go on and, if they voted, with what outcome."""
+    """Return the threads that continue and the outcome of their vote, if any."""
     if not waiting:
         return [], 0
     kinds = set(waiting.values())

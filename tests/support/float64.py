@@ -25,7 +25,7 @@ def parameters_of(**modules: nn.Module) -> dict[str, Array]:
 
 
 def gradients_of(**modules: nn.Module) -> dict[str, Array]:
-    """What PyTorch left in the parameters; nothing is zero."""
+    """Gradients of the parameters; None counts as zero."""
     return {
         f"{module}.{name}": np.zeros(value.shape) if value.grad is None else value.grad.double().numpy()
         for module, made in modules.items()

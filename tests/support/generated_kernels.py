@@ -93,7 +93,7 @@ def _counter(*bounds: Any) -> Any:
 
 @dataclass
 class Flow:
-    """Where the next statement stands: who comes there, what is known there, and what may be done there."""
+    """Position of the next statement: the threads that reach it, known values, and allowed operations."""
 
     known: dict[Name, tuple[Any, bool]]
     uniform: bool = True  # whether all threads that have not returned come here together
@@ -620,7 +620,7 @@ class Generator:
         self.line(indent + 1, f"{counter} -= 1")
 
     def tie(self) -> None:
-        """Let nobody change between two ways of using an array in a loop without barriers."""
+        """Prevent threads from mixing two ways of using an array in a loop without barriers."""
         for shared in self.shared:
             if not shared.own and not shared.others:
                 shared.own = shared.others = True
@@ -714,7 +714,7 @@ class Generator:
         return Value("t", types.int64, False)
 
     def operand(self, flow: Flow, mark: str, pure: bool = False) -> Value:
-        """What may stand on the right of an operator."""
+        """Right operand of an operator."""
         if mark in ("//", "%", "/"):
             if not pure and self.random.random() < 0.2:  # by zero, too
                 divisor = self.integer(flow)

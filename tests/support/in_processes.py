@@ -1,4 +1,4 @@
-"""What each process of ``test_distributed.py`` runs: trains, with checks of what processes do together.
+"""Program of each process of ``test_distributed.py``: training, with checks of the collectives.
 
     python tests/support/in_processes.py runs.json folder [name ...]
 
@@ -91,7 +91,7 @@ class Fails(Callback):
 
 
 def check_script(team: Team, trainer: Trainer, folder: Path) -> None:
-    """What scripts do in all processes once a run has ended: evaluate, save, load, train on."""
+    """Do as a script does in all processes after a run: evaluate, save, load, resume."""
     found = trainer.evaluate(8)
     trainer.save(folder / "saved")
     loaded = Trainer.load(folder / "saved")
@@ -105,7 +105,7 @@ def check_script(team: Team, trainer: Trainer, folder: Path) -> None:
 
 
 def check_differences(rank: int, values: dict[str, Any], folder: Path) -> None:
-    """What is not the same in the last process is told in all of them, before anything begins."""
+    """Check that a difference in the last process is reported by all, before training begins."""
 
     def trainer(**settings: Any) -> Trainer:
         config = load_config({**values, **settings})

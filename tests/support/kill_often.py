@@ -1,4 +1,4 @@
-"""Kill a training run again and again (SIGKILL), go on with it each time, and compare what comes out.
+"""Kill a training run repeatedly (SIGKILL), resume it each time, and compare the results.
 
     python tests/support/kill_often.py 50
     python tests/support/kill_often.py 50 --beside
@@ -56,7 +56,7 @@ def configuration(folder: Path, updates: int, beside: bool) -> dict[str, Any]:
 
 
 def train(run: Path, seconds: float | None = None, die_at_event: int = 0) -> bool:
-    """Go on with the run in a process of its own; kill it after a while, or at a certain access to its folder.
+    """Resume the run in a process of its own; kill it after a while, or at a certain access to its folder.
 
     Returns whether it was killed, and had not come to its end before.
     """

@@ -31,7 +31,7 @@ WARP, MOST_WARPS = 32, 32
 
 @device_function
 def ballot_sync(mask, predicate):
-    """What the lanes of a mask say, a bit for each: the CPU backend has no such thing."""
+    """Return the votes of the lanes of a mask, one bit each: the CPU backend lacks it."""
     said = cuda.shared.array((MOST_WARPS, WARP), np.int32)
     warp, lane = cuda.threadIdx.x // WARP, cuda.threadIdx.x % WARP
     said[warp, lane] = 1 if predicate else 0
@@ -46,7 +46,7 @@ def ballot_sync(mask, predicate):
 
 @device_function
 def any_sync(mask, predicate):
-    """Whether it holds for any lane of a mask."""
+    """Return True if the condition holds for any lane of a mask."""
     return ballot_sync(mask, predicate) != 0
 
 

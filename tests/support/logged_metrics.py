@@ -1,4 +1,4 @@
-"""What runs have logged, but for what depends on the clock and the machine; read and compared."""
+"""Logged metrics of runs, without those that depend on time or the machine: reading and comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rows_of(run: Path) -> list[dict[str, str]]:
 
 
 def metrics_of(runs: Path) -> list[dict[str, float]]:
-    """The same as numbers, NaN where there is none, of the one run in a folder of runs."""
+    """Return the metrics of the only run in a folder of runs as numbers, NaN where absent."""
     (file,) = runs.glob("*/*/metrics.csv")
     return [{k: float(v) if v else math.nan for k, v in row.items()} for row in rows_of(file.parent)]
 

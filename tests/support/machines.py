@@ -15,7 +15,7 @@ _NAME_ITSELF = 'echo "$0" > /proc/sys/kernel/hostname; exec "$@"'
 
 
 class Machine:
-    """A network namespace in which commands run as on another machine, whose name nobody can resolve.
+    """Network namespace in which commands run as on another machine, whose name cannot be resolved.
 
     Args:
         name: of the namespace and of the machine.
@@ -74,7 +74,7 @@ class Machine:
 
 
 def why_not() -> str | None:
-    """What keeps this process from making machines; None: nothing."""
+    """Return the reason why this process cannot create machines, or None."""
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if missing:
         return f"there is no {' and no '.join(missing)}"

@@ -1,4 +1,4 @@
-"""Compare generated kernels on the CPU backend with what numba-cuda itself makes of them (see ``cuda_on_host``).
+"""Compare generated kernels on the CPU backend with numba-cuda's own compilation (see ``cuda_on_host``).
 
 The tests compare 100 kernels, ``benchmarks/kernel_oracle.py`` any number. 180 of the 198 kernels of the corpus are
 compared as well; the others use features that numba-cuda lacks, such as parameters as sizes of arrays.
@@ -39,7 +39,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a kernel: one of ``KINDS``, what there is to say of it, and the kernel."""
+    """Outcome of a kernel: one of ``KINDS``, a description, and the kernel."""
 
     seed: int
     kind: str
@@ -88,7 +88,7 @@ class _OnGpu:
 
 
 def launch_gpu_code(function: Any, blocks: Any, threads: Any, arguments: Sequence[Any]) -> None:
-    """Run what the Numba CUDA backend makes of a kernel, on the host."""
+    """Run the GPU code of the Numba CUDA backend on the host."""
     kernel = wd.kernel(function)
     given = [_OnGpu(value) if isinstance(value, np.ndarray) else value for value in arguments]
     named = dict(zip(kernel.parameters, given, strict=True))

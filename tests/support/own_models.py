@@ -47,7 +47,7 @@ class OwnStatistics(Own):
 
 
 class OwnMemory(wd.RecurrentActorCritic):
-    """Remembers the mean of what it saw, so to say."""
+    """Recurrent model whose state is the mean of its observations."""
 
     def __init__(self, observation_space: Space[Any], num_logits: int, decay: float = 0.5) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What kernels of the two corpora, racy and clean, are launched with."""
+"""Launch arguments of the kernels of both corpora, racy and clean."""
 
 from __future__ import annotations
 

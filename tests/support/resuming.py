@@ -1,4 +1,4 @@
-"""Whether training goes on from a checkpoint as if it had not stopped."""
+"""Check that resuming from a checkpoint equals uninterrupted training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpdrive.training.trainer import Trainer
 
 
 def check_goes_on(trainer: Trainer, folder: Path, updates: int) -> dict[str, torch.Tensor]:
-    """Save after ``updates``, do as many again, and compare with a trainer that goes on from there, bit for bit.
+    """Save after ``updates``, do as many again, and compare with a trainer resumed from there, bit for bit.
 
     Returns the losses of the last update, which are those of both.
     """

@@ -10,7 +10,7 @@ import warpdrive as wd
 
 
 class Sound(wd.Environment):
-    """What the others have in common: agents of one policy that move by three choices."""
+    """Base class: agents of one policy that move by three choices."""
 
     def __init__(self, num_agents: int = 2, episode_length: int = 6) -> None:
         self.num_agents, self.episode_length = num_agents, episode_length

@@ -84,7 +84,7 @@ class Job:
         self.sides[place].append(machine.start([sys.executable, *arguments], log, values))
 
     def told(self, place: int) -> str:
-        """What a machine has printed."""
+        """Return the output of a machine."""
         return "".join(log.read_text() for log in self.logs[place])
 
     def wait(self, seconds: float, places: Sequence[int] = (0, 1)) -> dict[int, tuple[int, float]]:
@@ -140,7 +140,7 @@ def _meeting(launcher: str, machines: tuple[Machine, Machine], place: int) -> li
 
 
 def one_process(folder: Path, rows: int) -> list[dict[str, float]]:
-    """What a process alone logs in so many updates."""
+    """Return the metrics of a single process after this many updates."""
     folder.mkdir()
     (folder / "run.yaml").write_text(json.dumps(configuration(folder / "runs")))
     steps = f"trainer.total_steps={200 * rows}"
@@ -150,7 +150,7 @@ def one_process(folder: Path, rows: int) -> list[dict[str, float]]:
 
 
 def differences(one: Sequence[dict[str, float]], other: Sequence[dict[str, float]]) -> list[str]:
-    """What differs by more than sums in another order make differ."""
+    """Return the differences beyond those of another order of summation."""
     if len(one) != len(other):
         return [f"{len(one)} and {len(other)} rows"]
     return [

@@ -1,4 +1,4 @@
-"""What each process of ``test_dedicated_learner.py`` runs: trains, stops perhaps, and goes on.
+"""Program of each process of ``test_dedicated_learner.py``: trains, and may stop and resume.
 
     python tests/support/with_dedicated_learner.py runs.json folder
 

@@ -1,4 +1,4 @@
-"""What the tests of training share: the games of ``games.py``, and small runs of them."""
+"""Fixtures of the tests of training: the games of ``games.py``, and small runs of them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_performance_against_one_opponent_by_hand() -> None:
 
 
 def test_ratings_of_a_league_reproduce_the_scores() -> None:
-    """Where scores are what ratings predict, these come out; of many games the drawn one does not matter."""
+    """Scores predicted by ratings reproduce the ratings; in many games the added draw is negligible."""
     true = [150.0, 0.0, -150.0]
     scores = [[expected_score(one, other) for other in true] for one in true]
     assert league_ratings(scores, [[10**7] * 3] * 3) == pytest.approx(true, abs=0.01)

@@ -151,7 +151,7 @@ torch.save(weights(module.engine), {path!r} + str(module.trainer.global_rank))
 
 
 def test_two_processes_train_as_one(tmp_path):
-    """Where nothing is normalised or drawn within a process, the mean of their gradients is that of all rows."""
+    """Without normalisation or sampling within a process, the mean gradient is that of all rows."""
     program = IN_TWO.format(folder=str(Path(__file__).parent), path=f"{tmp_path}/rank_")
     (tmp_path / "program.py").write_text(program)
     subprocess.run([sys.executable, str(tmp_path / "program.py")], check=True, capture_output=True, timeout=400)

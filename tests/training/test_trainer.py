@@ -375,7 +375,7 @@ def test_no_policy_begins_as_one_of_the_next_seed(sections: Sections, trainer_of
 
 
 def test_a_schedule_over_the_run_goes_on_when_the_run_does(sections: Sections, trainer_of: TrainerOf) -> None:
-    """From 0.03 to 0 in 600 steps, then resumed to 1200 steps: 0.015 where it goes on, not 0."""
+    """From 0.03 to 0 in 600 steps, then resumed to 1200 steps: 0.015 on resumption, not 0."""
     run = trainer_of(sections(), "policy.even.lr={schedule: linear, start: 0.03, end: 0}").train().run_folder
     Trainer.resume(run, ["trainer.total_steps=1200"]).train()
     rates = [float(row["charts/learning_rate/even"]) for row in metrics_of(run)]

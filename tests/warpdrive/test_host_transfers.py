@@ -1,4 +1,4 @@
-"""What ``wd.no_host_transfers`` refuses, by name and line, and what it lets pass; on the CPU as if it were a GPU."""
+"""Operations that ``wd.no_host_transfers`` refuses, by name and line, or allows; on the CPU as on a GPU."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_other_threads_may_do_what_they_like() -> None:
 
 
 def test_guarding_another_device_leaves_the_host_alone() -> None:
-    """As on a machine with a GPU: what lies on the host may be looked at; here the other device is PyTorch's meta."""
+    """Simulates a machine with a GPU, whose host tensors may be read; here the other device is PyTorch's meta."""
     with wd.no_host_transfers("meta"):
         assert X[0].item() == 0.5 and X[MASK].tolist() == [0.5, 2.0, 3.0]
         torch.tensor([1.0])

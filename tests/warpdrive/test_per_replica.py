@@ -122,7 +122,7 @@ def test_a_plain_array_has_a_row_for_each_replica_or_more(backend: str) -> None:
 
 
 def test_a_plain_array_with_too_few_rows_is_refused(python_backend: str) -> None:
-    """Where it is read would lie beyond it, as when policies are evaluated in more replicas than they were trained."""
+    """Reads would be out of bounds, as in evaluations with more replicas than in training."""
     environment = Carts()
     environment.mass = np.linspace(1, 2, 5, dtype=np.float32)
     with pytest.raises(

@@ -16,7 +16,7 @@ from warpdrive import polynomials
 from warpdrive.random import initial_rng
 
 STEPS = 1 << 24
-"""How many values a uniform number has."""
+"""Number of values of a uniform random number."""
 CHUNK = 1 << 20
 
 FUNCTIONS = {
@@ -61,7 +61,7 @@ def test_accuracy(name: str, tables: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_bits(name: str, tables: dict[str, Any]) -> None:
-    """What any processor and any compiler must give."""
+    """Bits that any processor and any compiler must produce."""
     assert hashlib.sha256(tables[name].astype("<f4").tobytes()).hexdigest()[:16] == FUNCTIONS[name][1]
 
 

@@ -169,7 +169,7 @@ def test_the_cause_is_told_in_the_words_of_whoever_found_it() -> None:
 
 
 class FakeCuda:
-    """What PyTorch's streams and graphs do as far as the host sees it; ``log`` has it in order."""
+    """Fake of PyTorch's streams and graphs; ``log`` has the calls in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capture_fails: bool = False) -> None:
         self.log: list[str] = []
@@ -220,7 +220,7 @@ class FakeGraph:
 
 
 class FakeCapture:
-    """As PyTorch has it, a capture that fails leaves its stream the current one."""
+    """As in PyTorch, a failed capture leaves its stream current."""
 
     def __init__(self, cuda: FakeCuda, stream: FakeStream, mode: str) -> None:
         self.cuda, self.stream, self.mode = cuda, stream, mode

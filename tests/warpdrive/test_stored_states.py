@@ -55,7 +55,7 @@ def test_a_state_saved_on_one_backend_goes_on_on_another(
 def test_half_of_the_replicas_start_from_states_reached_earlier(
     walkers: Callable[..., Any], random_actions: Any, backend: str
 ) -> None:
-    """Every replica but those chosen goes on as if nothing had been; the chosen ones as their sources do."""
+    """All other replicas continue unchanged; the chosen ones continue like their sources."""
     rng = np.random.default_rng(5)
     actions = [random_actions(rng, 10) for _ in range(14)]
     source = after(EnvWrapper(walkers(), 10, backend, seed=7, reset_pool_size=9), actions[:3])

@@ -16,7 +16,7 @@ _ENVS, _AGENTS = 3, 1
 
 
 def _of_any_space() -> list[Any]:
-    """What no space takes."""
+    """Values that no space contains."""
     floats = torch.zeros(3, 1)
     return [
         *("x", 5, 1.5, [], {}, (), object(), b"x", True, [[0], [0], [0]], {"agent": 0}, [None], float("nan"), print),
@@ -121,7 +121,7 @@ def _told(value: Any) -> str:
 
 
 def observations(folder: Path) -> Iterator[Case]:
-    """What a trained policy is asked to act on."""
+    """Invalid observations for a trained policy."""
     from warpdrive.training.config.load import load_config
     from warpdrive.training.trainer import Trainer, make_env
 

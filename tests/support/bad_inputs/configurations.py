@@ -31,7 +31,7 @@ from warpdrive.training.rollout.exploration import GaussianNoiseConfig, Ornstein
 
 _NOBODY = "a\x1b[31m\x00"
 _NEVER: list[Any] = [[[]], {"a": 1}, [None], _NOBODY, datetime.date(2020, 1, 1), b"\xff"]
-"""What no key takes but those that take anything."""
+"""Values that only keys of any type accept."""
 _WRONG: dict[str, list[Any]] = {
     "bool": ["yes", 0, 1, 1.0, "", [], {}, math.nan, 10**400, *_NEVER],
     "int": [0.5, True, "10", "", [], {}, -1, math.nan, math.inf, -math.inf, 1e30, 10**400, -(10**400), *_NEVER],
@@ -95,7 +95,7 @@ def _sections() -> Iterator[tuple[tuple[str, ...], type[BaseModel], dict[str, An
 
 
 def _kind(field: FieldInfo) -> tuple[str, bool]:
-    """What a key takes, and whether it takes nothing, too."""
+    """Return the type of a key, and True if it may be None."""
     annotation, optional = field.annotation, False
     while typing.get_origin(annotation) in (typing.Annotated, typing.Union, types.UnionType):
         parts = typing.get_args(annotation)

@@ -592,7 +592,7 @@ class _Lying:
 
 
 def wrappers(folder: Path) -> Iterator[Case]:
-    """What is no environment, and numbers that make no replicas."""
+    """Objects that are no environments, and invalid numbers of replicas."""
     import gymnasium
 
     from warpdrive.envs.cartpole import CartPole

@@ -179,7 +179,7 @@ _FORGED: list[tuple[str, Any]] = [
 
 
 def forged(folder: Path) -> Iterator[Case]:
-    """Manifests that somebody wrote, whose checksum is right."""
+    """Forged manifests with a valid checksum."""
     run = train(folder / "runs", "cartpole", _PPO)
     sound = run / "checkpoints" / "step_16"
     copy = folder / "checkpoints" / "step_16"
@@ -263,7 +263,7 @@ def forged(folder: Path) -> Iterator[Case]:
 
 
 def _is_harmless(key: str, value: Any) -> bool:
-    """Whether it is a configuration that can be gone on from."""
+    """Return True if a run with this configuration can be resumed."""
     return (key, value) in (("format", 3), ("config.policy.agent.algorithm", "a2c"))
 
 

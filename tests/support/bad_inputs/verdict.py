@@ -1,4 +1,4 @@
-"""ValueFunction how bad input is met: one clear line, exit code 2, the user's files as they were, and soon."""
+"""Assessment of the reaction to bad input: one clear line, exit code 2, unchanged files, within a time limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEEP_INSIDE = re.compile(
     r"Traceback|<class '| object at 0x|<function |pydantic|\[Errno|has no attribute '__|NoneType|"
     r"site-packages|not subscriptable|this is a bug in WarpDrive|pybind|UntypedStorage|TypedStorage"
 )
-"""Marks of messages that were written for somebody else than the user."""
+"""Marks of messages that are not meant for the user."""
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def product_modulo_a_prime(launch, rng):
 
 @cuda.jit
 def one_winner(flags, winners, seats, seated):
-    """Whoever comes first wins, and nobody is told who it was."""
+    """The first thread wins; which one it was is not recorded."""
     room = cuda.shared.array(1, int32)
     i = cuda.threadIdx.x
     if i == 0:

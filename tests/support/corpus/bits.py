@@ -163,7 +163,7 @@ def mixing_of_64_bits(launch, rng):
 
 @cuda.jit
 def gray_walk(steps, out):
-    """Which bit changes next is what ffs says; all threads of a block flip bits of one word in turn."""
+    """Gray code: ffs returns the next bit to change; all threads of a block flip bits of one word in turn."""
     word = cuda.shared.array(1, int32)
     i = cuda.threadIdx.x
     if i == 0:

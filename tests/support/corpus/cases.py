@@ -1,4 +1,4 @@
-"""What a case of the corpus is, and the list of them all.
+"""Cases of the corpus, and the list of all.
 
 A case is a function ``run(launch, rng)`` that does what the host does: it makes arrays, launches kernels by
 ``launch(kernel, blocks, threads, *arguments, shared=0)`` (``shared`` is the size of dynamic shared memory in bytes),

@@ -12,7 +12,7 @@ N = 8
 
 @cuda.jit
 def early_return_then_barriers(values, out, n):
-    """Threads beyond the end leave; the others go on meeting."""
+    """Threads beyond the end return; the others reach further barriers."""
     memory = cuda.shared.array(N, int32)
     i = cuda.threadIdx.x
     if i >= n:
@@ -323,7 +323,7 @@ def strides_in_two_dimensions(launch, rng):
 
 @cuda.jit
 def while_with_condition_from_memory(values, rounds):
-    """The block goes on as long as anyone has something to do; nobody touches the flag while others read it."""
+    """The block continues while any thread has work; no thread writes the flag while others read it."""
     flag = cuda.shared.array(1, int32)
     i = cuda.threadIdx.x
     if i == 0:

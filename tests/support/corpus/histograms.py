@@ -137,7 +137,7 @@ def equalisation(launch, rng):
 
 @cuda.jit
 def ticketed_maximum(scores, best):
-    """The largest by compare-and-swap on packed pairs, so that equal scores are told apart."""
+    """The largest by compare-and-swap on packed pairs, so that equal scores are distinguished."""
     i = cuda.grid(1)
     if i >= scores.size:
         return

@@ -39,7 +39,7 @@ def lu(launch, rng):
 
 @cuda.jit
 def gauss_jordan(matrices, rights, pivots):
-    """With pivots, a system per block, the pivot found by one thread and told to all by shared memory."""
+    """With pivots, a system per block, the pivot found by one thread and shared by shared memory."""
     a = cuda.shared.array((N, N + 1), float64)
     chosen = cuda.shared.array((1,), int32)
     t, system = cuda.threadIdx.x, cuda.blockIdx.x
@@ -191,7 +191,7 @@ def conjugate_gradients(launch, rng):
 
 @cuda.jit
 def forward_substitution(lower, right, x):
-    """Who is done tells the others; everybody subtracts."""
+    """Each solved unknown is broadcast; all threads subtract it."""
     known = cuda.shared.array(1, float32)
     row = cuda.threadIdx.x
     value = right[row]

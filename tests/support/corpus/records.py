@@ -84,7 +84,7 @@ def records_with_arrays_in_them(launch, rng):
 
 @cuda.jit
 def linked_list(keys, heads, out):
-    """Records in shared memory; everybody walks through the list that one thread has made."""
+    """Records in shared memory; all threads traverse a list built by one."""
     nodes = cuda.shared.array(N, NODE)
     i = cuda.threadIdx.x
     nodes[i].key = keys[i]

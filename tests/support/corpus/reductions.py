@@ -219,7 +219,7 @@ def product_by_the_last_block(launch, rng):
 
 @cuda.jit
 def warp_style(values, out):
-    """As a warp would do it without barriers, with one after each step instead."""
+    """Warp reduction with a barrier after each step."""
     lane = cuda.threadIdx.x % 8
     warp = cuda.threadIdx.x // 8
     data = cuda.shared.array((4, 16), float32)

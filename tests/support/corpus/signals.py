@@ -209,7 +209,7 @@ def recursive_filters(launch, rng):
 
 @cuda.jit
 def crossings(signal, out):
-    """Where the sign changes; an atomic counter and a least index."""
+    """Sign changes: an atomic counter and the lowest index."""
     i = cuda.grid(1)
     if i + 1 < signal.size and (signal[i] < 0) != (signal[i + 1] < 0):
         cuda.atomic.add(out, 0, 1)

@@ -16,7 +16,7 @@ LARGE = np.float32(1e6)
 
 @cuda.jit
 def predators_and_prey(x, y, role, alive, action, reward, done, size, timestep, episode_length):
-    """Everybody moves; the prey that a predator stands on is caught and shared by all who stand there."""
+    """All agents move; the prey that a predator stands on is caught and shared by all who stand there."""
     caught = cuda.shared.array(1, int32)
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if agent == 0:
@@ -167,7 +167,7 @@ def auctions(launch, rng):
 
 @cuda.jit
 def traffic(road, speed, brakes, steps):
-    """Nagel and Schreckenberg on a ring: cars see the car ahead as it was before anyone drove."""
+    """Nagel and Schreckenberg on a ring: cars see the previous position of the car ahead."""
     position = cuda.shared.array(NUM_AGENTS, int32)
     lane, car = cuda.blockIdx.x, cuda.threadIdx.x
     length = 30

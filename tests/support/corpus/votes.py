@@ -34,7 +34,7 @@ def three_votes(launch, rng):
 
 @cuda.jit
 def bubbles(values, rounds):
-    """Sorts until nobody has exchanged anything."""
+    """Bubble sort, until no thread has exchanged values."""
     i = cuda.threadIdx.x
     n = 0
     while True:
@@ -108,7 +108,7 @@ def until_all_agree(launch, rng):
 
 @cuda.jit
 def compact_by_counting(values, out, total):
-    """As many votes as values: each keeps its place by counting those before."""
+    """Compaction: each value finds its place by counting the votes before it."""
     i = cuda.threadIdx.x
     start = 0
     for kind in range(3):

@@ -61,7 +61,7 @@ def transitions() -> Transitions:
 
 
 class Numbers:
-    """The same transitions as NumPy's float64."""
+    """Transitions as NumPy arrays in float64."""
 
     def __init__(self, batch: Transitions) -> None:
         assert isinstance(batch.observations, torch.Tensor) and isinstance(batch.next_observations, torch.Tensor)
@@ -81,7 +81,7 @@ def value(parameters: Parameters, critic: str, which: int, seen: Array, actions:
 
 
 def log_density(drawn: Array, mean: Array, log_std: Array) -> Array:
-    """Of the hyperbolic tangents, by the change of variables as it stands in the paper."""
+    """Return the log-density of hyperbolic tangents, by the paper's change of variables."""
     normal = -0.5 * ((drawn - mean) / np.exp(log_std)) ** 2 - log_std - 0.5 * np.log(2 * np.pi)
     return (normal - np.log(1 - np.tanh(drawn) ** 2)).sum(1)  # type: ignore[no-any-return]
 

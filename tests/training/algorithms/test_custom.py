@@ -83,7 +83,7 @@ def test_the_examples_of_the_page_learn(sections: Sections, trainer_of: TrainerO
 def test_members_of_a_population_act_and_learn_each_in_its_slice(
     sections: Sections, trainer_of: TrainerOf, model: dict[str, Any]
 ) -> None:
-    """As each would alone, a model of its own with its part of the parameters."""
+    """Each member equals a separate model with its part of the parameters."""
     values = sections("Spell", ("outer", "inner"))
     values["policy"]["outer"] = {"algorithm": "custom", "function": f"{FILE}:Climb", "model": model, "population": 4}
     trainer = trainer_of(values)
@@ -145,7 +145,7 @@ def test_a_resumed_run_is_the_one_that_was_never_stopped(
 
 
 def test_functions_are_given_in_python(sections: Sections) -> None:
-    """A plain function; and one that says nothing: it leaves the policy as it is."""
+    """A plain function, and one that returns nothing and leaves the policy unchanged."""
     seen = []
 
     def learn(policy: Any, rollout: wd.Rollout, factor: float = 1.0) -> dict[str, Any]:
@@ -293,7 +293,7 @@ def test_experience_for_updates_of_ones_own(sections: Sections, trainer_of: Trai
 
 
 def test_sums_and_means_of_a_process_alone() -> None:
-    """Of several processes they are those of ``Team.sum``, which the tests of distributed training compare with one."""
+    """The tests of distributed training compare several processes with one."""
     given = torch.tensor([1.0, 3.0])
     for reduced in (wd.sum_over_processes(given), wd.mean_over_processes(given)):
         assert torch.equal(reduced, given) and reduced.data_ptr() != given.data_ptr()

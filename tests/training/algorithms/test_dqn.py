@@ -175,7 +175,7 @@ def test_epsilon_greedy_probabilities_by_hand() -> None:
 
 
 class Asked:
-    """What an actor looks at of an EnvWrapper: an agent sees 0, and may not take choice 1."""
+    """Part of an EnvWrapper that an actor reads: the observation is 0, and choice 1 is masked."""
 
     def __init__(self, previous: int, timestep: int) -> None:
         self.asked = torch.zeros(1, 1, 3)

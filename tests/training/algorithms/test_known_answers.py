@@ -130,7 +130,7 @@ def unseen_chain_error(trainer: wd.Trainer) -> float:
 
 
 def outputs(trainer: wd.Trainer, tag: str) -> torch.Tensor:
-    """What a policy makes of the one observation of a game of one step."""
+    """Return the outputs of a policy for the only observation of a one-step game."""
     with torch.no_grad():
         return trainer.policies[tag].model.logits(torch.ones(trainer.env.observation_spaces[tag].shape or ()))
 
@@ -140,14 +140,14 @@ COOPERATION = [[[0.0, 0.0, 0.25], [0.0, 0.5, 0.0], [1.0, 0.0, 0.0]]] * 2
 
 
 def cooperation_error(trainer: wd.Trainer) -> float:
-    """How much less than the most is earned by the most probable choices."""
+    """Return the difference between the highest return and that of the most probable choices."""
     row, column = (int(outputs(trainer, tag).argmax()) for tag in ("row", "column"))
     return 1.0 - COOPERATION[0][row][column]
 
 
 ZERO_SUM = [[2.0, -1.0], [-0.5, 0.5]]
 CONFLICT = [ZERO_SUM, [[-earned for earned in row] for row in ZERO_SUM]]
-"""What one earns the other loses. Nobody has a best choice whatever the other does."""
+"""Zero-sum game: neither player has a dominant choice."""
 TEMPERATURE = 1.0
 
 
@@ -191,7 +191,7 @@ def bandit_error(trainer: wd.Trainer) -> float:
 
 
 def forbidding_error(trainer: wd.Trainer) -> float:
-    """How often what is forbidden was done; else how far the probability of what is best then is from 1."""
+    """Return the number of forbidden actions; if 0, the distance of the best action's probability from 1."""
     with torch.no_grad():
         logits = trainer.policies["players"].model.logits(torch.ones(3))
     trainer.collect()
@@ -202,7 +202,7 @@ def forbidding_error(trainer: wd.Trainer) -> float:
 
 
 def gate_error(trainer: wd.Trainer) -> float:
-    """How much less than the most, 10, agents earn that take the most probable choices."""
+    """Return the difference between the highest return, 10, and that of the most probable choices."""
     return 10.0 - trainer.evaluate(num_episodes=4, deterministic=True).mean_return["team"]
 
 

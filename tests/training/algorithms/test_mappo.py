@@ -30,7 +30,7 @@ def mappo(sections: Sections, game: str, **settings: Any) -> dict[str, Any]:
 
 
 def flat(seen: Any, step: int, env: int, agent: int) -> list[float]:
-    """What one agent saw, as numbers in the order of the keys; ``number`` of Spell is one of three choices."""
+    """Flatten an agent's observation in the order of the keys; ``number`` of Spell is one of three choices."""
     if not isinstance(seen, dict):
         return seen[step, env, agent].flatten().tolist()  # type: ignore[no-any-return]
     number = int(seen["number"][step, env, agent])

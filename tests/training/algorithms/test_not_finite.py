@@ -76,7 +76,7 @@ def test_what_is_left_goes_on_from_the_last_good_checkpoint(sections: Sections, 
 
 
 def test_returns_that_are_all_the_same_end_no_run() -> None:
-    """Of these no variance is there to be explained: that metric alone may be NaN."""
+    """The variance is 0, so explained variance may be NaN."""
     env = wd.EnvWrapper(MatrixGame([[[1.0]], [[1.0]]]), 8, "cpu")
     sizes = {"train_batch_size": 32, "total_steps": 96}
     settings = {"algorithm": "ppo", "model": {"hidden": []}, "minibatches": 1}

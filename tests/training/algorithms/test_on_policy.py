@@ -193,7 +193,7 @@ def test_the_variance_of_constant_returns_is_nothing_to_explain() -> None:
 
 
 def test_an_update_ends_where_the_policy_has_moved_far_enough() -> None:
-    """The same steps as without a limit, up to the first that finds the policy 1.5 times ``target_kl`` away."""
+    """Steps equal those without a limit, up to the first that finds the policy 1.5 times ``target_kl`` away."""
     batch = batch_of_three(log_probabilities=torch.tensor([0.75, 0.75, 0.5]).log())
     generator = torch.Generator()
 

@@ -36,7 +36,7 @@ def pqn() -> PQN:
 
 
 def by_definition(rewards: Array, following: Array, ended: Array, gamma: float, weight: Array) -> Array:
-    """Return the mean of n-step returns, each weighted by the chance to go on so far and to stop there."""
+    """Return the mean of n-step returns, each weighted by the probability of continuing up to there and stopping."""
     steps = len(rewards)
     returns = np.zeros(steps)
     for t in range(steps):

@@ -78,7 +78,7 @@ def test_what_cannot_fit_is_not_tried(prober, monkeypatch):
 
 
 def test_out_of_memory_is_an_outcome(prober, monkeypatch):
-    """Of the address space, which training needs about 1.5 GB of before it has any replicas."""
+    """Limits the address space, of which training needs about 1.5 GB without any replicas."""
     size = Size(2_000_000, 20)
     monkeypatch.setattr(prober, "survey", replace(prober.survey, available=math.inf))  # so that it is tried
     with address_space(5 * 2**30, prober):

@@ -1,4 +1,4 @@
-"""How much memory a process may take: from made-up ``/proc`` and ``/sys``, and from real limits."""
+"""Memory available to a process: from a simulated ``/proc`` and ``/sys``, and from real limits."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Machine:
         return Outcome(size, speed=self.speed(size), memory=size.batch)
 
     def best(self, most_batch: int = 1 << 22) -> float:
-        """What brute force finds over powers of two."""
+        """Return the best power of two, by brute force."""
         sizes = [Size(2**e, 2**s) for e in range(23) for s in range(3, 12) if 2 ** (e + s) <= most_batch]
         return max(self.speed(size) for size in sizes if self.fits(size))
 

@@ -43,7 +43,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_changed_bit_of_the_manifest_is_noticed(tmp_path: Path) -> None:
-    """Of every byte one bit, in turn."""
+    """Flips one bit of every byte, in turn."""
     write_checkpoint(tmp_path / "one", example())
     path = tmp_path / "one" / "manifest.json"
     sound = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Runs that were stopped or killed go on as if they had never stopped."""
+"""Runs that were stopped or killed resume as if never interrupted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def metrics_of(run_folder: Path) -> list[dict[str, str]]:
 
 
 def same_state(one: Any, other: Any) -> bool:
-    """Whether all that two checkpoints hold is equal, bit for bit."""
+    """Return True if two checkpoints are bitwise equal."""
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same_state(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple):

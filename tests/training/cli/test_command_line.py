@@ -288,7 +288,7 @@ def test_a_kernel_parameter_that_is_bound_to_nothing_is_named(tmp_path, monkeypa
 
 
 def test_names_cannot_command_a_terminal(tmp_path, monkeypatch, capsys):
-    """Of files, of keys, and of what is typed; nor do brackets in them become colours."""
+    """Names of files, keys and arguments are escaped; brackets in them are no markup."""
     evil = "\x1b]0;owned\x07\u202e[/bold]"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.yaml").write_text('env: {name: cartpole}\n"\\x1b[2Jkey": 1\n')

@@ -1,4 +1,4 @@
-"""Which line-ups are measured at the end of a run, and how they are shown."""
+"""Line-ups measured at the end of a run, and their table."""
 
 from __future__ import annotations
 

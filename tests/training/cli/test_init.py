@@ -1,4 +1,4 @@
-"""``warpdrive init``: what it writes runs as it is."""
+"""``warpdrive init``: the written files run unchanged."""
 
 from __future__ import annotations
 

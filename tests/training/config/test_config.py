@@ -1,4 +1,4 @@
-"""Run configurations: what is accepted, and what the author of a wrong one is told."""
+"""Run configurations: accepted values, and messages about invalid ones."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ NOBODY_AHEAD = {
 
 
 def with_older_weights(values: dict[str, Any], nobody_ahead: Collection[int]) -> list[dict[str, float]]:
-    """What one process makes that collects rollouts with the weights before the last update."""
+    """Return the metrics of a single process that collects rollouts with the weights before the last update."""
     config = load_config(values)
     trainer = Trainer(make_env(config), config)
 

@@ -79,7 +79,7 @@ def test_what_acts_is_owned_by_the_rollout(sections: Sections, trainer_of: Train
 
 
 def test_policies_learn_from_the_copy_of_the_rollout(sections: Sections, trainer_of: TrainerOf) -> None:
-    """So replicas can go on while policies learn: what they write then is not learned from."""
+    """Replicas can step while policies learn, which read the copy."""
 
     def losses(overwritten: bool) -> dict[str, torch.Tensor]:
         trainer = trainer_of(sections(), *COPIED)

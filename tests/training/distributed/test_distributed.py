@@ -1,4 +1,4 @@
-"""Several processes train as one would; checkpoints do not depend on how many there are; faults are told."""
+"""Several processes equal one; checkpoints do not depend on their number; failures are reported."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_more_devices_than_there_are(sections: Sections, tmp_path: Path, capsys:
 
 
 def wait_for(pattern: str, log: Path, job: subprocess.Popen[bytes], folder: Path, nth: int = 0) -> int:
-    """The number in the n-th line that matches, once there is a checkpoint to go on from."""
+    """Return the number in the n-th matching line, once there is a checkpoint to resume from."""
     until = time.monotonic() + 180
     while time.monotonic() < until and job.poll() is None:
         found = re.findall(pattern, log.read_text())

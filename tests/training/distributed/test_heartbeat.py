@@ -1,4 +1,4 @@
-"""The watch of a process notices messages that never come, also where the host does not wait for them."""
+"""Heartbeats detect collectives that never complete, also if the host does not wait for them."""
 
 from __future__ import annotations
 

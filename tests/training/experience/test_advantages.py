@@ -31,7 +31,7 @@ def generalised_advantages(
     absent_value: float = 0.0,
     **arguments: Any,
 ) -> torch.Tensor:
-    """What an estimator of these values finds."""
+    """Return the advantages of an estimator with these values."""
     estimator = AdvantageEstimator(backend or CpuBackend(), num_final=len(final_values), **arguments)
     estimator.absent_value.fill_(absent_value)
     estimator.values.copy_(values)

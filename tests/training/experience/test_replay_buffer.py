@@ -1,4 +1,4 @@
-"""What a replay buffer keeps of rollouts: each agent's own steps, ends of episodes told apart, the oldest forgotten."""
+"""Replay buffer: steps of each agent, terminations and truncations, and the replacement of the oldest rows."""
 
 from __future__ import annotations
 

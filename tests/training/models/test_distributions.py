@@ -128,7 +128,7 @@ BOXES = [(10.0, 20.0), (-0.02, 0.02), (-100.0, 300.0), (0.0, np.inf), (3.0, 3.0)
 
 
 def test_normal_components_in_units_of_half_the_range_against_torch_distributions() -> None:
-    """As PyTorch's own change of variables has it; sides without a bound, or without a width, stay as they are."""
+    """Equal to PyTorch's change of variables; components without bounds or width are unchanged."""
     low, high = np.float32(BOXES).T
     found = distribution_of(spaces.Box(low, high), normalize=True)
     centre, reach = torch.tensor([15.0, 0.0, 100.0, 0.0, 0.0, 0.0]), torch.tensor([5.0, 0.02, 200.0, 1.0, 1.0, 1.0])

@@ -132,7 +132,7 @@ def test_large_and_small_numbers_are_learned_from_alike(sections: Sections, trai
 
 
 def test_values_are_estimated_in_units_of_the_returns(sections: Sections, trainer_of: TrainerOf) -> None:
-    """Fuse earns up to 27 an episode whatever is done: what the model says is standardised, what is told is not."""
+    """Fuse returns up to 27 per episode: outputs of the model are standardised, reported values are not."""
     values = normalising(sections, "Fuse", ("others", "one"), normalize_returns=True, epochs=8, gae_lambda=1.0)
     values["trainer"] |= {"num_envs": 50, "train_batch_size": 500, "total_steps": 10_000}
     trainer = trainer_of(values)

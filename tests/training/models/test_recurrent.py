@@ -232,7 +232,7 @@ def test_values_against_a_plain_loop_in_float64(
 def test_the_gradient_through_time_in_float64(
     sections: Sections, trainer_of: TrainerOf, model: str, algorithm: str
 ) -> None:
-    """Of half of the sequences of a rollout with episodes that end and agents that come and go."""
+    """For half of the sequences of a rollout with episodes that end and agents that leave and return."""
     kind: dict[str, Any] = MODELS[model]
     values = sections("Arrive", TAGS["Arrive"], num_envs=10, train_batch_size=100)
     settings = {"algorithm": algorithm, "entropy_coef": 0.1, "model": kind}
@@ -307,7 +307,7 @@ def test_there_are_sequences_for_every_minibatch(sections: Sections, trainer_of:
 
 
 def of_two_kinds(sections: Sections, trainer_of: TrainerOf, tmp_path: Path) -> dict[str, wd.TrainedPolicy]:
-    """A policy that remembers and one that does not."""
+    """A recurrent policy and a feed-forward one."""
     values = sections("Leave", TAGS["Leave"])
     values["policy"]["outer"]["model"] = MODELS["two lstms"]
     trainer = trainer_of(values)
@@ -319,7 +319,7 @@ def of_two_kinds(sections: Sections, trainer_of: TrainerOf, tmp_path: Path) -> d
 def test_a_policy_on_its_own_remembers_as_in_replicas(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path, game: str, model: str
 ) -> None:
-    """What it does in the two replicas of an episode is what it would do of itself, observation by observation."""
+    """Actions in the two replicas of an episode equal those of the policy alone, observation by observation."""
     trainer = collected(sections, trainer_of, game, MODELS[model])
     trainer.save(tmp_path / "saved")
     episode = trainer.fetch_episode(2, deterministic=True, observations=True, logits=True)

@@ -1,4 +1,4 @@
-"""What is shown while a run trains, on a terminal and elsewhere."""
+"""Progress of a run, on a terminal and elsewhere."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_terminal_shows_a_bar_and_the_numbers():
 
 
 def shown(*reports, evaluation=None):
-    """What is on the screen in the end, line by line, in words."""
+    """Return the final contents of the screen, line by line."""
     screen = Console(file=io.StringIO(), force_terminal=True, width=100, record=True)
     with TrainingProgress("tag", screen) as progress:
         for each in reports:

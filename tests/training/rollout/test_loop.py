@@ -45,7 +45,7 @@ class FakeRecorder:
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> FakeRecorder:
-    """What the trainers made in the test capture with."""
+    """Recorder with which the test's trainers capture."""
     fake = FakeRecorder()
 
     def graphs(device: torch.device, use: UseCudaGraph) -> StepGraphs:
@@ -69,7 +69,7 @@ def outcome(trainer: Trainer) -> tuple[str, dict[str, Tensor], Any]:
 def test_results_are_the_same_with_and_without(
     sections: Sections, trainer_of: TrainerOf, recorder: FakeRecorder, game: str, model: str
 ) -> None:
-    """The steps before the capture must leave no trace: not in replicas, draws, sums, or what is remembered."""
+    """The steps before the capture must leave no trace in replicas, draws, sums, or recurrent states."""
     values = sections(game, TAGS[game])
     for policy in values["policy"].values():
         policy["model"] = {"type": model, "hidden": [16]}

@@ -93,7 +93,7 @@ def test_the_first_thing_a_run_asks_of_the_device_is_what_it_logs(sections: Sect
 
 
 class LateCopy(HostCopy):
-    """As on a GPU: numbers that arrive while the device goes on."""
+    """Simulates a GPU: numbers arrive while the device continues."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         super().__init__(tensors)
@@ -140,7 +140,7 @@ def test_what_arrives_late_and_is_not_finite_is_not_saved(
 
 
 def trained(env: wd.EnvWrapper, values: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """What two updates make of the policies, and the rollout after them."""
+    """Return the policies after two updates, and the following rollout."""
     trainer = Trainer(env, values)
     with wd.no_host_transfers(env.device):
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""What callbacks are told, and that what they raise costs nothing."""
+"""Events of callbacks, and exceptions in them, which lose no data."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("game", ["Leave", "Aim"])
 def test_training_is_the_same_with_and_without(sections: Sections, trainer_of: TrainerOf, game: str) -> None:
-    """Also with noise and repeated choices, which go on from step to step."""
+    """Also with noise and repeated actions, which have state between steps."""
     policies = [f"policy.{tag}={OTHERS[tag]}" for tag in TAGS[game] if tag in OTHERS]
     runs = [
         trainer_of(sections(game, TAGS[game], total_steps=1000), *policies, *overrides).train().run_folder
@@ -109,7 +109,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def test_an_evaluation_that_was_under_way_is_made_again(sections: Sections, trainer_of: TrainerOf) -> None:
-    """As if the process had been killed right after the checkpoint at which an evaluation began beside training."""
+    """Simulates a kill right after the checkpoint at which an evaluation began beside training."""
     overrides = (*EVERY_SECOND, "trainer.evaluation.beside=true", "saving.keep_last=20")
     run = trainer_of(sections(total_steps=1400), *overrides).train().run_folder
     expected = rows_of(run)

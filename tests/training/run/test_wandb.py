@@ -20,7 +20,7 @@ TrainerOf = Callable[..., Trainer]
 
 
 class StandIn(ModuleType):
-    """What of the package ``wandb`` is used: ``init``, and of the run that it returns three methods."""
+    """Fake of ``wandb``: ``init``, and three methods of the run that it returns."""
 
     def __init__(self) -> None:
         super().__init__("wandb")

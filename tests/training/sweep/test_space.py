@@ -1,4 +1,4 @@
-"""What a sweep varies, and in which order it is tried."""
+"""Search space of a sweep, and the order of its trials."""
 
 from __future__ import annotations
 

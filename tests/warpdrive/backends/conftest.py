@@ -14,7 +14,7 @@ from warpdrive.backends.cuda.driver import Driver
 
 
 class FakeGpu:
-    """What the fake driver was asked, and what it is to answer."""
+    """Calls of the fake driver, and its answers."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library, self.driver = library, Driver(library)

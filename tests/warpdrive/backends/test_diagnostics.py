@@ -1,4 +1,4 @@
-"""What backends lack on several machines, what is said of it, and which backend and GPU are chosen."""
+"""Unmet requirements of backends on several machines, their messages, and the choice of backend and GPU."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Counters(wd.Environment):
 
 
 def test_all_that_run_an_environment_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA C on the host, too, though nobody asked for it."""
+    """Includes CUDA C on the host, which is not requested."""
     monkeypatch.delenv(ON_HOST_VARIABLE, raising=False)
     names = [backend.name for backend in comparable_backends(Counters())]
     assert names[0] == "cpu" and names[-2:] == ["pycuda", "interpreter"]

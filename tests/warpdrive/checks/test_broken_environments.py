@@ -1,4 +1,4 @@
-"""Each of the environments in ``broken_environments`` has one fault, and its author is told what it is."""
+"""Each environment in ``broken_environments`` has one fault, which the checks report."""
 
 from __future__ import annotations
 

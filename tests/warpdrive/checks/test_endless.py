@@ -68,7 +68,7 @@ STANDS = {
     runs_on_in_a_function: (turn, "flag[0] *= 2", ["thread 1 of", READ, "thread 0 at the barrier", "2 not begun"]),
     goes_round_a_barrier: (goes_round_a_barrier, "out[", ["thread 0 of", "threads 1, 2, 3 at the barrier"]),
 }
-"""By kernel: the function and line where its thread goes round, and what is told of the threads."""
+"""By kernel: the function and line of its endless loop, and the description of the threads."""
 
 
 @pytest.mark.parametrize("function", STANDS, ids=lambda function: function.__name__)

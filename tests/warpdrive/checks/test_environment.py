@@ -66,7 +66,7 @@ def own_observe(position, observations):
 
 
 class Careful(Careless):
-    """Agents with continuous actions who mind their own business."""
+    """Agents with continuous actions that do not interact."""
 
     name = "careful"
     step, observe = own_step, own_observe

@@ -1,4 +1,4 @@
-"""What computes in float64 without need is reported with its line and cause, and nothing else is."""
+"""Unintended float64 arithmetic is reported with its line and cause, and nothing else is."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def reward_of_the_nearest_tagger():
 
 @pair("runners_left", A, whole(E, value=3), TYPES, whole(E))
 def count_of_those_still_in_the_game():
-    """The same environments: each runner that is caught counts itself out."""
+    """WarpDrive's tag environments: each runner that is caught decrements the count."""
 
     def racy(runners_left, types, done):
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x

@@ -225,7 +225,7 @@ def _as_generator(function: FunctionType) -> ast.Module:
 
 
 def _array(shape: Any, dtype: Any) -> Any:
-    """Memory that nobody has written is full of a number that nobody expects."""
+    """Return uninitialised memory, filled with an unlikely number."""
     return _with_fields(np.full(shape, 77, as_dtype(dtype) if isinstance(dtype, types.Type) else dtype))
 
 

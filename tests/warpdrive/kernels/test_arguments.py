@@ -1,4 +1,4 @@
-"""What kernels can be given, and what they can refer to, beside arrays and numbers."""
+"""Arguments and references of kernels besides arrays and numbers."""
 
 from __future__ import annotations
 

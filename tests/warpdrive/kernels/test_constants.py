@@ -1,4 +1,4 @@
-"""What a kernel may take from around it: constants of modules, closures and defaults."""
+"""Constants of modules, closures and defaults in kernels."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_kernels_of_one_definition_have_their_own_closures(check):
 
 
 def test_a_kernel_sees_the_constants_of_its_first_launch_and_a_new_one_those_of_now(monkeypatch):
-    """As with numba: what a kernel was compiled with stays in it."""
+    """As in numba, constants are those of the time of compilation."""
 
     def kernel(out):
         out[0] = SPEED

@@ -94,7 +94,7 @@ def nested_conditions(a, out, flag):
 
 
 def guard_changed_inside(a, out):
-    """What a condition tested may change under it."""
+    """The body changes a variable that its condition has tested."""
     i, go = cuda.threadIdx.x, 1
     if go:
         go = 0

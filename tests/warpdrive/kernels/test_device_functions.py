@@ -78,7 +78,7 @@ def three_deep(row, i, value, repeat=2):
 
 
 def returns_early(row, i, value):
-    """Returns before, between and after barriers, and out of loops, with and without a value to go on with."""
+    """Returns before, between and after barriers, and out of loops, with and without a return value."""
     if value > 10:
         return -1
     row[i] = value
@@ -219,7 +219,7 @@ def barrier_in_the_condition_of_a_loop(a, out):
 
 
 def order_of_evaluation(a, out):
-    """What stands left of a call with a barrier is read before it."""
+    """Operands left of a call with a barrier are read before it."""
     i = cuda.threadIdx.x
     out[i] = a[i] * 100
     cuda.syncthreads()

@@ -1,4 +1,4 @@
-"""What a kernel's author is told about a mistake: what is wrong, in which line, and what would work."""
+"""Error messages about kernels: the mistake, its line, and a remedy."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def draw(state, env):
 
 @wd.kernel
 def an_episode(state, total, length, log, n):
-    """What the fused step of an environment of one agent looks like."""
+    """A kernel like the fused step of an environment with one agent."""
     env = cuda.blockIdx.x
     length[env] += 1
     cuda.syncthreads()

@@ -251,7 +251,7 @@ SAMPLES_OF_TWO = [(x, y) for x in (0.0, 2.5, -2.5, 7.0, math.inf, math.nan) for 
 
 
 def expected_of(name, x, y=None):
-    """What C's function gives: Python's, with NaN and infinity where Python raises."""
+    """Return the result of C's function: Python's, with NaN and infinity where Python raises."""
     if math.isnan(x) and name not in ("hypot", "pow", "isnan", "isinf", "isfinite", "copysign", "ldexp"):
         return math.nan
     if name == "pow":

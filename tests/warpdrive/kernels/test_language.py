@@ -221,7 +221,7 @@ except wd.KernelError as error:
 
 
 def test_the_line_of_an_assertion_is_that_of_the_file_now(tmp_path):
-    """What is compiled comes from the cache, though the lines have moved."""
+    """Machine code comes from the cache, although the lines have moved."""
     script = tmp_path / "script.py"
     environment = {"WARPDRIVE_CACHE_DIR": str(tmp_path / "cache")}
     for number, before in enumerate(("", "# one more line\n")):

@@ -1,4 +1,4 @@
-"""How kernels are launched: configurations, arguments, dynamic shared memory."""
+"""Kernel launches: configurations, arguments, dynamic shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What authors give names to: named tuples, enumerations, strings, None."""
+"""Named values in kernels: named tuples, enumerations, strings, None."""
 
 from __future__ import annotations
 

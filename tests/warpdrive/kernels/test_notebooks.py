@@ -1,4 +1,4 @@
-"""Kernels that are defined in the cells of a notebook: they run, and what is wrong is told with cell and line."""
+"""Kernels in the cells of a notebook: they run, and errors name the cell and line."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ wd.debug(shows)[1, 4](x)
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """Run the notebook, going on after errors; return what each cell printed and what it raised."""
+    """Run the notebook, continuing after errors; return what each cell printed and what it raised."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text.strip()) for text in CELLS.values()])
     resources = {"metadata": {"path": tmp_path_factory.mktemp("notebook")}}
     NotebookClient(notebook, timeout=120, kernel_name="python3", allow_errors=True, resources=resources).execute()

@@ -1,4 +1,4 @@
-"""Where kernels may be written: notebook cells, decorated, indented, with comments anywhere."""
+"""Locations of kernels: notebook cells, decorated, indented, with comments anywhere."""
 
 from __future__ import annotations
 

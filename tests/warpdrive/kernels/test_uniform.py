@@ -1,4 +1,4 @@
-"""What all threads of a block agree on is done once per block, and what they only seem to agree on is not."""
+"""Uniform values are computed once per block, and values that only seem uniform are not."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def two_ways(a, out, n):
 
 @wd.kernel
 def leave_one_by_one(a, out, n):
-    """Threads leave the loop at different times; the counter goes on for the others."""
+    """Threads leave the loop at different times; the counter advances for the others."""
     i = cuda.threadIdx.x
     k = 0
     going = a[i] % 5

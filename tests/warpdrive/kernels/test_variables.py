@@ -167,7 +167,7 @@ def named_like_what_the_library_adds(a, out):
 
 
 def stay_in_their_block(out):
-    """What a block leaves in its variables must not reach the next one."""
+    """Values of a block's variables must not reach the next block."""
     i = cuda.threadIdx.x
     x = 0
     cuda.syncthreads()

@@ -38,7 +38,7 @@ def flags(mail, out):
 
 
 def served_under_a_lock(mutex, mail, replies, evens):
-    """Who holds the lock waits for the last thread, which squares what it finds; all others wait for the lock."""
+    """The holder of the lock waits for the last thread, which squares the value; all others wait for the lock."""
     shared = cuda.shared.array(1, np.int32)
     me, last = cuda.threadIdx.x, cuda.blockDim.x - 1
     if me == 0:

@@ -58,7 +58,7 @@ def bits_of(state: State) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def far_ahead() -> np.ndarray:
-    """What 2**64 steps do to the bits of a state: a step is linear, so its matrix is squared 64 times."""
+    """Matrix of 2**64 steps on the bits of a state: a step is linear, so its matrix is squared 64 times."""
     matrix = np.empty((128, 128), np.int64)
     for place in range(128):
         unit = (1 << place, 0) if place < 64 else (0, 1 << place - 64)

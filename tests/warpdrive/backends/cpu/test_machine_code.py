@@ -1,4 +1,4 @@
-"""What the library relies on in numba, and what must hold of compiled kernels whatever machine they run on."""
+"""Assumptions about numba, and properties of compiled kernels on any machine."""
 
 from __future__ import annotations
 

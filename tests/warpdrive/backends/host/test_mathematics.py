@@ -1,4 +1,4 @@
-"""What numba knows of math for GPUs only gives what Python's math gives."""
+"""Functions of math that numba has only for GPUs equal those of Python."""
 
 from __future__ import annotations
 

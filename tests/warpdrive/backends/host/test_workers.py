@@ -1,4 +1,4 @@
-"""How blocks are spread over cores: every block is done once, whoever may run where."""
+"""Distribution of blocks over cores: every block runs once, whatever the affinity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What launches of the Numba CUDA backend hand over, seen by a driver that runs nothing."""
+"""Launch arguments of the Numba CUDA backend, recorded by a fake driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of CUDA C share: files with one function, bound on the host or compiled for a GPU."""
+"""Fixtures of the tests of CUDA C: files with one function, bound on the host or compiled for a GPU."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ WD_KERNEL void step(int *x, const float *table, int whole) {
 
 
 class Driver(ModuleType):
-    """As much of ``pycuda.driver`` as is used, with its rules: modules and streams are made in a pushed context."""
+    """Fake of ``pycuda.driver``, with its rules: modules and streams are created in a pushed context."""
 
     def __init__(self, log):
         super().__init__("pycuda.driver")

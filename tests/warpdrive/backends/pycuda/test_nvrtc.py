@@ -1,4 +1,4 @@
-"""CUDA C compiled for GPUs, without one: what it takes, how its threads are laid out, and what is told of mistakes."""
+"""CUDA C compiled for GPUs, without one: arguments, layout of threads, and messages about mistakes."""
 
 from __future__ import annotations
 

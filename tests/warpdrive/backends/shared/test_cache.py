@@ -123,7 +123,7 @@ def test_a_full_disk_is_done_without(start, tmp_path):
 
 
 def test_numbas_own_folder_is_not_read(tmp_path):
-    """What is in it is unpickled, and it may be one that others can write into."""
+    """Its contents are unpickled, and others may be able to write into it."""
     numbas, program = tmp_path / "numba", tmp_path / "program.py"
     numbas.mkdir()
     program.write_text(KERNELS + MAIN)

@@ -1,4 +1,4 @@
-"""What numba says of types that do not fit is told with the author's expressions and dtypes."""
+"""Translation of numba's typing errors to the author's expressions and dtypes."""
 
 from __future__ import annotations
 
