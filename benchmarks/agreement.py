@@ -1,6 +1,11 @@
-"""Agreement of the environments' kernels with their references: the table of docs/environments.md.
+"""Measure the agreement of the environments' kernels with their references: the table of docs/environments.md.
 
-python benchmarks/agreement.py
+    python benchmarks/agreement.py                            # writes the table
+    python benchmarks/agreement.py --steps 1000 --no-write    # fewer steps, print only
+
+Kernels and references take the same actions, step by step from the same states, or over whole episodes from the same
+start states. The table reports the largest difference of any observation or reward. The exit code is 1 if episodes end
+at different steps.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ def line(name: str, variant: str, case: Case, num_steps: int, whole_episodes: bo
 
 
 def main() -> None:
-    """Compare, print, and write the table."""
+    """Compare all environments, and print and write the table."""
     options = options_of(__doc__)
     lines, disagreements = list(HEAD), []
     for name, case in CASES.items():

@@ -1,11 +1,11 @@
-"""Comparison of ``warpdrive autoscale`` with brute force, on a machine with little memory.
+"""Compare ``warpdrive autoscale`` with brute force under a limit of the address space.
 
     python benchmarks/autoscale.py                      # five run configurations, about 13 minutes on two cores
     python benchmarks/autoscale.py --only cartpole --memory 800MiB --address_space 3GiB
 
-Everything runs under a limit of the address space (``ulimit -v``): a process that trains takes some 1.5 GiB of it
-before it has any replicas. After a search every power of two of replicas and of rollout lengths is tried, each in a
-process of its own; the fastest and the winner of the search are then measured alternately. The table of all five
+Everything runs under a limit of the address space (``ulimit -v``), of which a training process takes about 1.5 GiB
+before it has any replicas. After a search, every power of two of replicas and of rollout lengths is tried, each in a
+separate process; the fastest and the winner of the search are then measured alternately. The table of all five
 configurations is written to benchmarks/results/<date>_autoscale.md.
 """
 
@@ -35,10 +35,10 @@ CONFIGURATIONS: dict[str, tuple[str, ...]] = {
     "pendulum_sac": (),
     "tag_gridworld_published": ("trainer.num_envs=200", "trainer.train_batch_size=8000"),
 }
-"""Run configurations and overrides; the last one is A2C, from a size for the CPU."""
+"""Overrides by run configuration; the last one, A2C, starts from a size for the CPU."""
 RESULTS = Path(__file__).parent / "results"
 FINALISTS = 1
-"""The number of brute force candidates measured alternately with the winner."""
+"""The number of brute-force candidates measured alternately with the winner."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def compare(name: str, options: argparse.Namespace, until: float) -> Comparison:
     with closing(Prober(config, options.brute_seconds, 120.0, memory)) as prober:
         for size in grid(config.trainer.total_steps, options):
             if time.monotonic() > until:
-                print("no time for the rest of the sizes", flush=True)
+                print("time limit reached: the remaining sizes are not tried", flush=True)
                 break
             outcome = prober(size)
             speeds[size] = outcome.speed
@@ -169,16 +169,35 @@ def main() -> None:
     """Compare each configuration, and print the table after each."""
     from warpdrive.training.autoscale.memory import parse_bytes
 
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=CONFIGURATIONS, default=list(CONFIGURATIONS))
-    parser.add_argument("--address_space", default="2100MiB", help="ulimit -v of everything (default: 2100MiB)")
-    parser.add_argument("--memory", help="passed on to autoscale (default: none)")
-    parser.add_argument("--seconds", type=int, default=1, help="of a probe of the search, and in turns (default: 1)")
-    parser.add_argument("--brute_seconds", type=float, default=0.5, help="of a size of the brute force (default: 0.5)")
-    parser.add_argument("--rounds", type=int, default=3, help="in turns (default: 3)")
-    parser.add_argument("--least_batch", type=int, default=2**12, help="of the brute force (default: 4096)")
-    parser.add_argument("--most_batch", type=int, default=2**17, help="of the brute force (default: 131072)")
-    parser.add_argument("--minutes", type=float, default=13.0, help="when they are over no more is tried (default: 13)")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=CONFIGURATIONS,
+        default=list(CONFIGURATIONS),
+        metavar="CONFIG",
+        help=f"run configurations (default: {', '.join(CONFIGURATIONS)}); with fewer than all nothing is written",
+    )
+    parser.add_argument(
+        "--address_space", default="2100MiB", help="limit of the address space of each process (default: 2100MiB)"
+    )
+    parser.add_argument("--memory", help="value of autoscale --memory (default: none)")
+    parser.add_argument(
+        "--seconds", type=int, default=1, help="seconds per probe of the search, and per final measurement (default: 1)"
+    )
+    parser.add_argument(
+        "--brute_seconds", type=float, default=0.5, help="seconds per size tried by brute force (default: 0.5)"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="final measurements of each candidate (default: 3)")
+    parser.add_argument(
+        "--least_batch", type=int, default=2**12, help="smallest batch tried by brute force (default: 4096)"
+    )
+    parser.add_argument(
+        "--most_batch", type=int, default=2**17, help="largest batch tried by brute force (default: 131072)"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=13.0, help="time limit of all searches and brute force (default: 13)"
+    )
     options = parser.parse_args()
     limit = parse_bytes(options.address_space)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

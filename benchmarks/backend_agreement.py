@@ -1,6 +1,9 @@
-"""Agreement of the environments across backends: the table of docs/environments.md.
+"""Measure the agreement of all usable backends with the CPU backend: a table of docs/environments.md.
 
-WARPDRIVE_CUDA_ON_HOST=1 python benchmarks/backend_agreement.py
+    python benchmarks/backend_agreement.py
+    WARPDRIVE_CUDA_ON_HOST=1 python benchmarks/backend_agreement.py    # without a GPU: CUDA C compiled for the host
+
+The exit code is 1 if backends differ by more than the tolerances.
 """
 
 from __future__ import annotations
@@ -68,7 +71,7 @@ def line(name: str, backend: str, tolerance: float, num_steps: int, *, same_stat
 
 
 def main() -> None:
-    """Compare, print, and write the table."""
+    """Compare all environments, and print and write the table."""
     options = options_of(__doc__)
     torch.set_num_threads(1)  # its copies are small
     lines, mistakes = list(HEAD), []

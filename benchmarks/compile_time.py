@@ -1,9 +1,10 @@
-"""Breakdown of the time to compile a kernel for the CPU with an empty cache: a small, a medium and a large kernel.
+"""Profile the compilation of a small, a medium and a large kernel for the CPU, with an empty cache.
 
-python benchmarks/compile_time.py [--write FILE]
-python benchmarks/compile_time.py --beside FOLDER     # a checkout of another version, in turns
+    python benchmarks/compile_time.py --write benchmarks/results/compile_time.md
+    python benchmarks/compile_time.py --beside FOLDER --label "first release"    # another checkout, and its column head
 
-Processor time of the first launch in a new process, after one of a trivial kernel, which loads numba.
+Figures are processor time of the first launch in a new process, after that of a trivial kernel, which loads numba. With
+a second checkout, both are measured alternately.
 """
 
 from __future__ import annotations
@@ -212,12 +213,13 @@ def table(size: str, figures: Mapping[str, Sequence[Mapping[str, float]]]) -> li
 
 
 def main() -> None:
-    """Print tables."""
+    """Print the tables, and write them to a file if one is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default 3)")
-    parser.add_argument("--beside", type=Path, help="a checkout of another version")
-    parser.add_argument("--sizes", nargs="+", choices=RULES, default=list(RULES))
-    parser.add_argument("--write", type=Path, help="a file for the tables")
+    parser.add_argument("--rounds", type=int, default=3, help="processes per kernel and version (default: 3)")
+    parser.add_argument("--beside", type=Path, metavar="FOLDER", help="checkout of another version, to compare with")
+    parser.add_argument("--label", help="column head of the other version (default: the name of its folder)")
+    parser.add_argument("--sizes", nargs="+", choices=RULES, default=list(RULES), help="kernels (default: all)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="file to write the tables to")
     parser.add_argument("--only", choices=RULES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
@@ -226,9 +228,12 @@ def main() -> None:
         return
     from harness.measure import machine
 
-    versions = {"seconds": ROOT} | ({options.beside.name: options.beside.resolve()} if options.beside else {})
+    versions = {"seconds": ROOT}
+    if options.beside:
+        versions[options.label or options.beside.resolve().name] = options.beside.resolve()
     lines = [machine(), "", "Seconds of processor time of a kernel's first launch, nothing cached,"]
-    lines += [f"medians of {options.rounds} processes, in turns where there are two versions.", ""]
+    measured = f"medians of {options.rounds} processes" if options.rounds > 1 else "one process each"
+    lines += [f"{measured}, in turns where there are two versions.", ""]
     for size in options.sizes:
         figures: dict[str, list[dict[str, float]]] = {name: [] for name in versions}
         for _ in range(options.rounds):

@@ -1,10 +1,11 @@
-"""Speedup from overlapping learning and rollouts in separate processes (``trainer.dedicated_learner``), on the CPU.
+"""Measure the speedup of ``trainer.dedicated_learner``: updates and rollouts overlap in separate processes, on the CPU.
 
-    python benchmarks/dedicated_learner.py              # two processes, about four minutes on a quiet machine
+    python benchmarks/dedicated_learner.py              # two processes, about four minutes on an idle machine
     python benchmarks/dedicated_learner.py --processes 3
 
-Runs alternate: one process, several that update in turns (``sync: rollouts``), and several of which one only learns.
-Figures are environment steps per second of whole training, medians over updates and then over the rounds.
+Three kinds of runs alternate: one process, several processes that alternate between rollouts and updates
+(``sync: rollouts``), and several processes of which one is a dedicated learner. Figures are environment steps per
+second over rollouts and updates, medians over the updates and then over the rounds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from harness.measure import machine, medians
 from warpdrive.training.distributed.launch import launch
 
-_TAG = ("tag_gridworld", "policy.tagger.to_train=false")  # a runner learns against fixed taggers
+_TAG = ("tag_gridworld", "policy.tagger.to_train=false")  # runners learn against fixed taggers
 WORKLOADS = {
     "PPO, 1 of 5 agents learns": (*_TAG, "policy.runner.epochs=1"),
     "PPO, 1 of 8 agents learns": (*_TAG, "policy.runner.epochs=1", "env.num_taggers=7"),
@@ -75,9 +76,9 @@ def main() -> None:
         worker(name, json.loads(overrides), int(updates), output)
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--processes", type=int, default=2, help="how many (2)")
-    parser.add_argument("--updates", type=int, default=60, help="measured updates of a run (60)")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each kind (3)")
+    parser.add_argument("--processes", type=int, default=2, help="processes of a group (default: 2)")
+    parser.add_argument("--updates", type=int, default=60, help="updates measured in each run (default: 60)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each kind (default: 3)")
     options = parser.parse_args()
     print(machine(), "\n")
     print(f"| workload, {options.processes} processes | one process: update / rollout | {' | '.join(WAYS)} | gained |")

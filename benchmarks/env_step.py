@@ -1,4 +1,4 @@
-"""Environment steps per second of ``env.step``, on one core and on all, compared with the NumPy references.
+"""Measure environment steps per second of ``env.step`` on one core and on all, compared with the NumPy references.
 
 python benchmarks/env_step.py
 """
@@ -41,8 +41,8 @@ def stepping(name: str, num_envs: int, config: dict[str, Any], cores: int) -> Ca
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=7, help="how often each is measured (default 7)")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7, help="measurements of each candidate (default: 7)")
     options = parser.parse_args()
     print(machine())
     print("environment steps per second, medians of", options.rounds, "alternating runs of a whole episode\n")

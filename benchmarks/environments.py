@@ -1,7 +1,9 @@
-"""Steps per second of environments on the CPU backend, compared with other libraries that are installed.
+"""Measure steps per second of all environments on the CPU backend, compared with other installed libraries.
 
-python benchmarks/environments.py
-python benchmarks/environments.py --quick
+    python benchmarks/environments.py            # writes benchmarks/results/environments.md
+    python benchmarks/environments.py --quick    # one short run of each, print only
+
+Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2; those that are not installed are reported as missing.
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ def given(workload: Workload, cores: int, seconds: float) -> Measure:
 
 
 def made(workload: Workload, cores: int) -> wd.EnvWrapper:
-    """Create the replicas of a workload on the given number of cores."""
+    """Return the replicas of a workload, stepped on the given number of cores."""
     workers.set_num_threads(cores)
     config = dict(workload.config)
     return wd.EnvWrapper(env_name=workload.name, env_config=config, num_envs=workload.replicas, env_backend="cpu")
@@ -181,11 +183,11 @@ def _ratio(value: float) -> str:
 
 def main() -> None:
     """Print the table and write it to a file."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="one short run of each, which is not written down")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured (default 5)")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="environments; then nothing is written down")
-    parser.add_argument("--note", default="", help="what else is to be known of this run")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one short run of each; nothing is written")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each candidate (default: 5)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these environments; nothing is written")
+    parser.add_argument("--note", default="", help="remark for the head of the page")
     options = parser.parse_args()
     rounds, seconds = (1, 0.05) if options.quick else (options.rounds, 0.3)
     torch.set_num_threads(1)  # PyTorch's idle threads would keep the cores busy that others are measured on

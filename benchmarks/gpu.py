@@ -1,7 +1,7 @@
 """Measure the GPU backends: steps per second of every workload, compared with the memory limit and with JAX.
 
     make gpu-benchmark                                # on a machine with a GPU, within ten minutes
-    python benchmarks/gpu.py --backend cpu --quick    # anywhere: the same in small, on the CPU backend
+    python benchmarks/gpu.py --backend cpu --quick    # on any machine: a small version on the CPU backend
 
 Writes one table, and one JSON file in benchmarks/results/. Fractions in the table are of the limit: the bytes that a
 step has to move (harness/traffic.py) at the bandwidth of a copy, measured in the same run. Workloads that fit into the
@@ -42,7 +42,7 @@ MOST_SECONDS_OF_A_UNIT = 100.0
 
 
 def main() -> None:
-    """Run the measurements until they are complete or the time is up."""
+    """Run the measurements until they are complete or the time limit is reached."""
     options = _options()
     end = time.monotonic() + 60 * options.minutes
     on_gpu = any(backend not in ("cpu", "jax") for backend in options.backend)
@@ -87,7 +87,7 @@ def _run(report: Report, options: argparse.Namespace, measuring: Any, end: float
 
 def _out_of_time(unit: Unit) -> list[Row | Setup]:
     return [
-        Row(unit.title, 0, unit.replicas, unit.backend, graph, kind, error="not measured: the time was over")
+        Row(unit.title, 0, unit.replicas, unit.backend, graph, kind, error="not measured: time limit reached")
         for kind, graph in unit.expected
     ]
 
@@ -108,13 +108,19 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--backend",
         action="append",
-        help="cpu, numba, pycuda or jax; may be given several times (all that are for GPUs and installed)",
+        help="cpu, numba, pycuda or jax; may be repeated (default: all installed ones for GPUs)",
     )
-    parser.add_argument("--quick", action="store_true", help="few workloads, small and short")
-    parser.add_argument("--only", default="", metavar="TITLE", help="only what begins so: cartpole")
-    parser.add_argument("--minutes", type=float, default=8.5, help="what is not measured by then is left out (8.5)")
-    parser.add_argument("--seconds", type=float, help="time for each figure (0.5; with --quick 0.1)")
-    parser.add_argument("--output", type=Path, help="the JSON (benchmarks/results/<date>_<gpu>.json)")
+    parser.add_argument("--quick", action="store_true", help="a few small workloads, measured briefly")
+    parser.add_argument(
+        "--only", default="", metavar="TITLE", help="only workloads whose titles start with this, such as cartpole"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=8.5, help="time limit; workloads that remain are skipped (default: 8.5)"
+    )
+    parser.add_argument("--seconds", type=float, help="seconds per measurement (default: 0.5; with --quick: 0.1)")
+    parser.add_argument(
+        "--output", type=Path, help="path of the JSON file (default: benchmarks/results/<date>_<gpu>.json)"
+    )
     options = parser.parse_args()
     installed = [name for name in ("pycuda", "jax") if importlib.util.find_spec(name)]
     options.backend = options.backend or ["numba", *installed]

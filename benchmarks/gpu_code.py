@@ -1,6 +1,8 @@
-"""Resources of compiled GPU code: registers, memory, parameters, and the seconds it takes to compile. Needs no GPU.
+"""Report resources of compiled GPU code: registers, local and shared memory, float64, compile time. Needs no GPU.
 
-python benchmarks/gpu_code.py            # prints a table, and writes it to benchmarks/results/gpu_code.md
+    python benchmarks/gpu_code.py    # prints a table and writes it to benchmarks/results/gpu_code.md
+
+Every environment's recorded step is compiled for several GPU architectures by each GPU backend.
 """
 
 from __future__ import annotations
@@ -79,12 +81,12 @@ def lines(title: str, name: str, config: dict[str, Any], backend: str) -> list[s
     """Return the rows of the table for the recorded step of an environment."""
     compiler = Compiler(backend)
     env = wd.EnvWrapper(env_name=name, env_config=config, num_envs=7, env_backend=compiler)
-    compiler.compiled.clear()  # the reset kernel is a part of the step
+    compiler.compiled.clear()  # the reset kernel is part of the step
     env.allocate_rollout(4)
     table = []
     for _, (major, minor), code, seconds in compiler.compiled:
         taken = code.resources
-        assert taken is not None, "nvJitLink tells what code takes: pip install 'warpdrive[numba-cuda]'"
+        assert taken is not None, "the resources of code are read with nvJitLink: pip install 'warpdrive[numba-cuda]'"
         figures = (taken.registers, taken.local_bytes, taken.spilled_bytes, taken.shared_bytes)
         cells = [f"`{title}`", backend, f"sm_{major}{minor}", *map(str, figures)]
         cells += [str(code.ptx.count(".f64")), f"{seconds:.1f}"]
@@ -94,8 +96,8 @@ def lines(title: str, name: str, config: dict[str, Any], backend: str) -> list[s
 
 def main() -> None:
     """Compile, print, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--no-write", action="store_true", help="print only")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-write", action="store_true", help="print the table without writing it")
     options = parser.parse_args()
     versions = ", ".join(f"{name} {version(name)}" for name in ("numba-cuda", "nvidia-nvvm", "nvidia-cuda-nvrtc"))
     told = [f"`python benchmarks/gpu_code.py`: the recorded step with sampled actions; {versions}.", "", *HEAD]

@@ -1,10 +1,11 @@
-"""Differential test of generated kernels on the CPU backend against numba-cuda, bit for bit.
+"""Test generated kernels on the CPU backend against numba-cuda, bit for bit. Needs no GPU.
 
-python benchmarks/kernel_oracle.py --kernels 2000 --seed 0 [--processes 2]
-python benchmarks/kernel_oracle.py --seed 17 --kernels 1 --shrink
+    python benchmarks/kernel_oracle.py --kernels 2000 --processes 2
+    python benchmarks/kernel_oracle.py --seed 17 --kernels 1 --shrink    # reduce a failing kernel
 
-Each seed is a kernel (``tests/support/generated_kernels.py``). The expected results come from numba-cuda's
-type inference and lowering, whose LLVM modules run on this machine (``cuda_on_host.py`` beside it). Needs no GPU.
+Each seed is a kernel (``tests/support/generated_kernels.py``). The expected results come from numba-cuda's type
+inference and lowering, whose LLVM modules run on this machine (``tests/support/cuda_on_host.py``). A kernel takes about
+a second of processor time. The exit code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -58,13 +59,19 @@ def show(outcome: Outcome, folder: Path, shrink: bool, gpu_code: bool) -> None:
 
 
 def main() -> int:
-    """Examine kernels, print what differs and the counts, and return 1 if anything differs."""
+    """Examine kernels, print failures and counts, and return 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kernels", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0, help="of the first kernel; the others follow it")
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--shrink", action="store_true", help="leave out of a kernel what the fault does not need")
-    parser.add_argument("--gpu-code", action="store_true", help="what the Numba CUDA backend generates, on the host")
+    parser.add_argument("--kernels", type=int, default=2000, help="number of kernels (default: 2000)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the first kernel; later ones count up (default: 0)"
+    )
+    parser.add_argument("--processes", type=int, default=1, help="parallel processes (default: 1)")
+    parser.add_argument("--shrink", action="store_true", help="reduce a failing kernel to a minimal one")
+    parser.add_argument(
+        "--gpu-code",
+        action="store_true",
+        help="test the code of the Numba CUDA backend, run on the host, instead of the CPU backend",
+    )
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     counts: Counter[str] = Counter()

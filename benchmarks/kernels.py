@@ -1,8 +1,9 @@
-"""Kernels on the CPU backend compared with the same algorithms split by hand and compiled with ``njit(parallel=True)``.
+"""Compare kernels on the CPU backend with hand-written loops compiled with ``njit(parallel=True)``.
 
-Also the cost of a launch, and the time to compile the largest fused step.
+    python benchmarks/kernels.py
 
-python benchmarks/kernels.py
+The loops are the same algorithms, split at barriers by hand (harness/kernels/). Also measured: the overhead of a
+launch, and the time to compile the largest fused step.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def microseconds(launch: Callable[[], Any], calls: int) -> Callable[[], float]:
 
 
 def pairs() -> dict[str, tuple[Callable[[], Any], Callable[[], Any], int]]:
-    """Return the launches to compare: ours, the one by hand, and the number of calls per measurement."""
+    """Return the launches to compare: the kernel, the hand-written loop, and the number of calls per measurement."""
     rng = np.random.default_rng(0)
     a, b = (rng.random((512, 512), dtype=np.float32) for _ in range(2))
     products = [np.zeros_like(a) for _ in range(2)]
@@ -114,9 +115,9 @@ def _cart_and_pole(rng: np.random.Generator) -> list[Any]:
 
 
 def main() -> None:
-    """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=7, help="how often each is measured (default 7)")
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7, help="measurements of each candidate (default: 7)")
     options = parser.parse_args()
     print(machine())
     print("microseconds a launch, medians of", options.rounds, "alternating measurements, each after a rest\n")

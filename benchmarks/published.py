@@ -1,15 +1,14 @@
-"""Published results of single-agent algorithms beside ours, with the published settings: results/published.md.
+"""Compare algorithms with published results, using the published settings: benchmarks/results/published.md.
 
-python benchmarks/published.py                               every row, three seeds each
-python benchmarks/published.py --only zoo-dqn-CartPole-v1    these rows; the others stay as they are
-python benchmarks/published.py --seeds 0 --no-write          print only, of one seed
-python benchmarks/published.py --sb3                         the rows of DQN by Stable-Baselines3 itself (pip install
-                                                             stable-baselines3), printed only
+    python benchmarks/published.py                               # all rows, three seeds each
+    python benchmarks/published.py --only zoo-dqn-CartPole-v1    # these rows; the others are kept
+    python benchmarks/published.py --seeds 0 --no-write          # one seed, print only
+    python benchmarks/published.py --sb3                         # DQN rows with Stable-Baselines3 itself, print only
 
 Sources of settings and results: the tables and hyperparameters of rl-baselines3-zoo (DLR-RM/rl-baselines3-zoo,
 benchmark.md and hyperparams/*.yml at 22e3ff2), one run each, the deterministic policy after training; and CleanRL
 (vwxyzjn/cleanrl, docs/rl-algorithms/ppo.md), three seeds, returns of the sampled actions at the end of training.
-Ours are trained in the kernel environments, a process for each seed, and judged in Gymnasium's own over 100 episodes.
+WarpDrive trains in its own environments, in a process per seed, and is evaluated over 100 episodes of Gymnasium's.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ POOL = {"reset_pool_size": 10_000}
 
 
 def _dqn(width: int, explored: int, last: float, **settings: Any) -> dict[str, Any]:
-    """Stable-Baselines3's DQN: no double estimates; exploration falls linearly over the first ``explored`` steps."""
+    """Return the settings of Stable-Baselines3's DQN: not double; epsilon decays linearly over ``explored`` steps."""
     model = {"hidden": [width, width], "activation": "relu", "initialization": "uniform"}
     epsilon = [[0, 1.0], [explored, last]]
     return {"algorithm": "dqn", "double": False, "epsilon": epsilon, "model": model, **settings}
@@ -113,8 +112,8 @@ def _cleanrl(environment: str, ours: str, score: float, spread: float) -> Publis
     return Published(f"cleanrl-ppo-{environment}", ours, 500_000, score, spread, trainer, policy, deterministic=False)
 
 
-# Stable-Baselines3 counts environment steps between two updates of the target network, we count gradient steps: 10 of
-# its steps are less than one of CartPole's training phases of 128 gradient steps; 600 are 300 of MountainCar's.
+# Stable-Baselines3 counts environment steps between two updates of the target network, WarpDrive counts gradient steps:
+# its 10 steps are less than one of CartPole's training phases of 128 gradient steps; its 600 are 300 of MountainCar's.
 ONE_STEP = {"num_envs": 1, "train_batch_size": 1}
 DETERMINISTIC = {"gamma": 0.98, "buffer_size": 200_000, "learning_starts": 10_000, "batch_size": 256}
 NOISE = {"noise": {"type": "gaussian", "std": 0.1}}
@@ -226,7 +225,7 @@ def line(published: Published, scores: Sequence[float]) -> str:
 
 
 def write(lines: Sequence[str]) -> None:
-    """Replace the rows of the page by the given ones with the same keys."""
+    """Write the given rows to the page; other rows are kept."""
     text = PAGE.read_text(encoding="utf-8")
     former = text.partition(BEGIN)[2].partition(END)[0]
     known = {row.split("|")[1].strip(" `"): row for row in (*former.splitlines(), *lines) if row.startswith("| `")}
@@ -235,13 +234,17 @@ def write(lines: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Train, judge, print, and write the table."""
+    """Train and evaluate the rows, and print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [published.row for published in ROWS]
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="ROW", help=", ".join(names))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="of the runs (0 1 2)")
-    parser.add_argument("--no-write", action="store_true", help="print only")
-    parser.add_argument("--sb3", action="store_true", help="train the rows of DQN with Stable-Baselines3, and print")
+    parser.add_argument(
+        "--only", nargs="+", choices=names, default=names, metavar="ROW", help=f"rows (default: {', '.join(names)})"
+    )
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds (default: 0 1 2)")
+    parser.add_argument("--no-write", action="store_true", help="print the table without writing it")
+    parser.add_argument(
+        "--sb3", action="store_true", help="train the DQN rows with Stable-Baselines3; nothing is written"
+    )
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # one run, in this process
     options = parser.parse_args()
     chosen = [published for published in ROWS if published.row in options.only]

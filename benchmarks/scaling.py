@@ -1,4 +1,4 @@
-"""Cost of training in several processes: throughput, efficiency and traffic, of rollouts and of updates.
+"""Measure training in several processes: throughput, efficiency, messages and bytes of rollouts and of updates.
 
     python benchmarks/scaling.py                    # 1 and 2 processes on the CPU, a core for each, about 8 minutes
     python benchmarks/scaling.py --processes 1 2 4 8 --backend numba     # a process for each GPU
@@ -36,7 +36,7 @@ WORKLOADS = [
     *({**_TAG, "replicas": replicas, "overrides": ["env.num_taggers=4"]} for replicas in (16, 64, 256)),
     *({**_TAG, "replicas": 64, "overrides": [f"env.num_taggers={taggers}"]} for taggers in (9, 19)),
 ]
-"""Workloads with several numbers of replicas per process and agents per replica, which costs are fitted over."""
+"""Workloads with several numbers of replicas per process and of agents, to which the costs are fitted."""
 
 
 def measured(processes: int, backend: str, updates: int, quick: bool) -> tuple[list[Point], float]:
@@ -122,14 +122,16 @@ def on_paper(point: Point, jitter: float) -> str:
 
 
 def main() -> None:
-    """Print the tables, and write them down."""
+    """Print the tables and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="how many (1 2)")
-    parser.add_argument("--backend", default="cpu", help="trainer.env_backend (cpu)")
-    parser.add_argument("--updates", type=int, default=12, help="measured updates of each size in each round (12)")
-    parser.add_argument("--rounds", type=int, default=3, help="in which numbers of processes take turns (3)")
-    parser.add_argument("--quick", action="store_true", help="two sizes, one round, nothing written down")
-    parser.add_argument("--note", default="", help="what else is to be known of this run")
+    parser.add_argument(
+        "--processes", type=int, nargs="+", default=[1, 2], help="sizes of process groups (default: 1 2)"
+    )
+    parser.add_argument("--backend", default="cpu", help="trainer.env_backend (default: cpu)")
+    parser.add_argument("--updates", type=int, default=12, help="updates measured per size and round (default: 12)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds over all group sizes (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="two workloads, one round; nothing is written")
+    parser.add_argument("--note", default="", help="remark for the head of the page")
     options = parser.parse_args()
     os.environ.update(NUMBA_NUM_THREADS="1", OMP_NUM_THREADS="1")  # a core for each process, also for one alone
     counts = sorted({1, *options.processes})

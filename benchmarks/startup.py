@@ -1,4 +1,4 @@
-"""Startup time of a new process from ``import warpdrive`` to its first step: compiling, and from the cache.
+"""Measure seconds from ``import warpdrive`` to the first step of a new process, with and without the compile cache.
 
 python benchmarks/startup.py
 """
@@ -24,8 +24,8 @@ print(time.perf_counter() - start)
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured (default 5)")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="processes per candidate (default: 5)")
     options = parser.parse_args()
     print(machine())
     print("seconds from import warpdrive to the end of the first env.step, medians of", options.rounds, "processes\n")

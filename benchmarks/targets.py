@@ -1,12 +1,12 @@
-"""Results of the shipped run configurations: the table of docs/targets.md.
+"""Train and evaluate the shipped run configurations: the table of docs/targets.md.
 
-python benchmarks/targets.py                          everything, one run after the other
-python benchmarks/targets.py --only cartpole battle   these rows; the others stay as they are
-python benchmarks/targets.py --seeds 0 --no-write     print only, of one seed
+    python benchmarks/targets.py                           # all configurations, one run after the other
+    python benchmarks/targets.py --only cartpole battle    # these rows; the others are kept
+    python benchmarks/targets.py --seeds 0 --no-write      # one seed, print only
 
-Each configuration is trained with several seeds, each in a process of its own. Policies for one agent are then loaded
-with ``wd.load_policy`` and act in Gymnasium's own environment, always with the most probable action; those of several
-agents are evaluated in the environments they were trained in, with actions drawn as in training.
+Each configuration is trained with several seeds, each in a separate process. Single-agent policies are then loaded with
+``wd.load_policy`` and evaluated in Gymnasium's own environment with the most probable action; multi-agent policies are
+evaluated in the environments they were trained in, with sampled actions. The exit code is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -184,14 +184,14 @@ def write(rows: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Train, evaluate, print, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    """Train and evaluate the configurations, and print and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [target.config for target in TARGETS]
     parser.add_argument(
-        "--only", nargs="+", choices=names, default=names, metavar="CONFIG", help="these configurations"
+        "--only", nargs="+", choices=names, default=names, metavar="CONFIG", help="run configurations (default: all)"
     )
-    parser.add_argument("--seeds", nargs="*", type=int, default=None, help="of the runs (0 1 2)")
-    parser.add_argument("--no-write", action="store_true", help="print only")
+    parser.add_argument("--seeds", nargs="*", type=int, default=None, help="seeds (default: 0 1 2)")
+    parser.add_argument("--no-write", action="store_true", help="print the table without writing it")
     parser.add_argument("--here", metavar="FOLDER", help=argparse.SUPPRESS)  # one run, in this process
     options = parser.parse_args()
     chosen = [target for target in TARGETS if target.config in options.only]

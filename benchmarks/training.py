@@ -1,9 +1,13 @@
-"""PPO on cartpole compared with other libraries: environment steps per second, and seconds to a return of 475.
+"""Compare PPO on cartpole with other libraries: environment steps per second, and seconds to a mean return of 475.
 
-Each contestant trains in a process of its own, alternately with the others, and the median of the rounds is reported.
-All have the same networks, coefficients and number of epochs; the number of replicas, the sizes of rollouts and
-minibatches and the learning rate are the best found for each (``SETTINGS``). The first round fills the caches of
-compiled code and is discarded, except for its startup time.
+    python benchmarks/training.py                        # writes benchmarks/results/training.md
+    python benchmarks/training.py --quick                # WarpDrive and JAX, one short round, print only
+    python benchmarks/training.py --only warpdrive sb3   # these contestants, print only
+
+Each contestant trains in a separate process, alternately with the others, and the median of the rounds is reported. All
+have the same networks, coefficients and number of epochs; the number of replicas, the sizes of rollouts and minibatches
+and the learning rate are the best found for each (harness/training/report.py). The first round fills the compile caches
+and is discarded, except for its startup time.
 """
 
 from __future__ import annotations
@@ -79,11 +83,17 @@ def versions() -> str:
 
 def main() -> None:
     """Print the tables and write them to a file."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one short round of ours and JAX, not written down")
-    parser.add_argument("--rounds", type=int, default=3, help="each with a seed of its own (default 3)")
-    parser.add_argument("--only", nargs="+", choices=TITLES, help="contestants; then nothing is written down")
-    parser.add_argument("--note", default="", help="what else is to be known of this run")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="WarpDrive and JAX, one short round; nothing is written")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, each with another seed (default: 3)")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=TITLES,
+        metavar="NAME",
+        help=f"contestants, of {', '.join(TITLES)}; nothing is written",
+    )
+    parser.add_argument("--note", default="", help="remark for the head of the page")
     options = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     rounds, seconds, limit = (1, 0.5, 5.0) if options.quick else (options.rounds, 2.0, 15.0)

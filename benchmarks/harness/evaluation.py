@@ -10,7 +10,13 @@ FIRST_EPISODE = 1000
 
 
 def play(name: str, episodes: int, act: Callable[[Any], Any] | None) -> float:
-    """Return the mean return of parallel episodes in Gymnasium's environment ``name``; ``act`` None: at random."""
+    """Return the mean return of parallel episodes in an environment of Gymnasium.
+
+    Args:
+        name: The id of the environment.
+        episodes: The number of episodes, each with its own seed.
+        act: Maps observations ``[running episodes, ...]`` to actions; None samples random ones.
+    """
     import gymnasium
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Shared helpers of the benchmarks: interleaved timing, medians, and a description of the machine."""
+"""Interleaved timing, medians and throughput, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ import torch
 def medians(candidates: Mapping[str, Callable[[], float]], rounds: int = 7) -> dict[str, float]:
     """Measure the candidates alternately (A B A B ...), so that changes of clock speed affect all equally.
 
-    Each candidate returns one figure per call; the first round is discarded. Returns the median of each.
+    Args:
+        candidates: Functions that return one measurement per call, by name.
+        rounds: The number of measurements of each; one more, the first, is discarded.
+
+    Returns:
+        The median of each candidate.
     """
     figures: dict[str, list[float]] = {name: [] for name in candidates}
     for number in range(rounds + 1):

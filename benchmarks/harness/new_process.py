@@ -9,13 +9,13 @@ import tempfile
 
 
 def seconds(program: str, cache: str) -> float:
-    """Run the program in a new process and return its measurement."""
+    """Run a program in a new process and return the seconds it prints."""
     environment = {**os.environ, "WARPDRIVE_CACHE_DIR": cache}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
 def compiling(program: str) -> float:
-    """Measure with an empty cache."""
+    """Run a program with an empty compile cache and return the seconds it prints."""
     with tempfile.TemporaryDirectory() as cache:
         return seconds(program, cache)

@@ -1,10 +1,9 @@
 """Lower bound on the bytes moved by a fused step, and memory bandwidth: together, the limit of steps per second.
 
-Counted once per step and element are reads of arrays that kernel functions read before they write them, and writes of
-arrays. Repeated reads, and reads after a write in the same launch, are served by registers or a cache. The end of an
-episode is not counted, nor are constants, which all replicas share: the result is thus about the minimum. Arrays that
-are used in part count as a whole (of a random state, one word of four is written): memory is moved in sectors of 32
-bytes.
+Each element of an array counts once per step as read, if kernel functions read it before they write it, and once as
+written. Repeated reads, and reads after a write in the same launch, are served by registers or a cache. The end of an
+episode does not count, nor do constants, which all replicas share: the result is close to the minimum. Partly used
+arrays count as a whole (one of four words of a random state is written), since memory is moved in sectors of 32 bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def recorded_step_traffic(environment: wd.Environment) -> Traffic:
 def _traffic(environment: wd.Environment, use: Callable[[wd.EnvWrapper], object]) -> Traffic:
     recorder = _Recorder()
     use(wd.EnvWrapper(environment, _REPLICAS, recorder))
-    fusion, arguments = recorder.bound[-1]  # after the one that resets
+    fusion, arguments = recorder.bound[-1]  # after the reset kernel
     names: dict[int, str] = {}  # arrays by their addresses: one may have several parameters
     read, written = set(), set()
     for parameter, is_write in _accesses(fusion):

@@ -1,4 +1,4 @@
-"""The tables of docs/environments.md about numerical agreement."""
+"""Command line and output of the agreement commands: tables of docs/environments.md."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PAGE = Path(__file__).parents[3] / "docs" / "environments.md"
 
 def options_of(description: str | None) -> argparse.Namespace:
     """Parse the command line options ``steps`` and ``no_write``."""
-    parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
-    parser.add_argument("--steps", type=int, default=100_000, help="how many are compared in each line (100,000)")
-    parser.add_argument("--no-write", action="store_true", help="print only")
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=100_000, help="steps compared in each row (default: 100000)")
+    parser.add_argument("--no-write", action="store_true", help="print the table without writing it")
     return parser.parse_args()
 
 
@@ -24,7 +24,7 @@ def row(cells: Iterable[str]) -> str:
 
 
 def write_table(name: str, lines: Iterable[str]) -> None:
-    """Replace the table between the comments ``name`` and ``end of name`` of the page by ``lines``."""
+    """Write ``lines`` to the page, between the comments ``name`` and ``end of name``."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     table = "\n".join([begin, *lines, end])
     _PAGE.write_text(re.sub(f"{begin}.*{end}", lambda _: table, _PAGE.read_text(), flags=re.DOTALL))

@@ -1,4 +1,4 @@
-"""The cartpole environment in idiomatic JAX: random actions and resets, scanned under ``jit``.
+"""Cartpole in idiomatic JAX: random actions and resets, scanned under ``jit``.
 
 The physics is generic over the array library, so that it can be tested without JAX.
 """

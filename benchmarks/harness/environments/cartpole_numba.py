@@ -1,4 +1,4 @@
-"""The cartpole environment as a plain Numba loop over replicas, a baseline for the kernels."""
+"""Cartpole as a plain Numba loop over replicas: a baseline for the kernels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Environments of other libraries: for each, a benchmark of its steps with random actions.
+"""Benchmarks of environments of other libraries, stepped with random actions.
 
-Actions passed from outside are drawn in advance; with JAX they are drawn in the scan under ``jit``. The returned
-functions raise :class:`ImportError` if the library is missing.
+Actions are sampled in advance, and with JAX in the scan under ``jit``. The returned functions raise
+:class:`ImportError` if the library is missing.
 """
 
 from __future__ import annotations
@@ -150,13 +150,13 @@ def mpe2(name: str) -> Peer:
 
 
 def jax_cartpole(replicas: int, seconds: float) -> Measure:
-    """Return our own cartpole in JAX: a scan of steps under ``jit``."""
+    """Return a benchmark of the cartpole of ``cartpole_jax.py``: a scan of steps under ``jit``."""
     steps, carry = scanned(replicas, JAX_STEPS)
     return _carried(steps, carry, replicas, seconds)
 
 
 def numba_cartpole(cores: int) -> Peer:
-    """Return our own cartpole as a plain Numba loop over replicas."""
+    """Return the cartpole of ``cartpole_numba.py``: a plain Numba loop over replicas."""
 
     def make(replicas: int, seconds: float) -> Measure:
         step, state = stepper(CartPole(), parallel=cores > 1), Replicas.of(replicas)
@@ -171,7 +171,7 @@ def numba_cartpole(cores: int) -> Peer:
 
 
 def numpy_tag(name: str, config: dict[str, Any]) -> Peer:
-    """Return our own NumPy reference, with one replica."""
+    """Return the NumPy reference of a tag environment, with one replica."""
     return lambda replicas, seconds: numpy_reference(name, config)
 
 

@@ -1,4 +1,4 @@
-"""Sizes of the tag environments that several commands measure, and their NumPy references as a baseline."""
+"""Configurations of the tag environments that several commands measure, and a benchmark of their NumPy references."""
 
 from __future__ import annotations
 

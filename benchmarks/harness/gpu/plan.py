@@ -1,4 +1,4 @@
-"""Workloads of `benchmarks/gpu.py` in the order of their importance, and the format of a row of results."""
+"""Workloads of ``gpu.py`` in order of importance, and the records of their results."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 CALLER, RECORDED, POLICIES, TRAINING = "step", "recorded step", "with policies", "training"
 KINDS = {
-    CALLER: "`env.step` with actions that lie on the device",
-    RECORDED: "`env.step_rollout`: uniformly random actions are sampled, and the step is recorded, in the same launch",
-    POLICIES: "the trainer's rollouts: policies act, the step samples from their outputs and is recorded",
-    TRAINING: "rollouts and updates, as the configuration says, in turns",
+    CALLER: "`env.step` with actions on the device",
+    RECORDED: "`env.step_rollout`: uniform actions are sampled and the step is recorded in the same launch",
+    POLICIES: "rollouts of the trainer: actions are sampled from the policies, and the steps are recorded",
+    TRAINING: "alternating rollouts and updates, as in the run configuration",
 }
 
 CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -115,7 +115,7 @@ class Setup:
 
 
 def units(backends: Sequence[str], *, quick: bool, on_gpu: bool) -> list[Unit]:
-    """Return the units to measure, the most important first."""
+    """Return the units to measure, the most important ones first."""
     return list(_units(QUICK if quick else IMPORTANCE, backends, (True, False) if on_gpu else (False,)))
 
 

@@ -1,4 +1,4 @@
-"""Output of `benchmarks/gpu.py`: one JSON file and one table."""
+"""Output of ``gpu.py``: one JSON file and one table."""
 
 from __future__ import annotations
 

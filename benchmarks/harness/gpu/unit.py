@@ -1,4 +1,4 @@
-"""Measure one unit of `benchmarks/gpu.py`: an environment, a number of replicas, a backend."""
+"""Measurement of one unit of ``gpu.py``: an environment, a number of replicas and a backend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ STEPS_OF_A_SCAN = 100
 
 
 def measure(unit: Unit, bandwidth: float, seconds: float) -> Iterator[Row | Setup]:
-    """Yield results one by one; a failure yields a row with an error. ``bandwidth`` is in bytes per second."""
+    """Yield the results of a unit; a failed measurement yields a row with an error.
+
+    Args:
+        unit: The unit.
+        bandwidth: The bandwidth of a copy in bytes per second, from which limits are computed.
+        seconds: The duration of each measurement.
+    """
     if unit.backend == "jax":
         yield _scan(unit, seconds)
         return

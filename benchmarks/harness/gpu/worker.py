@@ -1,4 +1,4 @@
-"""Isolation of the units of `benchmarks/gpu.py` in a separate process: a crash in one does not affect the others."""
+"""Separate process that measures the units of ``gpu.py``, so that a crash in one does not affect the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Measure = Callable[[Unit], Iterator[Row | Setup]]
 
 
 class Worker:
-    """A process that measures units one by one; it is started on demand.
+    """Process that measures units one by one, started on demand.
 
     Args:
         measure: Yields the results of a unit; a module-level function, or a ``functools.partial`` of one.
@@ -76,7 +76,7 @@ class Worker:
 
 
 def _serve(connection: Connection, measure: Measure, may_go_on: Callable[[], bool]) -> None:
-    """Send the results of each unit received, a string if it failed as a whole, and True if another may follow."""
+    """Send the results of each unit received, a string if the unit failed, and then True if another one may follow."""
     while True:
         try:
             unit = connection.recv()

@@ -1,7 +1,7 @@
-"""The step of ``tag_continuous`` with the K nearest observed, split at its barriers by hand, as one would for numba.
+"""The step and observation of ``tag_continuous`` with K nearest agents, split at its barriers by hand.
 
-What ``kernels.py`` compares the generated code with: the same algorithm in the same types, a loop over the agents for
-each stretch between barriers, and the replicas in parallel.
+``kernels.py`` compares the generated code with it: the same algorithm with the same types, a loop over the agents for
+each region between barriers, and a parallel loop over the replicas.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ZERO, ONE, INFINITY, TWO_PI = np.float32(0), np.float32(1), np.float32(np.inf), 
 
 
 def pair() -> tuple[Callable[[], None], Callable[[], None], Callable[[], None]]:
-    """Return a step of ours, one by hand, and a function that checks that both do the same.
+    """Return the kernel's step, the hand-written step, and a function that asserts that their results are equal.
 
-    Tagged runners stay, so that every step is the same work.
+    Tagged runners stay in the game, so that every step is the same work.
     """
     name, num_envs, config = CONFIGURATIONS[TITLE]
     calls, states = [], []
@@ -135,7 +135,7 @@ def step_and_observe(
     direction_scale,
     time_scale,
 ):
-    """Step every replica and observe it."""
+    """Step all replicas and write their observations."""
     num_envs, num_agents = loc_x.shape
     for env in prange(num_envs):
         for agent in range(num_agents):

@@ -1,4 +1,4 @@
-"""Measurements in each process of ``scaling.py``: rollouts and updates of several sizes, and the cost of a message."""
+"""Script that each process of ``scaling.py`` runs: rollouts and updates of several sizes, and the cost of a message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # a process is started with the path of this file
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # benchmarks/, for a script that is started by its path
 
 from harness.scaling.model import Point
 from warpdrive.training.config.load import load_config
@@ -24,7 +24,14 @@ _WARM_UP = 2
 
 
 def measured(workload: dict[str, Any], sync: str, backend: str, updates: int) -> Point:
-    """Train with the given sizes per process and return the measurement."""
+    """Train and return the measurement.
+
+    Args:
+        workload: An entry of ``WORKLOADS`` in ``scaling.py``, with sizes per process.
+        sync: ``trainer.sync``.
+        backend: ``trainer.env_backend``.
+        updates: The number of measured updates.
+    """
     team = join()
     replicas, steps = workload["replicas"] * team.size, workload["steps"]
     sizes = [f"trainer.num_envs={replicas}", f"trainer.train_batch_size={replicas * steps}"]

@@ -171,7 +171,7 @@ def updated(settings: Settings, run: Run, updates: Any) -> Run:
 
 
 class Jax:
-    """A run in JAX."""
+    """PPO as one compiled JAX program."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
         self.settings, self.run = settings, started(settings, seed)

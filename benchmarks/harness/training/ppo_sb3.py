@@ -1,4 +1,4 @@
-"""PPO of Stable-Baselines3 (Raffin et al. 2021, JMLR 22(268)), as ``training.py`` measures it."""
+"""PPO of Stable-Baselines3 (Raffin et al. 2021, JMLR 22(268)), measured by ``training.py``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.training.settings import HIDDEN, Layers, Settings
 
 
 class StableBaselines3:
-    """A model in Gymnasium's ``CartPole-v1`` with a sequential vector environment, as in the library's guide."""
+    """PPO in Gymnasium's ``CartPole-v1`` with a sequential vector environment, as in the library's guide."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
         torch.set_num_threads(settings.threads)

@@ -10,7 +10,7 @@ from warpdrive.training.trainer import Trainer, make_env
 
 
 class WarpDrive:
-    """A trainer of the shipped run configuration."""
+    """Trainer of the shipped run configuration ``cartpole``."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
         torch.set_num_threads(settings.threads)

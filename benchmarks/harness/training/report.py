@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 TITLES = {
     "warpdrive": "**WarpDrive**",
     "sb3": "Stable-Baselines3",
-    "single": "single file, as CleanRL",
-    "arrays": "the same, Gymnasium's cartpole for arrays",
-    "jax": "one JAX program, as PureJaxRL",
+    "single": "single file, like CleanRL",
+    "arrays": "the same, Gymnasium's vectorized cartpole",
+    "jax": "one JAX program, like PureJaxRL",
 }
 SETTINGS = {
     "for the most steps per second": {
@@ -36,8 +36,8 @@ class Figures:
     """Results of a contestant in all rounds.
 
     Attributes:
-        first_start: Seconds from the start of the process to the end of the first update, with empty caches.
-        start: The same with filled caches.
+        first_start: Seconds from the start of the process to the end of the first update, with empty compile caches.
+        start: The same with filled compile caches.
         speed: Environment steps per second.
         seconds: Seconds of training until the target return was reached; None if it was not.
         steps: Environment steps until then.

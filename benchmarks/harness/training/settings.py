@@ -1,4 +1,4 @@
-"""Shared settings of the contestants of ``training.py``: hyperparameters of PPO, and the evaluation of a policy."""
+"""Shared by the contestants of ``training.py``: hyperparameters of PPO, and the evaluation of a policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One contestant of ``training.py`` in a process of its own: prints a line of JSON."""
+"""Script that measures one contestant of ``training.py`` in a separate process and prints a line of JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 _BEGAN = time.time()
 
-import argparse  # noqa: E402 (what follows is what takes time)
+import argparse  # noqa: E402 (the imports below are part of the startup time)
 import json  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
@@ -14,7 +14,7 @@ from collections.abc import Callable  # noqa: E402
 from functools import partial  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # a process is started with the path of this file
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # benchmarks/, for a script that is started by its path
 
 from harness.training.settings import Contestant, Settings, mean_return  # noqa: E402
 
@@ -85,14 +85,14 @@ def throughput(learner: Contestant, settings: Settings, seconds: float) -> float
 
 def main() -> None:
     """Measure one contestant."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("name")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", help="warpdrive, sb3, jax, single or arrays")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--limit", type=float, default=60.0)
-    parser.add_argument("--every", type=int, default=8192)
-    parser.add_argument("--began", type=float, default=_BEGAN)
-    parser.add_argument("settings", nargs="*", help="num_envs=64 and the like")
+    parser.add_argument("--seconds", type=float, default=3.0, help="duration of the measurement of steps per second")
+    parser.add_argument("--limit", type=float, default=60.0, help="maximum seconds of training")
+    parser.add_argument("--every", type=int, default=8192, help="environment steps between evaluations")
+    parser.add_argument("--began", type=float, default=_BEGAN, help="time at which the process was started")
+    parser.add_argument("settings", nargs="*", help="fields of Settings, such as num_envs=64")
     options = parser.parse_intermixed_args()
     settings = Settings().with_values(**dict(item.split("=") for item in options.settings))
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
