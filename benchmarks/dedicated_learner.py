@@ -52,7 +52,7 @@ def worker(name: str, overrides: list[str], updates: int, output: str) -> None:
 
     trainer = Trainer(make_env(config), config)
     trainer.train(on_update=note)
-    if trainer.team.leads:
+    if trainer.process_group.is_leader:
         names = ("perf/env_steps_per_second", "perf/rollout_seconds", "perf/update_seconds")
         measured = {name: statistics.median(row[name] for row in found[_WARM_UP:-1]) for name in names}
         Path(output).write_text(json.dumps(measured))

@@ -16,8 +16,8 @@ from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.config.schema import RunConfig
 from warpdrive.training.distributed.consistency import check_weights
 from warpdrive.training.distributed.devices import backend_at, check_rollout_device
+from warpdrive.training.distributed.process_group import UNSHARDED, ProcessGroup, Sharding, Share, tensors_of
 from warpdrive.training.distributed.sync import sync_of
-from warpdrive.training.distributed.team import UNSHARDED, Sharding, Share, Team, tensors_of
 from warpdrive.training.distributed.whole_rollout import WholeRollout
 from warpdrive.training.models.base import Actor
 from warpdrive.training.opponents import Opponent, build_opponents
@@ -33,11 +33,11 @@ class Learner:
     Args:
         env: the training replicas of this process.
         config: the validated configuration.
-        team: process group of the training.
+        process_group: process group of the training.
         share: range of the replicas of ``env`` among those of all processes.
 
     Attributes:
-        env, config, team, share: as given.
+        env, config, process_group, share: as given.
         backend: backend on the device of the updates.
         policies: learning policies, by policy tag.
         opponents: actors that are not trained, by policy tag; tags whose agents act at random are in neither.
@@ -53,13 +53,13 @@ class Learner:
         ConfigError: the devices of the configuration do not fit the environment.
     """
 
-    def __init__(self, env: EnvWrapper, config: RunConfig, team: Team, share: Share) -> None:
-        self.env, self.config, self.team, self.share = env, config, team, share
+    def __init__(self, env: EnvWrapper, config: RunConfig, process_group: ProcessGroup, share: Share) -> None:
+        self.env, self.config, self.process_group, self.share = env, config, process_group, share
         settings = config.trainer
         check_rollout_device(settings.rollout_device, env.backend)
         self.backend = backend_at("trainer.learner_device", settings.learner_device, env.backend)
         apart = self.backend.device != env.device
-        if apart and team.size > 1:
+        if apart and process_group.world_size > 1:
             raise ConfigError(
                 f"trainer.learner_device: found '{settings.learner_device}', but each of several processes learns "
                 f"where its rollouts are, on {env.device}; with trainer.dedicated_learner one of them only learns"
@@ -78,14 +78,20 @@ class Learner:
             self._acting = ActorCopies(self.actors, env.device)
             self._learned_from = RolloutCopy(self.rollout, self.backend.device)
         self._experience = self._learned_from.rollout if self._learned_from else self.rollout
-        self._sync = sync_of(settings.sync, WholeRollout(team, self._experience, share)) if team.size > 1 else None
-        team.broadcast(tensors_of(self.models.values()))
+        self._sync = (
+            sync_of(settings.sync, WholeRollout(process_group, self._experience, share))
+            if process_group.world_size > 1
+            else None
+        )
+        process_group.broadcast(tensors_of(self.models.values()))
         self._reset_environment()
 
     def _new_policies(self) -> dict[str, Policy]:
         env, config = self.env, self.config
         gathers = config.trainer.sync == "rollouts"
-        sharding = UNSHARDED if gathers or self.team.size == 1 else Sharding(self.team, self.share)
+        sharding = (
+            UNSHARDED if gathers or self.process_group.world_size == 1 else Sharding(self.process_group, self.share)
+        )
         return {
             tag: Policy(
                 tag,
@@ -109,7 +115,7 @@ class Learner:
         Raises:
             GraphError: ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
         """
-        with self.team.together("collect"):
+        with self.process_group.collective("collect"):
             self._begin_policies()
             if not self.ahead:
                 self._begin_opponents()
@@ -119,13 +125,13 @@ class Learner:
 
     def update(self) -> dict[str, Tensor]:
         """Train every policy on the rollout. Returns ``losses/<term>/<tag>``, scalars on the learner's device."""
-        with self.team.together("update"):
+        with self.process_group.collective("update"):
             return self._update(meanwhile=lambda: None)
 
     @property
     def can_collect_ahead(self) -> bool:
         """True if there are processes that do not learn and only collect rollouts."""
-        return self.config.trainer.dedicated_learner and self.team.size > 1
+        return self.config.trainer.dedicated_learner and self.process_group.world_size > 1
 
     def update_ahead(self) -> dict[str, Tensor]:
         """Run :meth:`update` while the processes that do not learn collect the next rollout, if there are any.
@@ -140,7 +146,7 @@ class Learner:
             self._begin_policies()
             self._roll_out()
 
-        with self.team.together("update_ahead"):
+        with self.process_group.collective("update_ahead"):
             self._note_episodes()
             self._begin_opponents()
             losses = self._update(meanwhile=collect_ahead)
@@ -155,7 +161,7 @@ class Learner:
         else:
             terms = self._sync.update(self.policies, meanwhile)
         if self.config.trainer.check_weights:
-            check_weights(self.team, self.models)
+            check_weights(self.process_group, self.models)
         self.updates += 1
         return {f"losses/{term}/{tag}": value for tag, found in terms.items() for term, value in found.items()}
 
@@ -177,10 +183,10 @@ class Learner:
 
     def episode_statistics(self) -> dict[str, Tensor]:
         """Return ``EnvWrapper.episode_statistics`` over all processes, without a rollout that is collected ahead."""
-        with self.team.together("episode_statistics"):
+        with self.process_group.collective("episode_statistics"):
             if not self.ahead:
                 self._note_episodes()
-            noted = self.team.sum_all(self.episodes)
+            noted = self.process_group.all_reduce_tensors(self.episodes)
             self.episodes = {name: torch.zeros_like(total) for name, total in noted.items()}
         return noted
 

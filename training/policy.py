@@ -22,7 +22,7 @@ from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.algorithms.task import Task
 from warpdrive.training.config.schedule import value_at
 from warpdrive.training.config.schema import PolicyConfig
-from warpdrive.training.distributed.team import UNSHARDED, Sharding
+from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.experience.batch import Batch, Discount, RolloutBatcher
 from warpdrive.training.experience.sequences import Replayed
 from warpdrive.training.inference.pretrained import begin_as_loaded

@@ -33,6 +33,7 @@ from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.distributed.bootstrap import check_gpus, join, local_rank, share_of
 from warpdrive.training.distributed.consistency import check_start
 from warpdrive.training.distributed.devices import rollout_backend
+from warpdrive.training.distributed.process_group import ProcessGroup
 from warpdrive.training.evaluation import EvaluationResult
 from warpdrive.training.evaluations import Evaluations
 from warpdrive.training.inference.pretrained import without_loading
@@ -73,7 +74,7 @@ class Trainer:
 
     Attributes:
         env: as given.
-        team: process group of the training.
+        process_group: process group of the training.
         config: the validated configuration.
         learner: policies, rollouts and updates.
         evaluations: evaluations of the policies.
@@ -92,17 +93,17 @@ class Trainer:
         num_devices: int | None = None,
     ) -> None:
         check_environment(env)
-        self.team = join()
-        check_devices(env, self.team, device_id, num_devices)
+        self.process_group = join()
+        check_devices(env, self.process_group, device_id, num_devices)
         check_tags(env, policy_tag_to_agent_id_map)
         self.env = env
-        self.share = share_of(self.team, env, has_dedicated_learner(config))
+        self.share = share_of(self.process_group, env, has_dedicated_learner(config))
         self.config = fitted(config, env, self.share)
-        self.team.set_timeout(self.config.trainer.process_timeout)
-        check_start(self.team, self.config, env.env)
-        check_populations(self.config, self.team)
+        self.process_group.set_timeout(self.config.trainer.process_timeout)
+        check_start(self.process_group, self.config, env.env)
+        check_populations(self.config, self.process_group)
         warn_of_long_episodes(self.config, env)
-        self.learner = Learner(env, self.config, self.team, self.share)
+        self.learner = Learner(env, self.config, self.process_group, self.share)
         self.evaluations = Evaluations(self.learner)
         self.run_state = RunState()
         self._resumed: RunFolder | None = None
@@ -140,7 +141,12 @@ class Trainer:
         def run() -> TrainingSummary:
             return run_training(self.learner, self.evaluations, self.run_state, dispatcher, going_on, progress)
 
-        return self.team.led(run, self._follow)
+        return self.process_group.run_on_leader(run, self._follow)
+
+    @property
+    def team(self) -> ProcessGroup:
+        """Former name of ``process_group``."""
+        return self.process_group
 
     @property
     def policies(self) -> dict[str, Policy]:
@@ -313,7 +319,7 @@ class Trainer:
             CheckpointError: ``path`` exists and is something else, or cannot be written.
         """
         checkpoint = self.checkpoint()
-        self.team.from_leader(lambda: write_checkpoint(Path(path), checkpoint))
+        self.process_group.call_on_leader(lambda: write_checkpoint(Path(path), checkpoint))
 
     @classmethod
     def load(
@@ -342,7 +348,7 @@ class Trainer:
                 check_named_code(checkpoint.config, folder)
             return folder, checkpoint
 
-        folder, checkpoint = join().from_leader(read)
+        folder, checkpoint = join().call_on_leader(read)
         return cls._of(folder, checkpoint, load_config(checkpoint.config, environment=env.env if env else None), env)
 
     @classmethod
@@ -372,7 +378,7 @@ class Trainer:
             TrustError: the run names code that is not known here.
         """
         environment = env.env if env else None
-        folder, found, config = join().from_leader(lambda: last_state_of(run, overrides, environment, trust))
+        folder, found, config = join().call_on_leader(lambda: last_state_of(run, overrides, environment, trust))
         trainer = cls._of(*found, config, env) if found else cls(env or make_env(config), config)
         trainer._resumed = folder
         return trainer
@@ -409,8 +415,8 @@ def make_env(config: RunConfig) -> EnvWrapper:
     """
     if config.env is None:
         raise ConfigError(f"run '{config.name}': its environment has no registered name; give it as env=...")
-    team = join(config.trainer.process_timeout)
-    share = team.share(config.trainer.num_envs, config.trainer.dedicated_learner)
+    process_group = join(config.trainer.process_timeout)
+    share = process_group.share(config.trainer.num_envs, config.trainer.dedicated_learner)
     device, backend = config.trainer.rollout_device, config.trainer.env_backend
     if not never_uses_gpu(backend) and device != "cpu":
         check_gpus(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), config.trainer.gpu_memory_fraction)

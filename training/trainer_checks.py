@@ -11,7 +11,7 @@ from warpdrive.errors import ConfigError, shown
 from warpdrive.training.algorithms.custom import CustomConfig
 from warpdrive.training.algorithms.reinforce import ReinforceConfig
 from warpdrive.training.config.load import RunConfig, load_config, plain
-from warpdrive.training.distributed.team import Share, Team
+from warpdrive.training.distributed.process_group import ProcessGroup, Share
 
 
 def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share) -> RunConfig:
@@ -67,34 +67,34 @@ def check_environment(env: EnvWrapper) -> None:
         raise ConfigError("Trainer: the environment has auto_reset=False, expected True: episodes follow one another")
 
 
-def check_devices(env: EnvWrapper, team: Team, device_id: int | None, num_devices: int | None) -> None:
+def check_devices(env: EnvWrapper, process_group: ProcessGroup, device_id: int | None, num_devices: int | None) -> None:
     """Check the number of processes and the device of the environment against the user's arguments.
 
     Args:
         env: replicas of this process.
-        team: process group.
+        process_group: process group.
         device_id: index of the GPU, or None.
         num_devices: number of processes, or None.
 
     Raises:
         ConfigError: they differ.
     """
-    if num_devices is not None and num_devices != team.size:
+    if num_devices is not None and num_devices != process_group.world_size:
         raise ConfigError(
-            f"Trainer: found num_devices = {num_devices}, but there {_are(team.size)} in this job: processes are "
-            "started by `warpdrive train -n N`, torchrun, or warpdrive.training.distributed.launch"
+            f"Trainer: found num_devices = {num_devices}, but there {_are(process_group.world_size)} in this job: "
+            "processes are started by `warpdrive train -n N`, torchrun, or warpdrive.training.distributed.launch"
         )
     if env.device.type == "cuda" and device_id is not None and device_id != (env.device.index or 0):
         raise ConfigError(f"Trainer: found device_id = {device_id}, but the environment is on {env.device}")
 
 
-def check_populations(config: RunConfig, team: Team) -> None:
+def check_populations(config: RunConfig, process_group: ProcessGroup) -> None:
     """Raise ``ConfigError`` if the replicas of a population's members would be distributed over processes."""
     for tag, settings in config.policy.items():
-        if isinstance(settings, CustomConfig) and settings.population is not None and team.size > 1:
+        if isinstance(settings, CustomConfig) and settings.population is not None and process_group.world_size > 1:
             raise ConfigError(
-                f"policy.{tag}.population: found {settings.population}, but there {_are(team.size)}, and a population "
-                "trains in one"
+                f"policy.{tag}.population: found {settings.population}, but there {_are(process_group.world_size)}, "
+                "and a population trains in one"
             )
 
 

@@ -19,15 +19,15 @@ from warpdrive.errors import ConfigError, TeamError
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.bootstrap import join
 from warpdrive.training.distributed.consistency import check_weights
-from warpdrive.training.distributed.team import Team
+from warpdrive.training.distributed.process_group import ProcessGroup
 from warpdrive.training.reports import UpdateReport
 from warpdrive.training.run.callbacks import Callback
 from warpdrive.training.trainer import Trainer, make_env
 
 
-def check_messages(team: Team) -> None:
+def check_messages(process_group: ProcessGroup) -> None:
     """Every process brings other numbers of rows, and of one column none but the last brings any."""
-    rank, size = team.rank, team.size
+    rank, size = process_group.rank, process_group.world_size
 
     def brought(rank: int) -> dict[str, torch.Tensor]:
         return {
@@ -37,7 +37,11 @@ def check_messages(team: Team) -> None:
         }
 
     expected = {name: torch.cat([brought(other)[name] for other in range(size)]) for name in brought(0)}
-    for found in (team.gather(brought(rank)), team.gather_everywhere(brought(rank)), team.gather(brought(rank))):
+    for found in (
+        process_group.gather(brought(rank)),
+        process_group.all_gather(brought(rank)),
+        process_group.gather(brought(rank)),
+    ):
         if found is None:
             assert rank
             continue
@@ -47,13 +51,15 @@ def check_messages(team: Team) -> None:
     with pytest.raises(
         TeamError, match=r"rank 0 and rank 1 bring .* 'x' is float32 \[rows, 1\] and float32 \[rows, 2\]"
     ):
-        team.gather({"x": torch.zeros(1, min(rank, 1) + 1)})
+        process_group.gather({"x": torch.zeros(1, min(rank, 1) + 1)})
 
     whole = size * (size + 1) / 2
-    assert team.sum(torch.tensor([1.0, rank + 1.0])).tolist() == [size, whole]
-    gradient, terms = team.sum_gradient(torch.tensor([rank + 1.0, -1.0]), {"a": torch.tensor(rank + 1.0)})
+    assert process_group.all_reduce(torch.tensor([1.0, rank + 1.0])).tolist() == [size, whole]
+    gradient, terms = process_group.all_reduce_gradient(
+        torch.tensor([rank + 1.0, -1.0]), {"a": torch.tensor(rank + 1.0)}
+    )
     assert gradient.tolist() == [whole, -size] and terms["a"].shape == () and terms["a"].item() == whole
-    assert team.sum_gradient(torch.ones(2), {})[0].tolist() == [size, size]
+    assert process_group.all_reduce_gradient(torch.ones(2), {})[0].tolist() == [size, size]
 
     model = torch.nn.BatchNorm1d(3).double()
     with torch.no_grad():
@@ -62,9 +68,9 @@ def check_messages(team: Team) -> None:
     if rank:
         model.running_mean += 1
     with pytest.raises(TeamError, match=r"policy 'a': weight: rank 0 has .*, but ranks? 1"):
-        check_weights(team, {"a": model})
-    team.broadcast(list(model.state_dict().values()))
-    check_weights(team, {"a": model})
+        check_weights(process_group, {"a": model})
+    process_group.broadcast(list(model.state_dict().values()))
+    check_weights(process_group, {"a": model})
     assert model.num_batches_tracked == 0 and model.running_mean.tolist() == [0.0, 0.0, 0.0]
 
 
@@ -90,17 +96,20 @@ class Fails(Callback):
         raise ZeroDivisionError
 
 
-def check_script(team: Team, trainer: Trainer, folder: Path) -> None:
+def check_script(process_group: ProcessGroup, trainer: Trainer, folder: Path) -> None:
     """Do as a script does in all processes after a run: evaluate, save, load, resume."""
     found = trainer.evaluate(8)
     trainer.save(folder / "saved")
     loaded = Trainer.load(folder / "saved")
-    assert team.gather_objects([loaded.evaluate(8), loaded.updates]) == [[found, trainer.updates]] * team.size
+    assert (
+        process_group.all_gather_object([loaded.evaluate(8), loaded.updates])
+        == [[found, trainer.updates]] * process_group.world_size
+    )
     loaded.collect()
     loaded.update()
     config = load_config(loaded.config.model_dump(), [f"saving.folder={folder}/script"])
-    failure = r"rank 0 \(.*\) failed: ZeroDivisionError" if team.rank else "^$"
-    with pytest.raises(TeamError if team.rank else ZeroDivisionError, match=failure):
+    failure = r"rank 0 \(.*\) failed: ZeroDivisionError" if process_group.rank else "^$"
+    with pytest.raises(TeamError if process_group.rank else ZeroDivisionError, match=failure):
         Trainer(loaded.env, config).train(callbacks=[Fails()])
 
 
@@ -134,10 +143,10 @@ def main() -> None:
     torch.set_num_threads(1)
     runs, folder, *names = sys.argv[1:]
     runs_by_name = json.loads(Path(runs).read_text())
-    team = join(60)
-    if team.size > 1:
-        check_messages(team)
-        check_differences(team.rank, next(iter(runs_by_name.values())), Path(folder))
+    process_group = join(60)
+    if process_group.world_size > 1:
+        check_messages(process_group)
+        check_differences(process_group.rank, next(iter(runs_by_name.values())), Path(folder))
     for name, values in runs_by_name.items():
         if names and name not in names:
             continue
@@ -149,7 +158,7 @@ def main() -> None:
         trainer = Trainer(make_env(config), config)
         trainer.train(callbacks=[Looks(Path(folder))] if name == "gradients-opponents" else [])
     if not there:
-        check_script(team, trainer, Path(folder))
+        check_script(process_group, trainer, Path(folder))
 
 
 if __name__ == "__main__":

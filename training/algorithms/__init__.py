@@ -15,7 +15,7 @@ from warpdrive.training.algorithms import a2c, custom, ddpg, dqn, mappo, ppo, pq
 from warpdrive.training.algorithms.base import Algorithm, LearningConfig, optimizer_step
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig
 from warpdrive.training.algorithms.task import ExperienceSource, Task
-from warpdrive.training.distributed.team import ALONE, Team
+from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from warpdrive.training.models.running_moments import RunningMoments
 
 ALGORITHMS: dict[type[LearningConfig], Callable[[Any, Task], tuple[Algorithm[Any], ExperienceSource]]] = {
@@ -35,25 +35,28 @@ ALGORITHMS: dict[type[LearningConfig], Callable[[Any, Task], tuple[Algorithm[Any
 def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], ExperienceSource]:
     """Build the algorithm that ``config`` describes, with a new model, and its source of experience."""
     algorithm, source = ALGORITHMS[type(config)](config, task)
-    if task.sharding.team.size > 1:
-        _share(algorithm, task.sharding.team, config.off_policy)
+    if task.sharding.process_group.world_size > 1:
+        _share(algorithm, task.sharding.process_group, config.off_policy)
     return algorithm, source
 
 
-def _share(algorithm: Algorithm[Any], team: Team, sees_all: bool) -> None:
-    """Let optimizer steps and running moments include the rows of all processes of a team.
+def _share(algorithm: Algorithm[Any], process_group: ProcessGroup, sees_all: bool) -> None:
+    """Let optimizer steps and running moments include the rows of all processes of a group.
 
     Args:
         algorithm: the algorithm.
-        team: process group.
+        process_group: process group.
         sees_all: True if every process observes the rollouts of all.
     """
-    algorithm.optimizer_step = partial(optimizer_step, team=team)
+    algorithm.optimizer_step = partial(optimizer_step, process_group=process_group)
     parts = [part for part in algorithm.parts().values() if isinstance(part, nn.Module)]
-    for module, observed_by in ((nn.ModuleList(parts), team), (algorithm.model, ALONE if sees_all else team)):
+    for module, observed_by in (
+        (nn.ModuleList(parts), process_group),
+        (algorithm.model, SINGLE_PROCESS if sees_all else process_group),
+    ):
         for part in module.modules():
             if isinstance(part, RunningMoments):
-                part.team = observed_by
+                part.process_group = observed_by
 
 
 def replaceable_class(config: OnPolicyConfig) -> type[ActorCriticAlgorithm[Any]]:

@@ -89,5 +89,5 @@ def build(config: A2CConfig, task: Task) -> tuple[A2C, ExperienceSource]:
     algorithm = config.derived_from(A2C)(config, model, distribution, adam(model, eps=1e-5))
     if config.steps_per_update is None:
         return algorithm, rollout_batcher(algorithm, task)
-    team = task.sharding.team
-    return algorithm, StaggeredGroups(task.tag, algorithm, config.steps_per_update, task.device, team)
+    process_group = task.sharding.process_group
+    return algorithm, StaggeredGroups(task.tag, algorithm, config.steps_per_update, task.device, process_group)

@@ -22,7 +22,7 @@ from warpdrive.environment import Environment
 from warpdrive.errors import TrainingError
 from warpdrive.training.config.section import Problem, Section
 from warpdrive.training.config.values import FractionSchedule, PositiveSchedule
-from warpdrive.training.distributed.team import ALONE, Team
+from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from warpdrive.training.models import acting_distribution, build_actor_critic
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.distributions import Distribution
@@ -220,10 +220,10 @@ def optimizer_step(
     module: nn.Module,
     max_grad_norm: float = math.inf,
     before: BeforeStep | None = None,
-    team: Team = ALONE,
+    process_group: ProcessGroup = SINGLE_PROCESS,
 ) -> dict[str, Tensor]:
-    """Take an optimizer step on the loss summed over all processes of a team; see ``OptimizerStep``."""
-    gradient, summed = team.sum_gradient(gradient_of(loss, module), terms)
+    """Take an optimizer step on the loss summed over all processes of a group; see ``OptimizerStep``."""
+    gradient, summed = process_group.all_reduce_gradient(gradient_of(loss, module), terms)
     more = before(summed) if before else {}
     return {**summed, **more, "grad_norm": take_step(optimizer, gradient, max_grad_norm)}
 

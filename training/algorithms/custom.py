@@ -215,7 +215,7 @@ def build(config: CustomConfig, task: Task) -> tuple[Custom, RolloutItself]:
     Raises:
         ConfigError: each of several processes has its own experience only.
     """
-    processes = task.sharding.team.size
+    processes = task.sharding.process_group.world_size
     if processes > 1:
         raise ConfigError(
             f"policy.{task.tag}.algorithm: found 'custom', but with trainer.sync=gradients each of the {processes} "

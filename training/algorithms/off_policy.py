@@ -133,4 +133,4 @@ def replay_buffer(algorithm: OffPolicy[Any], task: Task) -> ReplayBuffer:
     gamma = lambda: algorithm.config.gamma  # noqa: E731  (schedules change it)
     n_step = NStep(config.n_step, gamma) if config.n_step > 1 else None
     until_back = StepsUntilBack(config.n_step, gamma) if config.returns_after_leaving else None
-    return ReplayBuffer(task.tag, config.buffer_size, task.device, n_step, task.sharding.team, until_back)
+    return ReplayBuffer(task.tag, config.buffer_size, task.device, n_step, task.sharding.process_group, until_back)

@@ -19,7 +19,7 @@ from warpdrive.training.algorithms.common import at, means, minibatch_problems, 
 from warpdrive.training.algorithms.task import Task, adam
 from warpdrive.training.config.section import Problem
 from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule
-from warpdrive.training.distributed.team import Sharding
+from warpdrive.training.distributed.process_group import Sharding
 from warpdrive.training.experience.batch import AbsentValue, Batch
 from warpdrive.training.experience.transitions import ended, transitions_of
 from warpdrive.training.models.distributions import Distribution, distribution_of, masked

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from warpdrive.errors import ConfigError
 from warpdrive.training.algorithms.base import LearningConfig, Stateful, as_vector
-from warpdrive.training.distributed.team import UNSHARDED, Sharding
+from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.models import seeded
 from warpdrive.training.models.base import Actor
 
@@ -87,7 +87,7 @@ class Task:
         Raises:
             ConfigError: there are more processes than rows.
         """
-        processes = self.sharding.team.size
+        processes = self.sharding.process_group.world_size
         if batch_size < processes:
             text = f"found {batch_size}, expected at least {processes}, a row for each process"
             raise ConfigError(f"policy.{self.tag}.batch_size: {text}; or trainer.sync: rollouts")

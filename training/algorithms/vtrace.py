@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.observations import Observations, mapped, tensors
-from warpdrive.training.distributed.team import ALONE, Sharding, Team
+from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup, Sharding
 from warpdrive.training.experience.batch import AbsentValue, Batch
 from warpdrive.training.experience.transitions import ended, transitions_of
 
@@ -110,13 +110,26 @@ class StaggeredGroups:
         learner: provides the policy, the value function and the coefficients.
         num_steps: steps of each replica per update, a multiple of the rollout length.
         device: device of the stored steps.
-        team: process group that learns from them: each process stores all, and gets a part of each group.
+        process_group: process group that learns from them: each process stores all, and gets a part of each group.
     """
 
-    def __init__(self, tag: str, learner: Learner, num_steps: int, device: torch.device, team: Team = ALONE) -> None:
-        self.tag, self.learner, self.num_steps, self.device, self.team = tag, learner, num_steps, device, team
+    def __init__(
+        self,
+        tag: str,
+        learner: Learner,
+        num_steps: int,
+        device: torch.device,
+        process_group: ProcessGroup = SINGLE_PROCESS,
+    ) -> None:
+        self.tag, self.learner, self.num_steps, self.device, self.process_group = (
+            tag,
+            learner,
+            num_steps,
+            device,
+            process_group,
+        )
         self._updates, self._agents_leave = 0, False
-        self._absent_value = AbsentValue(device, Sharding(team))
+        self._absent_value = AbsentValue(device, Sharding(process_group))
         self._memory: dict[str, Observations] = {}
 
     @torch.no_grad()
@@ -129,7 +142,7 @@ class StaggeredGroups:
         length = rollout.num_steps
         groups = self.num_steps // length
         group, size = self._updates % groups, rollout.terminated.shape[1] // groups
-        part = self.team.part(size)
+        part = self.process_group.part(size)
         first, count = group * size + part.start, part.stop - part.start
         self._store(rollout, slice(group * length, (group + 1) * length))
         self._updates += 1
@@ -192,7 +205,7 @@ class StaggeredGroups:
             returns=targets.where(is_there, 0.0),
             weight=weight,
             action_mask=action_mask,
-            sharding=Sharding(self.team),
+            sharding=Sharding(self.process_group),
         )
 
     def _store(self, rollout: Rollout, place: slice) -> None:

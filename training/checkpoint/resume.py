@@ -22,7 +22,7 @@ from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.config.yaml import read_yaml
 
 CHECKPOINT = "checkpoint"
-"""Name of the collective operation that gathers a checkpoint, see ``Team.together``."""
+"""Name of the collective operation that gathers a checkpoint, see ``ProcessGroup.collective``."""
 
 if TYPE_CHECKING:
     from warpdrive.training.learner import Learner
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 def checkpoint_of(learner: Learner, run: RunState) -> Checkpoint:
     """See ``Trainer.checkpoint``."""
-    with learner.team.together(CHECKPOINT):
+    with learner.process_group.collective(CHECKPOINT):
         kept = {tag: actor.kept_between_steps() for tag, actor in learner.actors.items()}
         of_replicas = {f"{tag}/{name}": tensor for tag, part in kept.items() for name, tensor in part.items()}
         own = {"simulation": learner.env.ctx.save_state()[: learner.share.count], **of_replicas}
-        replicas = learner.team.gather(own) or {}
-        episodes = learner.team.sum_all(learner.episodes)
+        replicas = learner.process_group.gather(own) or {}
+        episodes = learner.process_group.all_reduce_tensors(learner.episodes)
     return Checkpoint(
         config=learner.config.model_dump(mode="json"),
         spaces={
@@ -107,7 +107,7 @@ def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
     learner.updates, learner.env_steps, run.returns = state["updates"], state["env_steps"], state["returns"]
     run.best, run.evaluation_under_way = state["best"], state["evaluation_under_way"]
     for name, total in state.get("episodes", {}).items():  # of all processes: one has them now
-        learner.episodes[name].copy_(total * learner.team.leads)
+        learner.episodes[name].copy_(total * learner.process_group.is_leader)
     for tag, policy in learner.policies.items():
         policy.model.load_state_dict(checkpoint.models[tag])
         policy.load_state_dict(state["policies"][tag])

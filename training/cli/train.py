@@ -24,7 +24,7 @@ from warpdrive.training.cli.comparison import Measurement, as_plain_data, compar
 from warpdrive.training.cli.printing import INTERRUPTED, as_typed, console_for_people, in_words
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.distributed.bootstrap import RUN, join
-from warpdrive.training.distributed.team import Team
+from warpdrive.training.distributed.process_group import ProcessGroup
 from warpdrive.training.progress.training import TrainingProgress, clock, short
 from warpdrive.training.replay.replay import can_render, replay
 from warpdrive.training.reports import TrainingSummary
@@ -45,8 +45,8 @@ def run(options: argparse.Namespace) -> int:
         options.num_gpus = options.num_gpus or devices_for(config)
     if options.num_gpus or options.num_processes:
         return _in_processes(options, config)
-    team = join(config.trainer.process_timeout) if config else join()
-    resumed: str | None = options.resume or team.recall(RUN)
+    process_group = join(config.trainer.process_timeout) if config else join()
+    resumed: str | None = options.resume or process_group.load_text(RUN)
     if config is not None and options.auto_scale:
         config = find_size(config, options, console, then_train=True).config
     with console.status("compiling kernels (kept for the next time)"):
@@ -56,14 +56,14 @@ def run(options: argparse.Namespace) -> int:
             assert resumed is not None, "the command line is checked for this"
             trainer = Trainer.resume(resumed, options.overrides, trust=options.trust)
     env = trainer.env
-    if resumed and team.leads:
+    if resumed and process_group.is_leader:
         print(f"going on after {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
-    own = f"{env.num_envs} replicas" if team.size == 1 else str(trainer.share)
+    own = f"{env.num_envs} replicas" if process_group.world_size == 1 else str(trainer.share)
     starts = "one start state" if env.reset_pool_size == 1 else f"{env.reset_pool_size} start states"
     print(f"{own} of {env.num_agents} agents, {starts}, stepped by the {env.backend.name} backend", flush=True)
-    if team.size > 1:
-        print(f"rank {team.rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
-    if not team.leads:
+    if process_group.world_size > 1:
+        print(f"rank {process_group.rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
+    if not process_group.is_leader:
         trainer.train()
         return 0
     with TrainingProgress(trainer.config.name, console) as progress:
@@ -104,7 +104,7 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
     if config is not None:
         length, envs = config.trainer.rollout_length, config.trainer.num_envs
         apart = config.trainer.dedicated_learner
-        counts = {Team.of(rank, processes).share(envs, apart).count for rank in range(processes)}
+        counts = {ProcessGroup.of(rank, processes).share(envs, apart).count for rank in range(processes)}
         many = " or ".join(map(str, sorted(counts - {0})))
         where = "each but process 0, which learns" if 0 in counts else "each"
         print(

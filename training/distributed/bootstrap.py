@@ -9,15 +9,15 @@ import torch
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ConfigError, TeamError, shown
-from warpdrive.training.distributed.team import ALONE, Share, Team
+from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup, Share
 
 RUN = "run"
 """Name under which restarted processes recall the folder of the run."""
 
-_team: Team | None = None
+_process_group: ProcessGroup | None = None
 
 
-def join(timeout: float = 1800.0) -> Team:
+def join(timeout: float = 1800.0) -> ProcessGroup:
     """Return the process group of this process: the one joined before, or that of the environment variables.
 
     These are ``RANK``, ``WORLD_SIZE``, ``LOCAL_RANK``, ``MASTER_ADDR`` and ``MASTER_PORT``, as set by ``torchrun`` and
@@ -30,23 +30,23 @@ def join(timeout: float = 1800.0) -> Team:
     Raises:
         TeamError: variables are missing, or processes have not arrived in time: reports which.
     """
-    global _team
-    if _team is None and _number("WORLD_SIZE", 1, least=1) > 1:
+    global _process_group
+    if _process_group is None and _number("WORLD_SIZE", 1, least=1) > 1:
         from warpdrive.training.distributed.rendezvous import perform_rendezvous  # not needed by a single process
 
-        _team = perform_rendezvous(os.environ, timeout)
-    return _team or ALONE
+        _process_group = perform_rendezvous(os.environ, timeout)
+    return _process_group or SINGLE_PROCESS
 
 
 def stay_alone() -> None:
     """Join no process group, whatever the environment variables say: another library synchronises the processes."""
-    global _team
-    _team = ALONE
+    global _process_group
+    _process_group = SINGLE_PROCESS
 
 
 def local_rank() -> int:
     """Return the local rank of this process on this machine."""
-    return _number("LOCAL_RANK", 0) if join().size > 1 else 0
+    return _number("LOCAL_RANK", 0) if join().world_size > 1 else 0
 
 
 def check_gpus(local_size: int, fraction: float | None) -> None:
@@ -67,11 +67,11 @@ def check_gpus(local_size: int, fraction: float | None) -> None:
         torch.cuda.set_per_process_memory_fraction(fraction, local_rank() % gpus)
 
 
-def share_of(team: Team, env: EnvWrapper, dedicated_learner: bool = False) -> Share:
+def share_of(process_group: ProcessGroup, env: EnvWrapper, dedicated_learner: bool = False) -> Share:
     """Return the range of the replicas of ``env`` among all; with a ``dedicated_learner`` rank 0 has none.
 
     Args:
-        team: process group.
+        process_group: process group.
         env: replicas of this process.
         dedicated_learner: see ``trainer.dedicated_learner``.
 
@@ -81,11 +81,11 @@ def share_of(team: Team, env: EnvWrapper, dedicated_learner: bool = False) -> Sh
     Raises:
         ConfigError: the replicas of the processes are not consecutive.
     """
-    if team.size == 1:
+    if process_group.world_size == 1:
         return Share(0, env.num_envs, env.num_envs)
-    own = Share(0, 0, 0) if dedicated_learner and team.leads else Share(env.first_env, env.num_envs, 0)
+    own = Share(0, 0, 0) if dedicated_learner and process_group.is_leader else Share(env.first_env, env.num_envs, 0)
     first = 0
-    for rank, (theirs, count) in enumerate(team.gather_objects((own.first, own.count))):
+    for rank, (theirs, count) in enumerate(process_group.all_gather_object((own.first, own.count))):
         if theirs != first:
             raise ConfigError(
                 f"the replicas of rank {rank} begin with number {theirs}, expected {first}: give EnvWrapper "

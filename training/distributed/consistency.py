@@ -17,23 +17,23 @@ from torch import Tensor, nn
 from warpdrive.environment import Environment
 from warpdrive.errors import TeamError
 from warpdrive.training.config.load import RunConfig
-from warpdrive.training.distributed.team import Team
+from warpdrive.training.distributed.process_group import ProcessGroup
 
 _CODE = {".py", ".cu", ".cuh", ".h"}
 
 
-def check_start(team: Team, config: RunConfig, env: Environment) -> None:
+def check_start(process_group: ProcessGroup, config: RunConfig, env: Environment) -> None:
     """Check that all processes have the same configuration, code and versions.
 
     Args:
-        team: process group.
+        process_group: process group.
         config: run configuration of this process.
         env: environment of this process.
 
     Raises:
         TeamError: they differ: reports which process has what.
     """
-    if team.size == 1:
+    if process_group.world_size == 1:
         return
     run = config.model_dump(mode="json")
     run["env"] = run["env"] and {**run["env"], "name": Path(run["env"]["name"]).name}  # folders differ between machines
@@ -44,27 +44,27 @@ def check_start(team: Team, config: RunConfig, env: Environment) -> None:
         "the version of torch": torch.__version__,
         "the version of Python": platform.python_version(),
     }
-    _check_same(team, own, "the processes of a run must do the same")
+    _check_same(process_group, own, "the processes of a run must do the same")
 
 
 @torch.no_grad()
-def check_weights(team: Team, models: Mapping[str, nn.Module]) -> None:
+def check_weights(process_group: ProcessGroup, models: Mapping[str, nn.Module]) -> None:
     """Check that models have bitwise equal parameters and buffers in all processes.
 
     Raises:
         TeamError: they differ: reports the first tensor that does, and the processes.
     """
-    if team.size > 1:
+    if process_group.world_size > 1:
         own = {
             f"policy '{tag}': {name}": _hash(_bytes(tensor))
             for tag, model in models.items()
             for name, tensor in model.state_dict().items()
         }
-        _check_same(team, own, "weights must be equal after each update")
+        _check_same(process_group, own, "weights must be equal after each update")
 
 
-def _check_same(team: Team, own: Mapping[str, Any], why: str) -> None:
-    everybody = team.gather_objects(own)
+def _check_same(process_group: ProcessGroup, own: Mapping[str, Any], why: str) -> None:
+    everybody = process_group.all_gather_object(own)
     for name, value in everybody[0].items():
         others = [rank for rank, theirs in enumerate(everybody) if theirs.get(name, _ABSENT) != value]
         if others:

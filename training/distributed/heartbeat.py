@@ -144,12 +144,12 @@ class Heartbeat:
         """Report that this process fails, and why."""
         self.stop(f"{_FAILED} {why}")
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Report to rank 0 that this process is to end."""
         self._state = _ASKS
 
     @property
-    def asked_to_stop(self) -> bool:
+    def stop_requested(self) -> bool:
         """True if another process was asked to end."""
         return any(words[2] == _ASKS for words in list(self._last.values()))
 

@@ -25,8 +25,8 @@ from warpdrive.errors import TeamError
 from warpdrive.file_lock import locked
 from warpdrive.training.distributed.bootstrap import RUN
 from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
-from warpdrive.training.distributed.process_group import recalled
 from warpdrive.training.distributed.rendezvous import FOLDER, SECRET
+from warpdrive.training.distributed.torch_process_group import loaded_text
 from warpdrive.training.runtime.interrupts import Stopped, exit_code_of, on_signal, stop_signals
 
 _BETWEEN_LOOKS = 0.1  # seconds
@@ -94,7 +94,7 @@ def launch(
             with on_signal(started.forward_signal, once=False):
                 for restart in range(max_restarts + 1):
                     failures = started.run()
-                    stop = started.asked_to_stop or _stop_of(failures)
+                    stop = started.stop_requested or _stop_of(failures)
                     if stop:
                         raise Stopped(stop)
                     if not failures:
@@ -102,7 +102,7 @@ def launch(
                     if restart < max_restarts:
                         print(f"warpdrive: {_in_words(failures, 0)}; they begin anew", file=sys.stderr, flush=True)
             why = _in_words(failures, max_restarts)
-            on_failure(recalled(FolderStore(folder, 0.0), RUN), why)
+            on_failure(loaded_text(FolderStore(folder, 0.0), RUN), why)
             raise TeamError(why)
 
 
@@ -129,7 +129,7 @@ class _Processes:
     """Processes of a run and their exits."""
 
     def __init__(self, folder: Path, arguments: Sequence[str], count: int) -> None:
-        self.asked_to_stop: signal.Signals | None = None
+        self.stop_requested: signal.Signals | None = None
         self._folder, self._arguments, self._count = folder, arguments, count
         self._asked = 0
         self._running: list[subprocess.Popen[bytes]] = []
@@ -148,7 +148,7 @@ class _Processes:
 
     def forward_signal(self, number: signal.Signals) -> None:
         """Forward a signal to the processes, outside the terminal's group; the third time, raise ``Stopped``."""
-        self.asked_to_stop = self.asked_to_stop or number
+        self.stop_requested = self.stop_requested or number
         self._asked += 1
         if self._asked > 2:
             raise Stopped(number)
@@ -178,7 +178,7 @@ class _Processes:
                     failures[rank] = _Failure(rank, process.pid, code, datetime.now(), ended_first)
             if all(process.returncode is not None for process in self._running):
                 return sorted(failures.values(), key=lambda failure: not failure.ended_first)
-            if failures and ends == float("inf") and not self.asked_to_stop:
+            if failures and ends == float("inf") and not self.stop_requested:
                 ends = time.monotonic() + _GRACE
                 for process in self._running:
                     _end(process, signal.SIGTERM)

@@ -1,308 +1,253 @@
-"""Process group of ``torch.distributed``: gloo for tensors on the CPU, nccl for those on GPUs."""
+"""Process group of a run and its collectives; a single process is a group of one.
+
+Rank 0 leads: it alone runs ``run/loop.py``. Operations that involve other ranks (``collect``, ``update``,
+``episode_statistics``, ``checkpoint``) are blocks of ``process_group.collective(name)``, which rank 0 announces and
+the others then enter. Logging, callbacks, evaluation and interrupts need no code for several processes.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from warpdrive.errors import TeamError, WarpDriveError
-from warpdrive.training.distributed.folder_store import Store
-from warpdrive.training.distributed.heartbeat import INTERRUPTED, Heartbeat
-from warpdrive.training.distributed.objects import decoded, encoded
-from warpdrive.training.distributed.packing import (
-    Layout,
-    difference,
-    hash_of,
-    layout_of,
-    packed,
-    size_of,
-    unpacked,
-)
-from warpdrive.training.distributed.team import Team
-from warpdrive.training.runtime.interrupts import on_signal
-from warpdrive.training.runtime.timing import Stopwatch
+from warpdrive.errors import ConfigError
+from warpdrive.host_transfers import host_transfers_allowed
 
-_END = "end"
-_HOST = torch.device("cpu")
-_REMEMBERED = "warpdrive/remember/"
 T = TypeVar("T")
 
 
-class Processes(Team):
-    """Several processes after their rendezvous.
+@dataclass(frozen=True)
+class Share:
+    """Range of a process's replicas: ``count`` of ``total``, from the global index ``first`` on."""
 
-    Args:
-        rank: rank of this process.
-        size: number of processes.
-        heartbeat: failure detector.
-        store: rendezvous store.
+    first: int
+    count: int
+    total: int
+
+    @property
+    def rows(self) -> slice:
+        """Slice of this process's replicas among all."""
+        return slice(self.first, self.first + self.count)
+
+    def overlap_with(self, other: Share) -> slice:
+        """Return the slice of these replicas that ``other`` also has."""
+        first = max(other.first - self.first, 0)
+        return slice(first, max(first, min(other.first + other.count - self.first, self.count)))
+
+    def __str__(self) -> str:
+        if not self.count:
+            return f"none of the {self.total} replicas"
+        return f"replicas {self.first} to {self.first + self.count - 1} of {self.total}"
+
+
+class ProcessGroup:
+    """Process group and its collectives; this base class is a single process, for which they do nothing.
+
+    All methods except :meth:`share` and :meth:`part` must be called by all processes, in the same order.
 
     Attributes:
-        traffic: bytes sent by this process so far, by kind: ``"gradients"``, ``"sums"``, ``"experience"``,
-            ``"weights"``, ``"orders"``.
+        rank: rank of this process; rank 0 is the leader: it alone logs and saves.
+        world_size: number of processes.
     """
 
-    def __init__(self, rank: int, size: int, heartbeat: Heartbeat, store: Store) -> None:
-        self.rank, self.size, self.heartbeat, self._store = rank, size, heartbeat, store
-        self.traffic: Counter[str] = Counter()
-        self._stopwatch = Stopwatch()
-        self._known: dict[int, Layout] = {}
-        self._leading = False
-        self._torn = False
+    rank = 0
+    world_size = 1
+
+    @classmethod
+    def of(cls, rank: int, size: int) -> ProcessGroup:
+        """Return a member of a group of ``size`` before the rendezvous, to compute its share."""
+        process_group = cls()
+        process_group.rank, process_group.world_size = rank, size
+        return process_group
+
+    def __deepcopy__(self, memo: object) -> ProcessGroup:
+        """Return the same object: copies of what belongs to a group belong to the same group."""
+        return self
 
     @property
-    def messages(self) -> int:
-        """Number of collectives that this process has taken part in."""
-        return self.heartbeat.num_collectives
+    def is_leader(self) -> bool:
+        """True on rank 0."""
+        return self.rank == 0
 
     @property
-    def message_seconds(self) -> float:
-        """See ``Team``."""
-        return self._stopwatch.seconds()
+    def leads(self) -> bool:
+        """Former name of :attr:`is_leader`."""
+        return self.is_leader
 
-    def sum(self, tensor: Tensor) -> Tensor:
-        """See ``Team``."""
-        return self._sum_in_place(tensor, "sums")
+    @property
+    def size(self) -> int:
+        """Former name of :attr:`world_size`."""
+        return self.world_size
 
-    def sum_gradient(self, gradient: Tensor, terms: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """See ``Team``."""
-        scalars = list(terms.values())
-        flat = self._sum_in_place(torch.cat([gradient, torch.stack(scalars)]) if terms else gradient, "gradients")
-        summed, *parts = flat.split([len(gradient), *[1] * len(scalars)])
-        return summed, {name: part.squeeze(0) for name, part in zip(terms, parts, strict=True)}
+    @property
+    def communication_seconds(self) -> float:
+        """Seconds spent in collectives so far, including waiting for other processes; 0 for a single process.
 
-    def sum_all(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """See ``Team``. Sums are computed in float64, which represents every count exactly."""
-        flat = self._sum_in_place(torch.cat([tensor.reshape(-1).double() for tensor in tensors.values()]), "sums")
-        parts = flat.split([tensor.numel() for tensor in tensors.values()])
-        return {
-            name: part.view(tensor.shape).to(tensor.dtype)
-            for (name, tensor), part in zip(tensors.items(), parts, strict=True)
-        }
+        On a GPU it is measured by events, and counted once they have completed.
+        """
+        return 0.0
 
-    def gather(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
-        """See ``Team``."""
-        layouts = self._layouts(rows)
-        own = packed(rows)
-        self.traffic["experience"] += own.nbytes
-        if not self.leads:
-            if len(own):
-                with self._collective(own.device):
-                    dist.send(own, 0)
-            return None
-        memories = [own if rank == 0 else own.new_empty(size_of(layout)) for rank, layout in enumerate(layouts)]
-        with self._collective(own.device):
-            arrivals = [dist.irecv(memory, rank) for rank, memory in enumerate(memories) if rank and len(memory)]
-            for arrival in arrivals:
-                assert arrival is not None
-                arrival.wait()
-        return _together(memories, layouts)
+    def share(self, num_envs: int, dedicated_learner: bool = False) -> Share:
+        """Return the replicas of this process, of ``num_envs`` in total; the first ranks have one more if necessary.
 
-    def gather_everywhere(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """See ``Team``."""
-        layouts = self._layouts(rows)
-        own = packed(rows)
-        self.traffic["experience"] += own.nbytes
-        sizes = [size_of(layout) for layout in layouts]
-        padded = own.new_zeros(max(sizes))
-        padded[: len(own)] = own
-        memories = [torch.empty_like(padded) for _ in layouts]
-        with self._collective(own.device):
-            dist.all_gather(memories, padded)
-        return _together([memory[:size] for memory, size in zip(memories, sizes, strict=True)], layouts)
+        With a ``dedicated_learner`` rank 0 has none, unless it is alone.
 
-    def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """See ``Team``. Uses one message."""
-        if not tensors:
-            return
-        flat = packed({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
-        self.traffic["weights"] += flat.nbytes if self.leads else 0
-        with self._collective(flat.device):
-            dist.broadcast(flat, 0)
-        if not self.leads:
-            layout = layout_of({f"{number:06}": tensor for number, tensor in enumerate(tensors)})
-            for tensor, sent in zip(tensors, unpacked(flat, layout).values(), strict=True):
-                tensor.copy_(sent)
-
-    def broadcast_object(self, value: Any) -> Any:
-        """See ``Team``."""
-        letters = encoded(value) if self.leads else torch.zeros(0, dtype=torch.uint8)
-        length = torch.tensor([len(letters)])
-        with self._collective(_HOST):
-            dist.broadcast(length, 0)
-            if not self.leads:
-                letters = torch.zeros(int(length), dtype=torch.uint8)
-            dist.broadcast(letters, 0)
-        return value if self.leads else decoded(letters)
-
-    def gather_objects(self, value: Any) -> list[Any]:
-        """See ``Team``."""
-        if self._leading:
-            raise TeamError(
-                "process 0 came here alone, in a callback perhaps, and would wait for the others for ever: make a "
-                "Trainer in all processes, before or after training"
+        Raises:
+            ConfigError: there are fewer replicas than processes.
+        """
+        first = int(dedicated_learner and self.world_size > 1)
+        size, rank = self.world_size - first, self.rank - first
+        if num_envs < size:
+            raise ConfigError(
+                f"trainer.num_envs: found {num_envs}, expected at least {size}: these are the replicas of all "
+                f"processes together, and each of {size} processes has one or more"
             )
-        own = encoded(value)
-        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        with self._collective(_HOST):
-            dist.all_gather(lengths, torch.tensor([len(own)]))
-            padded = own.new_zeros(max(int(length) for length in lengths))
-            padded[: len(own)] = own
-            letters = [torch.empty_like(padded) for _ in lengths]
-            dist.all_gather(letters, padded)
-        return [decoded(each[: int(length)]) for each, length in zip(letters, lengths, strict=True)]
+        if rank < 0:
+            return Share(0, 0, num_envs)
+        each, more = divmod(num_envs, size)
+        return Share(rank * each + min(rank, more), each + (rank < more), num_envs)
 
-    def remember(self, name: str, text: str) -> None:
-        """See ``Team``."""
-        self._store.set(_REMEMBERED + name, text)
+    def part(self, count: int) -> slice:
+        """Return this process's slice of ``count`` items, split as evenly as possible."""
+        return slice(self.rank * count // self.world_size, (self.rank + 1) * count // self.world_size)
 
-    def recall(self, name: str) -> str | None:
-        """See ``Team``."""
-        return self.broadcast_object(recalled(self._store, name) if self.leads else None)  # type: ignore[no-any-return]
-
-    def from_leader(self, function: Callable[[], T]) -> T:
-        """See ``Team``."""
-        if self._leading:  # the other ranks wait for an announced block
-            return function()
-        outcome: tuple[Any, WarpDriveError | None] = (None, None)
-        if self.leads:
-            try:
-                outcome = (function(), None)
-            except WarpDriveError as error:
-                outcome = (None, error)
-        value, failure = self.broadcast_object(outcome)
-        if failure is not None:
-            raise failure
-        return value  # type: ignore[no-any-return]
-
-    @contextmanager
-    def together(self, name: str) -> Iterator[None]:
-        """See ``Team``."""
-        announces = self._leading
-        try:
-            if announces:
-                self._order(name)
-                self._leading = False  # nested blocks are not announced
-            yield
-        except BaseException as error:
-            self._torn = True  # the ranks are out of step
-            if isinstance(error, KeyboardInterrupt):
-                self.heartbeat.stop(INTERRUPTED)
-            else:
-                self.heartbeat.fail(_in_words(error))
-            raise
-        finally:
-            self._leading = announces
-
-    def led(self, run: Callable[[], T], follow: Callable[[str], object]) -> T:
-        """See ``Team``."""
-        if not self.leads:
-            with on_signal(lambda _: self.heartbeat.ask_to_stop()):  # rank 0 decides about Ctrl-C
-                while (name := self._order("")) != _END:
-                    follow(name)
-                result, failure = self.broadcast_object(None)
-            if failure:
-                raise TeamError(f"{self.heartbeat.name_of(0)} failed: {failure}")
-            return result  # type: ignore[no-any-return]
-        outcome: tuple[Any, str] = (None, "it was interrupted")
-        self._leading = True
-        try:
-            outcome = run(), ""
-            return outcome[0]
-        except Exception as error:
-            outcome = None, _in_words(error)
-            raise
-        finally:
-            self._leading = False
-            if not self._torn:
-                self._order(_END)
-                self.broadcast_object(outcome)
-
-    @property
-    def asked_to_stop(self) -> bool:
-        """See ``Team``."""
-        return self.heartbeat.asked_to_stop
-
-    @contextmanager
-    def before_giving_up(self, tell: Callable[[str], object]) -> Iterator[None]:
-        """See ``Team``."""
-        former, self.heartbeat.on_abort = self.heartbeat.on_abort, tell
-        try:
-            yield
-        finally:
-            self.heartbeat.on_abort = former
-
-    def set_timeout(self, seconds: float) -> None:
-        """See ``Team``."""
-        self.heartbeat.timeout = seconds
-
-    def leave(self) -> None:
-        """See ``Team``."""
-        self.heartbeat.end()
-        if dist.is_initialized():
-            dist.destroy_process_group()
-
-    def _sum_in_place(self, tensor: Tensor, what: str) -> Tensor:
-        """All-reduce a tensor in place; the result is bitwise equal on all ranks."""
-        self.traffic[what] += tensor.nbytes
-        with self._collective(tensor.device):
-            dist.all_reduce(tensor)
+    def all_reduce(self, tensor: Tensor) -> Tensor:
+        """Return the sum over all processes of a tensor of the same shape everywhere; its memory is overwritten."""
         return tensor
 
+    def all_reduce_gradient(self, gradient: Tensor, terms: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the sums over all processes of the gradient vector and of scalars, in one message."""
+        return gradient, dict(terms)
+
+    def all_reduce_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the sums over all processes of tensors of the same shapes everywhere."""
+        return dict(tensors)
+
+    def gather(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+        """Return the rows of all processes in the order of their ranks, on rank 0; None on other ranks.
+
+        Args:
+            rows: ``[rows, ...]`` of any dtypes, by name; the number of rows may differ between processes, and be 0.
+
+        Raises:
+            TeamError: names, dtypes or shapes of rows differ between processes.
+        """
+        return dict(rows)
+
+    def all_gather(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the result of :meth:`gather` on every rank."""
+        return dict(rows)
+
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """Overwrite tensors with those of rank 0."""
+
+    def broadcast_object(self, value: Any) -> Any:
+        """Return the value of rank 0: anything that ``objects.encoded`` supports."""
+        return value
+
+    def all_gather_object(self, value: Any) -> list[Any]:
+        """Return the values of all processes, by rank: anything that ``objects.encoded`` supports."""
+        return [value]
+
+    def store_text(self, name: str, text: str) -> None:
+        """Store a text by name for processes that replace these after a restart."""
+
+    def load_text(self, name: str) -> str | None:
+        """Return the text that rank 0 stored before a restart; None if there is none."""
+        return None
+
+    def call_on_leader(self, function: Callable[[], T]) -> T:
+        """Call ``function`` on rank 0 and return its result, or raise its exception, on all ranks.
+
+        The result is something that ``objects.encoded`` supports. Within :meth:`led` only rank 0 takes part.
+        """
+        return function()
+
     @contextmanager
-    def _collective(self, device: torch.device) -> Iterator[None]:
-        """Time and watch a collective on tensors of a device, within the block; the host does not wait for a GPU."""
-        with self._stopwatch.timing(device), self.heartbeat.in_collective(_arrival if device.type == "cuda" else None):
-            yield
+    def collective(self, name: str) -> Iterator[None]:
+        """Run a block that all processes enter together; within :meth:`run_on_leader` rank 0 announces its ``name``."""
+        yield
 
-    def _order(self, name: str) -> str:
-        """Broadcast a name of at most 63 bytes from rank 0."""
-        letters = torch.tensor(list(name.encode().ljust(63, b"\0")), dtype=torch.uint8)
-        self.traffic["orders"] += letters.nbytes if self.leads else 0
-        with self._collective(_HOST):
-            dist.broadcast(letters, 0)
-        return bytes(letters.tolist()).rstrip(b"\0").decode()
+    def run_on_leader(self, run: Callable[[], T], follow: Callable[[str], object]) -> T:
+        """Let rank 0 decide which collective operations to run.
 
-    def _layouts(self, rows: Mapping[str, Tensor]) -> list[Layout]:
-        """Return the layouts of the rows of all processes."""
-        layout = layout_of(rows)
-        own = torch.tensor([hash_of(layout)])
-        hashes = [torch.empty_like(own) for _ in range(self.size)]
-        with self._collective(_HOST):
-            dist.all_gather(hashes, own)
-        keys = [int(key) for key in hashes]
-        if not self._known.keys() >= set(keys):  # equal on all ranks, which have seen the same layouts
-            self._known |= zip(keys, self.gather_objects(layout), strict=True)
-        layouts = [self._known[key] for key in keys]
-        for rank, layout in enumerate(layouts):
-            wrong = difference(layouts[0], layout)
-            if wrong:
-                raise TeamError(f"gather: what rank 0 and rank {rank} bring does not go together: {wrong}")
-        return layouts
+        Args:
+            run: called on rank 0; only its ``collective`` blocks involve the other ranks.
+            follow: called on the other ranks for each of these blocks, with its name: must enter the same block.
 
+        Returns:
+            The result of ``run``, on all ranks.
 
-def recalled(store: Store, name: str) -> str | None:
-    """Return the text stored by :meth:`Processes.remember`; None if there is none."""
-    key = _REMEMBERED + name
-    return store.get(key).decode() if store.check([key]) else None
+        Raises:
+            TeamError: on the other ranks, if ``run`` raises.
+        """
+        return run()
 
+    @property
+    def stop_requested(self) -> bool:
+        """True if another process was interrupted, by Ctrl-C or SIGTERM, and rank 0 is to end the run."""
+        return False
 
-def _arrival() -> Callable[[], bool]:
-    event = torch.cuda.Event()
-    event.record()
-    return event.query
+    @contextmanager
+    def on_abort(self, tell: Callable[[str], object]) -> Iterator[None]:
+        """Within the block, call ``tell`` in another thread, with the reason, before this process is ended."""
+        yield
+
+    def set_timeout(self, seconds: float) -> None:
+        """Set the time that processes wait for one that is alive."""
+
+    def leave(self) -> None:
+        """Leave the process group: no collectives follow."""
 
 
-def _in_words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+SINGLE_PROCESS = ProcessGroup()
 
 
-def _together(memories: Sequence[Tensor], layouts: Sequence[Layout]) -> dict[str, Tensor]:
-    parts = [unpacked(memory, layout) for memory, layout in zip(memories, layouts, strict=True)]
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+@torch.no_grad()
+def tensors_of(modules: Iterable[torch.nn.Module]) -> list[Tensor]:
+    """Return parameters and persistent buffers of modules, which are equal in all processes."""
+    return [tensor.detach() for module in modules for tensor in module.state_dict(keep_vars=True).values()]
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """Distribution over processes of the rows of an algorithm: time x replica x agent, in that order.
+
+    Attributes:
+        process_group: process group.
+        share: range of the replicas whose rows are local; None: all.
+        agents: number of rows per replica and step.
+    """
+
+    process_group: ProcessGroup = SINGLE_PROCESS
+    share: Share | None = None
+    agents: int = 1
+
+    def total(self, rows: int) -> int:
+        """Return the number of rows (or sequences) of all processes, if this one has ``rows``."""
+        return rows if self.share is None else rows // self.share.count * self.share.total
+
+    def own(self, index: Tensor) -> Tensor:
+        """Return the local indices of those global rows that are on this process.
+
+        Args:
+            index: ``[n]`` int64, rows over (time x) replica x agent of all replicas.
+
+        Returns:
+            ``[m]`` int64, in the order of ``index``; on a GPU the host synchronises to know their number.
+        """
+        if self.share is None:
+            return index
+        agent, step_and_replica = index % self.agents, index // self.agents
+        step, replica = step_and_replica // self.share.total, step_and_replica % self.share.total - self.share.first
+        with host_transfers_allowed():
+            here = (replica >= 0) & (replica < self.share.count)
+            return ((step * self.share.count + replica) * self.agents + agent)[here]
+
+
+UNSHARDED = Sharding()

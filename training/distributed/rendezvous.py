@@ -27,8 +27,8 @@ from warpdrive.backends.host.workers import get_num_threads, set_num_threads
 from warpdrive.errors import TeamError
 from warpdrive.training.distributed.folder_store import FolderStore, Store
 from warpdrive.training.distributed.heartbeat import Heartbeat
-from warpdrive.training.distributed.process_group import Processes
 from warpdrive.training.distributed.rank_output import mark_output
+from warpdrive.training.distributed.torch_process_group import TorchProcessGroup
 
 FOLDER = "WARPDRIVE_MEETING"
 """Environment variable with the rendezvous folder of the processes of one machine."""
@@ -69,7 +69,7 @@ class _Place:
     secret: str
 
 
-def perform_rendezvous(variables: Mapping[str, str], timeout: float) -> Processes:
+def perform_rendezvous(variables: Mapping[str, str], timeout: float) -> TorchProcessGroup:
     """Perform the rendezvous with the other processes. See ``bootstrap.join``."""
     missing = [name for name in (_ANYWHERE if FOLDER in variables else _IN_A_NETWORK) if not variables.get(name)]
     if missing:
@@ -100,11 +100,11 @@ def perform_rendezvous(variables: Mapping[str, str], timeout: float) -> Processe
             timeout=timedelta(seconds=timeout + _LONGEST_ARRIVAL),  # the watch detects failures earlier
         )
     heartbeat.timeout = timeout
-    team = Processes(rank, size, heartbeat, place.store)
-    atexit.register(team.leave)
-    _check_peers(team, place.secret, session)
-    _tell_failures(team)
-    return team
+    process_group = TorchProcessGroup(rank, size, heartbeat, place.store)
+    atexit.register(process_group.leave)
+    _check_peers(process_group, place.secret, session)
+    _tell_failures(process_group)
+    return process_group
 
 
 def _in_a_folder(variables: Mapping[str, str], rank: int, size: int, patience: float) -> _Place:
@@ -180,7 +180,7 @@ def _listen(address: str, port: int, alone: bool) -> socket.socket:
     return listening
 
 
-def _check_peers(team: Processes, secret: str, session: str) -> None:
+def _check_peers(process_group: TorchProcessGroup, secret: str, session: str) -> None:
     """Check that the peers of this process know the secret of the run.
 
     gloo accepts whoever connects first. Data from a stranger would never be run as code, but would be trained on.
@@ -192,10 +192,11 @@ def _check_peers(team: Processes, secret: str, session: str) -> None:
     def proof(rank: int) -> str:
         return hmac.new(secret.encode(), f"{session} {rank}".encode(), hashlib.sha256).hexdigest()
 
-    for rank, found in enumerate(team.gather_objects(proof(team.rank))):
+    for rank, found in enumerate(process_group.all_gather_object(proof(process_group.rank))):
         if secret and not (isinstance(found, str) and hmac.compare_digest(found, proof(rank))):
             raise TeamError(
-                f"rank {team.rank}: who is connected as rank {rank} is not of this run, or has another {TEAM_SECRET}"
+                f"rank {process_group.rank}: who is connected as rank {rank} is not of this run, or has another "
+                f"{TEAM_SECRET}"
             )
 
 
@@ -332,12 +333,12 @@ def _interface_of(own: str) -> str:
     return ""
 
 
-def _tell_failures(team: Processes) -> None:
+def _tell_failures(process_group: TorchProcessGroup) -> None:
     """Report the exception that ends this process to the other processes."""
     former = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: object) -> None:
-        team.heartbeat.fail(f"{kind.__name__}: {error}")
+        process_group.heartbeat.fail(f"{kind.__name__}: {error}")
         former(kind, error, trace)  # type: ignore[arg-type]
 
     sys.excepthook = hook

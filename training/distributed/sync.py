@@ -21,7 +21,7 @@ from typing import Literal, Protocol
 from torch import Tensor, nn
 
 from warpdrive.rollout import Rollout
-from warpdrive.training.distributed.team import tensors_of
+from warpdrive.training.distributed.process_group import tensors_of
 from warpdrive.training.distributed.whole_rollout import WholeRollout
 from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.policy import Policy
@@ -69,7 +69,9 @@ class GradientSync:
                 metrics[tag] = policy.update(everything)
             else:
                 metrics[tag] = policy.update(self.whole.rollout)
-        self.whole.team.broadcast(_kept_by_each(policy.model for policy in policies.values() if policy.config.to_train))
+        self.whole.process_group.broadcast(
+            _kept_by_each(policy.model for policy in policies.values() if policy.config.to_train)
+        )
         return metrics
 
 
@@ -90,7 +92,9 @@ class RolloutSync:
             meanwhile()
         else:
             metrics = {tag: policy.update(rollout) for tag, policy in policies.items()}
-        self.whole.team.broadcast(tensors_of(policy.actor for policy in policies.values() if policy.config.to_train))
+        self.whole.process_group.broadcast(
+            tensors_of(policy.actor for policy in policies.values() if policy.config.to_train)
+        )
         return metrics
 
 

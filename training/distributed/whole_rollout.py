@@ -11,7 +11,7 @@ from torch import Tensor
 
 from warpdrive.observations import mapped, tensors
 from warpdrive.rollout import Rollout
-from warpdrive.training.distributed.team import Share, Team
+from warpdrive.training.distributed.process_group import ProcessGroup, Share
 
 _BY_STEP_AND_REPLICA = (
     *("observations", "actions", "log_probabilities", "rewards", "terminated", "truncated"),
@@ -27,13 +27,13 @@ class WholeRollout:
     """Gathers the rollouts of all processes.
 
     Args:
-        team: process group.
+        process_group: process group.
         rollout: rollout of this process's replicas.
         share: range of this process's replicas.
     """
 
-    def __init__(self, team: Team, rollout: Rollout, share: Share) -> None:
-        self.team, self.rollout, self.share = team, rollout, share
+    def __init__(self, process_group: ProcessGroup, rollout: Rollout, share: Share) -> None:
+        self.process_group, self.rollout, self.share = process_group, rollout, share
         self._whole: Rollout | None = None
 
     @torch.no_grad()
@@ -42,14 +42,18 @@ class WholeRollout:
 
         Each call returns the same object with the same tensors, overwritten.
         """
-        return self.rollout if self.team.size == 1 else self._written(self.team.gather(self._own()))
+        return (
+            self.rollout
+            if self.process_group.world_size == 1
+            else self._written(self.process_group.gather(self._own()))
+        )
 
     @torch.no_grad()
     def on_all_ranks(self) -> Rollout:
         """Return the rollout of all replicas, on every process."""
-        if self.team.size == 1:
+        if self.process_group.world_size == 1:
             return self.rollout
-        whole = self._written(self.team.gather_everywhere(self._own()))
+        whole = self._written(self.process_group.all_gather(self._own()))
         assert whole is not None
         return whole
 

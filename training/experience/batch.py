@@ -16,7 +16,7 @@ from torch import Tensor
 
 from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.observations import Observations, mapped, tensors
-from warpdrive.training.distributed.team import UNSHARDED, Sharding
+from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.experience.masked_rows import Rows
 from warpdrive.training.experience.sequences import Sequences, ValueFunction, estimate_values, sequences_of
 from warpdrive.training.experience.transitions import ended
@@ -102,7 +102,7 @@ class Batch(Rows):
         if self.sequences is not None:
             weight = weight.view(self.sequences.begins.shape).sum(0)
         sums = torch.stack([part.sum() for part in weight.split(list(sizes))])
-        return self.sharding.team.sum(sums).clamp(min=1.0).unbind()
+        return self.sharding.process_group.all_reduce(sums).clamp(min=1.0).unbind()
 
     def _zero_weight_batch(self) -> Batch:
         """Return a batch of one row with weight 0, since models may not accept empty batches."""
@@ -293,7 +293,9 @@ class AbsentValue:
             differences: ``[rows]`` float32.
             weight: ``[rows]`` float32, 1 for the rows to average, else 0.
         """
-        total, count = self.sharding.team.sum(torch.stack([differences @ weight, weight.sum()])).unbind()
+        total, count = self.sharding.process_group.all_reduce(
+            torch.stack([differences @ weight, weight.sum()])
+        ).unbind()
         self.value += _PART_OF_NEW * total / count.clamp(min=1.0)
 
     def state_dict(self) -> dict[str, Any]:

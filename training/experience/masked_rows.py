@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from warpdrive.observations import Observations
-from warpdrive.training.distributed.team import Sharding
+from warpdrive.training.distributed.process_group import Sharding
 
 
 class Rows:
@@ -26,7 +26,7 @@ class Rows:
     @cached_property
     def counting(self) -> Tensor:
         """Number of rows with weight 1 in all processes, at least 1: a scalar on the device."""
-        return self.sharding.team.sum(self.weight.sum()).clamp(min=1.0)
+        return self.sharding.process_group.all_reduce(self.weight.sum()).clamp(min=1.0)
 
     def masked_mean(self, values: Tensor) -> Tensor:
         """Return this process's contribution to the masked mean of ``values [rows]``, a scalar on the device.
@@ -43,7 +43,7 @@ class Rows:
     @torch.no_grad()
     def mean(self, values: Tensor) -> Tensor:
         """Return the masked mean of ``values [..., rows]`` over all processes, equal in each: ``[...]``."""
-        return self.sharding.team.sum(values @ self.weight.to(values.dtype)) / self.counting
+        return self.sharding.process_group.all_reduce(values @ self.weight.to(values.dtype)) / self.counting
 
     def columns(self) -> dict[str, Observations]:
         """Return the tensors that hold one entry per row, by name."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from warpdrive.errors import ConfigError
 from warpdrive.observations import Observations, mapped, tensors
-from warpdrive.training.distributed.team import ALONE, Sharding, Team
+from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup, Sharding
 from warpdrive.training.experience.n_step import NStep, StepsUntilBack
 from warpdrive.training.experience.transitions import Transitions, ended, transitions_of
 
@@ -27,7 +27,8 @@ class ReplayBuffer:
         capacity: maximum number of transitions.
         device: device of the buffer.
         n_step: converts single steps to multi-step transitions; None: single steps are stored.
-        team: process group that learns from the buffer: each process stores all, and gets a part of each minibatch.
+        process_group: process group that learns from the buffer: each process stores all, and gets a part of each
+            minibatch.
         until_back: converts single steps if agents may leave the episode and are paid afterwards; None: returns end
             when an agent leaves, see ``ReturnsConfig``.
 
@@ -44,10 +45,16 @@ class ReplayBuffer:
         capacity: int,
         device: torch.device,
         n_step: NStep | None = None,
-        team: Team = ALONE,
+        process_group: ProcessGroup = SINGLE_PROCESS,
         until_back: StepsUntilBack | None = None,
     ) -> None:
-        self.tag, self.capacity, self.device, self.n_step, self.team = tag, capacity, device, n_step, team
+        self.tag, self.capacity, self.device, self.n_step, self.process_group = (
+            tag,
+            capacity,
+            device,
+            n_step,
+            process_group,
+        )
         self.until_back = until_back
         self.env_steps, self.size = 0, 0
         self._place: int | Tensor = 0
@@ -119,9 +126,9 @@ class ReplayBuffer:
         else:  # if nothing is there yet, a row of weight 0
             uniform = torch.rand(count, generator=generator, device=self.device, dtype=torch.float64)
             drawn = (uniform * self.size).long()
-        rows = drawn[self.team.part(count)]
+        rows = drawn[self.process_group.part(count)]
         taken: dict[str, Any] = {name: mapped(itemgetter(rows), column) for name, column in self._memory.items()}
-        return Transitions(**taken, sharding=Sharding(self.team), drawn=count)
+        return Transitions(**taken, sharding=Sharding(self.process_group), drawn=count)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the contents: copies of the columns, and numbers."""

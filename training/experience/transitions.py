@@ -10,7 +10,7 @@ from torch import Tensor
 
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import of_agents
-from warpdrive.training.distributed.team import UNSHARDED, Sharding
+from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.experience.masked_rows import Rows
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Transitions(Rows):
         next_action_mask: ``[rows, choices]`` bool, allowed next choices, or None.
         steps: ``[rows]`` float32, number of steps of a row, see ``NStep``; None: one. ``next_observations``,
             ``terminal`` and ``next_action_mask`` are those of the last one.
-        sharding: distribution of a minibatch over processes; each has its part of it, see ``Team.part``.
+        sharding: distribution of a minibatch over processes; each has its part of it, see ``ProcessGroup.part``.
         drawn: number of rows of the minibatch in all processes together; None: the local ones.
     """
 
@@ -60,7 +60,7 @@ class Transitions(Rows):
         """
         total = len(self) if self.drawn is None else self.drawn
         numbers = torch.randn(count, total, components, generator=generator, device=self.weight.device)
-        return numbers[:, self.sharding.team.part(total)]
+        return numbers[:, self.sharding.process_group.part(total)]
 
     def target(self, gamma: float, later: Tensor) -> Tensor:
         """Return targets ``[rows]``: the rewards plus, unless terminal, the discounted ``later [rows]``.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from warpdrive.training.distributed.team import ALONE, Team
+from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 
 _ROWS_AT_ONCE = 65536  # bounds the memory of float64 intermediates
 _LEAST_VARIANCE = 1e-8
@@ -27,10 +27,10 @@ class RunningMoments(nn.Module):
         mean: ``[*shape]`` float64.
         variance: ``[*shape]`` float64.
         count: float64 scalar, number of observed rows.
-        team: process group whose rows are observed; all its processes have the same moments.
+        process_group: process group whose rows are observed; all its processes have the same moments.
     """
 
-    team: Team = ALONE
+    process_group: ProcessGroup = SINGLE_PROCESS
 
     mean: Tensor
     variance: Tensor
@@ -61,7 +61,7 @@ class RunningMoments(nn.Module):
         parts = zip(values.split(_ROWS_AT_ONCE), weight.split(_ROWS_AT_ONCE), strict=True)
         seen = [_moments(part.double(), counts.double()) for part, counts in parts]
         columns = {str(number): torch.stack(column) for number, column in enumerate(zip(*seen, strict=True))}
-        for added, mean, squares in zip(*self.team.gather_everywhere(columns).values(), strict=True):
+        for added, mean, squares in zip(*self.process_group.all_gather(columns).values(), strict=True):
             self._merge(added, mean, squares)
 
     def _merge(self, added: Tensor, mean: Tensor, squares: Tensor) -> None:

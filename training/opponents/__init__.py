@@ -8,7 +8,7 @@ import torch
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.training.config.schema import FunctionConfig, RunConfig, SelfPlayConfig
-from warpdrive.training.distributed.team import Share
+from warpdrive.training.distributed.process_group import Share
 from warpdrive.training.opponents.base import Opponent
 from warpdrive.training.opponents.function import FunctionOpponent
 from warpdrive.training.opponents.self_play import SelfPlay

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.training.config.schema import SelfPlayConfig
-from warpdrive.training.distributed.team import Share, Team
+from warpdrive.training.distributed.process_group import ProcessGroup, Share
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.recurrent import RecurrentActor
 from warpdrive.training.opponents.base import Opponent
@@ -198,10 +198,10 @@ class Together(Actor):
 
     def replicas_of(self, replicas: int) -> list[slice]:
         """Return the slice of the local replicas in which each member acts, of ``replicas`` in total."""
-        teams = [Team.of(index, len(self.members)) for index in range(len(self.members))]
+        teams = [ProcessGroup.of(index, len(self.members)) for index in range(len(self.members))]
         if self._share is None:
-            return [team.part(replicas) for team in teams]
-        return [self._share.those_of(team.share(self._share.total)) for team in teams]
+            return [process_group.part(replicas) for process_group in teams]
+        return [self._share.overlap_with(process_group.share(self._share.total)) for process_group in teams]
 
     def _parts(self, observations: Observations) -> list[tuple[Actor, slice]]:
         replicas = len(next(tensors(observations)))

@@ -73,7 +73,7 @@ class RunLog:
         self.saved: Path | None = None
         self._rollout_clock, self._update_clock = map(DeviceClock, (learner.env.device, learner.backend.device))
         self._first_step, self._began = learner.env_steps, time.perf_counter()
-        self._logged_at, self._messages = self._began, learner.team.message_seconds
+        self._logged_at, self._messages = self._began, learner.process_group.communication_seconds
         self._pending: _Interval | None = None
         self._rollout_spans: list[Span] = []
         self._update_spans: list[Span] = []
@@ -149,8 +149,8 @@ class RunLog:
             "perf/update_seconds": self._update_clock.mean_seconds(interval.update_spans),
             "perf/memory_gib": max(memory_gib(device) for device in (learner.env.device, learner.backend.device)),
         }
-        if learner.team.size > 1:
-            messages, self._messages = self._messages, learner.team.message_seconds
+        if learner.process_group.world_size > 1:
+            messages, self._messages = self._messages, learner.process_group.communication_seconds
             metrics["perf/communication_seconds"] = self._messages - messages
         if interval.evaluation:
             metrics |= _metrics_of(interval.evaluation)

@@ -61,7 +61,7 @@ def run_training(
         shown = TrainingProgress(config.name, at_once=False)
         callbacks.callbacks.append(shown)
     folder = going_on or RunFolder.create(config)
-    learner.team.remember(RUN, str(folder.path.resolve()))
+    learner.process_group.store_text(RUN, str(folder.path.resolve()))
     with folder.lock():
         if going_on:
             remove_incomplete(folder.checkpoints, learner.env_steps)
@@ -123,7 +123,7 @@ class _TrainingRun:
         try:
             if self.state.evaluation_under_way:  # in progress when the checkpoint was written
                 self.evaluation.begin()
-            with self.learner.team.before_giving_up(lambda why: self._write_summary("failed", why)):
+            with self.learner.process_group.on_abort(lambda why: self._write_summary("failed", why)):
                 status = self._train()
         except KeyboardInterrupt as error:  # the second Ctrl-C: the update under way is lost
             status = "interrupted"
@@ -151,7 +151,7 @@ class _TrainingRun:
                 self._collect()
             with self.log.timed_update():
                 losses = self._update()
-            self.stop.requested |= learner.team.asked_to_stop
+            self.stop.requested |= learner.process_group.stop_requested
             over = learner.env_steps >= total
             save = over or learner.updates % saving.checkpoint_every == 0
             if self.evaluation.is_due(learner.updates):

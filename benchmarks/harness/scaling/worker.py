@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # benchmarks/, for
 from harness.scaling.model import Point
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.bootstrap import join
-from warpdrive.training.distributed.process_group import Processes
+from warpdrive.training.distributed.torch_process_group import TorchProcessGroup
 from warpdrive.training.trainer import Trainer, make_env
 
 _WARM_UP = 2
@@ -32,8 +32,8 @@ def measured(workload: dict[str, Any], sync: str, backend: str, updates: int) ->
         backend: ``trainer.env_backend``.
         updates: The number of measured updates.
     """
-    team = join()
-    replicas, steps = workload["replicas"] * team.size, workload["steps"]
+    process_group = join()
+    replicas, steps = workload["replicas"] * process_group.world_size, workload["steps"]
     sizes = [f"trainer.num_envs={replicas}", f"trainer.train_batch_size={replicas * steps}"]
     fixed = [f"trainer.env_backend={backend}", f"trainer.sync={sync}", "trainer.total_steps=1000000000"]
     config = load_config(workload["config"], [*workload["overrides"], *sizes, *fixed])
@@ -42,19 +42,19 @@ def measured(workload: dict[str, Any], sync: str, backend: str, updates: int) ->
     messages, sent = 0, 0
     for number in range(_WARM_UP + updates):
         for part, seconds in spans.items():
-            team.gather_objects(None)  # all begin at the same time
-            before = _traffic(team)
+            process_group.all_gather_object(None)  # all begin at the same time
+            before = _traffic(process_group)
             began = time.perf_counter()
             getattr(trainer, part)()
             if trainer.env.device.type == "cuda":
                 torch.cuda.synchronize(trainer.env.device)
             if number >= _WARM_UP:
                 seconds.append(time.perf_counter() - began)
-        messages, sent = (now - then for now, then in zip(_traffic(team), before, strict=True))
+        messages, sent = (now - then for now, then in zip(_traffic(process_group), before, strict=True))
     both = [rollout + update for rollout, update in zip(*spans.values(), strict=True)]
     return Point(
         workload=workload["name"],
-        processes=team.size,
+        processes=process_group.world_size,
         sync=sync,
         replicas=workload["replicas"],
         agents=trainer.env.num_agents,
@@ -70,21 +70,25 @@ def measured(workload: dict[str, Any], sync: str, backend: str, updates: int) ->
 
 def seconds_per_byte(numbers: int = 4_000_000, repeats: int = 20) -> float:
     """Return the seconds per byte of all-reduces on the CPU: large ones, minus the duration of an empty one."""
-    team = join()
+    process_group = join()
 
     def seconds(tensor: torch.Tensor, repeats: int) -> float:
-        team.sum(tensor)
+        process_group.all_reduce(tensor)
         began = time.perf_counter()
         for _ in range(repeats):
-            team.sum(tensor)
+            process_group.all_reduce(tensor)
         return (time.perf_counter() - began) / repeats
 
     return (seconds(torch.zeros(numbers), repeats) - seconds(torch.zeros(1), 10 * repeats)) / (4 * numbers)
 
 
-def _traffic(team: Any) -> tuple[int, int]:
+def _traffic(process_group: Any) -> tuple[int, int]:
     """Return the number of messages so far, and the bytes that this process has contributed."""
-    return (team.messages, sum(team.traffic.values())) if isinstance(team, Processes) else (0, 0)
+    return (
+        (process_group.messages, sum(process_group.traffic.values()))
+        if isinstance(process_group, TorchProcessGroup)
+        else (0, 0)
+    )
 
 
 def _spread(seconds: list[float]) -> float:
@@ -97,15 +101,15 @@ def main() -> None:
     """Run all measurements; the last rank, which sends messages that others do not, writes the results."""
     settings = json.loads(sys.argv[1])
     torch.set_num_threads(1)
-    team = join(300)
-    syncs = ["gradients", "rollouts"] if team.size > 1 else ["gradients"]
+    process_group = join(300)
+    syncs = ["gradients", "rollouts"] if process_group.world_size > 1 else ["gradients"]
     points = [
         asdict(measured(workload, sync, settings["backend"], settings["updates"]))
         for workload in settings["workloads"]
         for sync in syncs
     ]
     byte = seconds_per_byte()
-    if team.rank == team.size - 1:
+    if process_group.rank == process_group.world_size - 1:
         Path(settings["output"]).write_text(json.dumps({"points": points, "byte": byte}))
 
 

@@ -15,7 +15,7 @@ from paths import ROOT, SUPPORT
 import warpdrive as wd
 from warpdrive.errors import ConfigError, TrainingError
 from warpdrive.training.config.load import load_config
-from warpdrive.training.distributed.team import Sharding, Share, Team
+from warpdrive.training.distributed.process_group import ProcessGroup, Sharding, Share
 from warpdrive.training.policy import Policy
 from warpdrive.training.trainer import Trainer
 from warpdrive.training.trainer_checks import check_populations
@@ -125,7 +125,7 @@ def test_a_population_that_does_not_fit_is_told(sections: Sections, trainer_of: 
         trainer_of(sections(), f"policy.odd={{{climb}: 5, model: {{type: gru}}}}")
     config = load_config(sections(), [f"policy.odd={{{climb}: 5}}"])
     with pytest.raises(ConfigError, match=r"odd.population: found 5, but there are 2 processes, and .* trains in one"):
-        check_populations(config, Team.of(0, 2))
+        check_populations(config, ProcessGroup.of(0, 2))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_functions_are_given_in_python(sections: Sections) -> None:
 def test_processes_that_have_only_their_own_rows_are_refused(sections: Sections, trainer_of: TrainerOf) -> None:
     trainer = trainer_of(sections(), f"policy.odd={{{CLIMB}}}")
     env, settings = trainer.env, trainer.config.policy["odd"]
-    sharding = Sharding(Team.of(0, 2), Share(0, 20, 40))
+    sharding = Sharding(ProcessGroup.of(0, 2), Share(0, 20, 40))
     with pytest.raises(ConfigError, match=r"odd\.algorithm: found 'custom', .* 2 processes .* trainer\.sync=rollouts"):
         Policy(
             "odd",

@@ -15,7 +15,7 @@ from paths import SUPPORT
 from warpdrive.errors import ConfigError
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.launch import launch
-from warpdrive.training.distributed.team import Share, Team
+from warpdrive.training.distributed.process_group import ProcessGroup, Share
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
@@ -25,11 +25,11 @@ Models = dict[str, dict[str, torch.Tensor]]
 
 
 def test_the_learner_has_no_replicas_unless_it_is_alone() -> None:
-    shares = [Team.of(rank, 3).share(7, dedicated_learner=True) for rank in range(3)]
+    shares = [ProcessGroup.of(rank, 3).share(7, dedicated_learner=True) for rank in range(3)]
     assert shares == [Share(0, 0, 7), Share(0, 4, 7), Share(4, 3, 7)]
-    assert Team.of(0, 1).share(7, dedicated_learner=True) == Share(0, 7, 7)
+    assert ProcessGroup.of(0, 1).share(7, dedicated_learner=True) == Share(0, 7, 7)
     with pytest.raises(ConfigError, match=r"num_envs: found 1, expected at least 2"):
-        Team.of(0, 3).share(1, dedicated_learner=True)
+        ProcessGroup.of(0, 3).share(1, dedicated_learner=True)
 
 
 def test_it_is_for_rollouts_that_are_gathered(sections: Sections) -> None:

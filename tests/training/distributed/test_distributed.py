@@ -23,7 +23,7 @@ from warpdrive.importing import module_command
 from warpdrive.training.cli.parser import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.launch import launch
-from warpdrive.training.distributed.team import ALONE, UNSHARDED, Sharding, Share, Team
+from warpdrive.training.distributed.process_group import SINGLE_PROCESS, UNSHARDED, ProcessGroup, Sharding, Share
 from warpdrive.training.run.metrics import read_metrics
 from warpdrive.training.trainer import Trainer, make_env
 
@@ -37,11 +37,11 @@ STEPS = 10 * REPLICAS  # of a rollout
 
 
 def test_replicas_are_shared_out_in_order() -> None:
-    shares = [Team.of(rank, 3).share(8) for rank in range(3)]
+    shares = [ProcessGroup.of(rank, 3).share(8) for rank in range(3)]
     assert [(share.first, share.count, share.total) for share in shares] == [(0, 3, 8), (3, 3, 8), (6, 2, 8)]
-    assert ALONE.share(8) == Share(0, 8, 8)
+    assert SINGLE_PROCESS.share(8) == Share(0, 8, 8)
     with pytest.raises(ConfigError, match=r"num_envs: found 2, expected at least 3"):
-        Team.of(0, 3).share(2)
+        ProcessGroup.of(0, 3).share(2)
 
 
 def test_each_process_finds_its_own_rows() -> None:
@@ -50,7 +50,7 @@ def test_each_process_finds_its_own_rows() -> None:
     chosen = torch.randperm(rows.numel(), generator=torch.Generator().manual_seed(0))[:23]
     found = []
     for share in (Share(0, 2, 5), Share(2, 3, 5)):
-        sharding, own = Sharding(ALONE, share, agents), rows[:, share.rows].flatten()
+        sharding, own = Sharding(SINGLE_PROCESS, share, agents), rows[:, share.rows].flatten()
         assert sharding.total(len(own)) == rows.numel()
         found.append(own[sharding.own(chosen)])
         assert found[-1].tolist() == [row for row in chosen.tolist() if row in own.tolist()]
@@ -111,11 +111,11 @@ def test_any_number_of_processes_trains_as_one(runs: dict[str, Any], tmp_path: P
         one, found = metrics_of(tmp_path / "one" / name), metrics_of(several / name)
         assert len(one) == 4
         assert_close(one, found, name)
-        alone, together = (
+        alone, collective = (
             [row.get("perf/communication_seconds") for _, row in read_metrics(next(runs.glob("*/*/metrics.csv")))]
             for runs in (tmp_path / "one" / name, several / name)
         )
-        assert alone == [None] * 4 and together[3] is None and min(together[:3]) > 0  # the last update was of one
+        assert alone == [None] * 4 and collective[3] is None and min(collective[:3]) > 0  # the last update was of one
 
 
 @pytest.mark.parametrize("what", ["resume", "source"])
