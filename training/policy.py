@@ -25,7 +25,7 @@ from warpdrive.training.config.schema import PolicyConfig
 from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.experience.batch import Batch, Discount, RolloutBatcher
 from warpdrive.training.experience.sequences import Replayed
-from warpdrive.training.inference.pretrained import begin_as_loaded
+from warpdrive.training.inference.pretrained import initialize_from_run
 from warpdrive.training.models.base import Actor
 
 
@@ -74,7 +74,7 @@ class Policy:
             observation_spaces,
             {name: len(ids) for name, ids in policy_tags.items()},
             global_state or {},
-            load=lambda model: begin_as_loaded(model, config, tag),
+            load=lambda model: initialize_from_run(model, config, tag),
         )
         self.algorithm, self.experience = build_algorithm(config, task)
         acting = self.algorithm.actor if config.to_train else self.model
@@ -98,7 +98,7 @@ class Policy:
         return self.config.to_train and self.algorithm.learns_from_global_state
 
     @property
-    def learns_from_all(self) -> bool:
+    def off_policy(self) -> bool:
         """True if each process keeps the experience of all processes and learns from a part of it."""
         assert isinstance(self.config, LearningConfig)
         return self.config.off_policy

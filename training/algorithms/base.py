@@ -222,7 +222,20 @@ def optimizer_step(
     before: BeforeStep | None = None,
     process_group: ProcessGroup = SINGLE_PROCESS,
 ) -> dict[str, Tensor]:
-    """Take an optimizer step on the loss summed over all processes of a group; see ``OptimizerStep``."""
+    """Take an optimizer step on the loss summed over all processes of a group; see ``OptimizerStep``.
+
+    Args:
+        loss: scalar, this process's part of the loss.
+        terms: scalars without gradient to report with the loss.
+        optimizer: optimizer of the parameters.
+        module: module to train.
+        max_grad_norm: norm to which the gradient is clipped.
+        before: called with the summed terms before the optimizer step; returns additional terms.
+        process_group: processes over which gradient and terms are summed.
+
+    Returns:
+        The terms, and ``"grad_norm"``, the norm of the gradient before clipping: scalars on the device.
+    """
     gradient, summed = process_group.all_reduce_gradient(gradient_of(loss, module), terms)
     more = before(summed) if before else {}
     return {**summed, **more, "grad_norm": take_step(optimizer, gradient, max_grad_norm)}

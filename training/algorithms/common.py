@@ -53,7 +53,16 @@ def value_error(difference: Tensor, config: OnPolicyConfig) -> Tensor:
 
 
 def minibatch_problems(minibatches: int, most: int, what: str) -> list[tuple[str, str]]:
-    """Return the problem of more minibatches than ``most``, the number of ``what``; see ``LearningConfig``."""
+    """Return the problem of more minibatches than ``most``, the number of ``what``; see ``LearningConfig``.
+
+    Args:
+        minibatches: value of the key ``minibatches``.
+        most: highest allowed value.
+        what: description of the rows that are divided, for the message.
+
+    Returns:
+        Key and message of the problem, or an empty list.
+    """
     return [("minibatches", f"found {minibatches}, expected at most {most}, {what}")] if minibatches > most else []
 
 

@@ -177,7 +177,7 @@ class Custom(Algorithm[Rollout]):
 
     def _as_metrics(self, returned: Any) -> dict[str, Tensor]:
         if not isinstance(returned, Mapping):
-            raise self._error(f"returned {_told(returned)}, expected scalars by name: {{'loss': loss}}, or {{}}")
+            raise self._error(f"returned {_described(returned)}, expected scalars by name: {{'loss': loss}}, or {{}}")
         for name in returned:
             if not isinstance(name, str) or not name or "/" in name:
                 raise self._error(f"returned a metric named {name!r}, expected a name without '/'")
@@ -188,7 +188,7 @@ class Custom(Algorithm[Rollout]):
             return value.detach().reshape(())
         if isinstance(value, Real):
             return torch.tensor(float(value), device=next(self.model.parameters()).device)
-        raise self._error(f"returned {_told(value)} as '{name}', expected a number or a tensor of one number")
+        raise self._error(f"returned {_described(value)} as '{name}', expected a number or a tensor of one number")
 
     def _error(self, what: str) -> TrainingError:
         return TrainingError(f"policy '{self._tag}': {self._place} {what}")
@@ -225,7 +225,7 @@ def build(config: CustomConfig, task: Task) -> tuple[Custom, RolloutItself]:
     return Custom(config, model, distribution, task.num_envs, len(task.agent_ids)), RolloutItself()
 
 
-def _told(value: Any) -> str:
+def _described(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor {tuple(value.shape)} of {value.dtype}"
     text = repr(value)

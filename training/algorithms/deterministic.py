@@ -96,7 +96,16 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
 
 
 def new_actor(config: DeterministicConfig, model: DeterministicActor, task: Task) -> NoisyActor:
-    """Return the policy with the exploration noise of ``config``."""
+    """Return the policy with the exploration noise of ``config``.
+
+    Args:
+        config: section of the policy.
+        model: the policy without noise.
+        task: policy to train.
+
+    Returns:
+        The actor of training rollouts, on the device of the task.
+    """
     noise: GaussianNoise | OrnsteinUhlenbeckNoise
     if isinstance(config.noise, OrnsteinUhlenbeckConfig):
         shape = (task.num_envs, len(task.agent_ids), model.components)

@@ -149,7 +149,7 @@ def build(config: PPOConfig, task: Task) -> tuple[MAPPO, ExperienceSource]:
         critic_input = JointObservations(task.tag, task.all_observation_spaces, task.num_agents)
     critic_input.to(task.device)
     critic = task.new_critic(lambda: build_central_critic(config.model, critic_input.size, config.recurrent_critic))
-    apart = config.critic_learns_apart
+    apart = config.has_critic_optimizer
     critic_optimizer = adam(critic, eps=1e-5) if apart else None
     optimizer = adam(model if apart else nn.ModuleList([model, critic]), eps=1e-5)
     mappo = config.derived_from(MAPPO)

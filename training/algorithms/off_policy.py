@@ -76,7 +76,16 @@ class ContinuousConfig(OffPolicyConfig):
         return DeterministicActor(observation_space, action_space, self.model)
 
     def new_critic(self, model: DeterministicActor | SquashedActor, task: Task, count: int) -> Critic:
-        """Return a new critic of ``count`` estimates, which shares the policy's statistics of observations."""
+        """Return a new critic of ``count`` estimates, which shares the policy's statistics of observations.
+
+        Args:
+            model: the policy.
+            task: policy to train.
+            count: number of independent estimates.
+
+        Returns:
+            The critic, on the device of the task.
+        """
         critic: Critic = task.new_critic(
             lambda: Critic(model.flatten, task.observation_space, model.components, self.model, count)
         )

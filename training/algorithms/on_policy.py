@@ -169,6 +169,9 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
             observations: ``[T, n, *observation_shape]``, in time order.
             state: ``[n, state_size]``, recurrent state before the first step.
             begins: ``[T, n]`` bool, True where the state is reset to zero.
+
+        Returns:
+            Logits ``[T, n, num_logits]``, values ``[T, n]``, and states ``[T, n, state_size]`` after each step.
         """
         logits, values, states = self.model.forward_sequence(observations, state, begins)
         return logits, self.denormalized(values), states
@@ -195,6 +198,15 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 def rollout_batcher(
     algorithm: ActorCriticAlgorithm[Any], task: Task, critic_input: CriticInput | None = None
 ) -> RolloutBatcher:
-    """Return the source of batches with value estimates of ``algorithm``; see ``RolloutBatcher``."""
+    """Return the source of batches with value estimates of ``algorithm``; see ``RolloutBatcher``.
+
+    Args:
+        algorithm: the algorithm, whose configuration is read at each update.
+        task: policy to train.
+        critic_input: input of a centralised critic; None: the observations.
+
+    Returns:
+        The source of batches.
+    """
     current = lambda: algorithm.config  # noqa: E731  (schedules change it)
     return RolloutBatcher(task.tag, algorithm, task.backend, task.agent_ids, current, task.sharding, critic_input)

@@ -74,7 +74,7 @@ class PPOConfig(OnPolicyConfig):
         return []
 
     @property
-    def critic_learns_apart(self) -> bool:
+    def has_critic_optimizer(self) -> bool:
         """True if the centralised critic has an optimizer of its own."""
         return self.critic_lr is not None or self.critic_max_grad_norm is not None
 

@@ -17,7 +17,7 @@ from warpdrive.errors import CheckpointError, ConfigError, shown
 from warpdrive.training.checkpoint.checkpoint import Checkpoint, last_undamaged
 from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
 from warpdrive.training.checkpoint.space_description import describe_space, space_of
-from warpdrive.training.config.load import RunConfig, check_goes_on, load_config
+from warpdrive.training.config.load import RunConfig, check_resumable, load_config
 from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.config.yaml import read_yaml
 
@@ -152,7 +152,7 @@ def last_state_of(
         check_named_code(checkpoint.config, path)
     _check_same_environment(folder, path, checkpoint)
     config = load_config(checkpoint.config, overrides, environment=environment)
-    check_goes_on(checkpoint.config, config)
+    check_resumable(checkpoint.config, config)
     return folder, found, config
 
 

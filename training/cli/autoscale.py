@@ -21,7 +21,7 @@ from warpdrive.training.autoscale.memory import gib, parse_bytes
 from warpdrive.training.autoscale.prober import Survey
 from warpdrive.training.autoscale.report import consequences_of, in_words, outcome_table, save_picture
 from warpdrive.training.autoscale.size import Outcome, Size
-from warpdrive.training.cli.printing import INTERRUPTED, as_typed, console_for_people
+from warpdrive.training.cli.printing import INTERRUPTED, as_typed, make_console
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.progress.training import short
 
@@ -33,7 +33,7 @@ _UPDATES_OF_A_RUN = 50
 def run(options: argparse.Namespace) -> int:
     """Run the search, and print the result and its location."""
     config = load_config(options.source, options.overrides, trust=options.trust or None)
-    found = find(config, options, console_for_people(), then_train=False, devices=devices_for(config))
+    found = find(config, options, make_console(), then_train=False, devices=devices_for(config))
     return INTERRUPTED if found.stopped else 0
 
 
@@ -149,7 +149,7 @@ class _Display:
         self._console = console
         self._head = Text("looking at the environment and the machine (new kernels are compiled)")
         self._live = Live(self._head, console=console, refresh_per_second=4) if console.is_terminal else None
-        self._told: dict[Size, Outcome] = {}
+        self._reported: dict[Size, Outcome] = {}
 
     def __enter__(self) -> _Display:
         if self._live:
@@ -178,6 +178,6 @@ class _Display:
             self._live.update(Group(self._head, outcome_table(outcomes, now)))
             return
         for size, outcome in outcomes.items():
-            if self._told.get(size) != outcome:
-                self._told[size] = outcome
+            if self._reported.get(size) != outcome:
+                self._reported[size] = outcome
                 print(in_words(outcome), flush=True)

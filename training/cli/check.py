@@ -23,7 +23,7 @@ from warpdrive.checks.environment import is_written_for
 from warpdrive.checks.findings import OF_BEHAVIOUR, OF_KERNELS, Finding, Report
 from warpdrive.environment import Environment
 from warpdrive.errors import ConfigError
-from warpdrive.training.cli.printing import console_for_people
+from warpdrive.training.cli.printing import make_console
 from warpdrive.training.config.load import load_config
 from warpdrive.training.config.yaml import parse_override
 from warpdrive.training.progress.console import PlainConsole
@@ -37,7 +37,7 @@ FOUND = 1
 
 def run(options: argparse.Namespace) -> int:
     """Check an environment, print the findings, and return 1 if there are any."""
-    console = console_for_people()
+    console = make_console()
     env = _environment(options.source, options.overrides, options.trust)
     backends = comparable_backends(env)
     with (
@@ -61,8 +61,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_report(console, report)
         count = sum(1 for _ in report)
-        told = "clean" if report.clean else f"{count} finding{'s' * (count > 1)}"
-        console.print(f"{env.name}: {told}. {_done(options, env, backends, report)}", highlight=False)
+        text = "clean" if report.clean else f"{count} finding{'s' * (count > 1)}"
+        console.print(f"{env.name}: {text}. {_done(options, env, backends, report)}", highlight=False)
     return 0 if report.clean else FOUND
 
 
@@ -79,8 +79,8 @@ def _done(options: argparse.Namespace, env: Environment, backends: Sequence[Back
         behaviour = ", ".join(kind for kind in OF_BEHAVIOUR if kind != "backends")
         done.append(f"played {PLAYED_STEPS} steps ({behaviour})")
         done.append(f"compared backends ({', '.join(backend.name for backend in backends)})")
-    told = ", ".join(done)
-    return f"{told[0].upper()}{told[1:]}."
+    text = ", ".join(done)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def print_report(console: Console, report: Report) -> None:
@@ -90,20 +90,20 @@ def print_report(console: Console, report: Report) -> None:
             "check", "times", "what, where, and what to do", box=None, header_style="bold", padding=(0, 2, 0, 0)
         )
         for finding in report:
-            table.add_row(finding.kind, str(finding.count), _told(finding))
+            table.add_row(finding.kind, str(finding.count), _text_of(finding))
         console.print(table, highlight=False)
     for note in report.notes:
         console.print(f"note: {note}", highlight=False)
 
 
-def _told(finding: Finding) -> Text:
-    told = Text(finding.message, overflow="fold")
+def _text_of(finding: Finding) -> Text:
+    text = Text(finding.message, overflow="fold")
     for place, source in dict(zip(finding.lines, finding.sources, strict=True)).items():
-        told.append(f"\n{_short(place)}", style="cyan")
-        told.append(f"\n  {source}" if source else "")
+        text.append(f"\n{_short(place)}", style="cyan")
+        text.append(f"\n  {source}" if source else "")
     if finding.advice:
-        told.append(f"\n> {finding.advice}", style="dim")
-    return told.append("\n")
+        text.append(f"\n> {finding.advice}", style="dim")
+    return text.append("\n")
 
 
 def _environment(source: str, overrides: Sequence[str], trust: bool) -> Environment:

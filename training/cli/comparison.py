@@ -32,7 +32,7 @@ class Measurement:
     run: str = ""
 
     @property
-    def who(self) -> str:
+    def actors(self) -> str:
         """Description of the actors: ``"trained tagger, random runner"``."""
         parts = [("trained", self.trained), ("random", self.random)]
         others = [f"{tag} {how}" for tag, how in self.others.items()]
@@ -48,6 +48,9 @@ def measurement(config: RunConfig, random: Iterable[str], result: EvaluationResu
         random: policy tags that acted at random.
         result: evaluation result.
         run: name of the run, if there are several.
+
+    Returns:
+        The measurement, to be shown as a row of the table.
     """
     acting = {tag: settings for tag, settings in config.policy.items() if tag not in random}
     trained = tuple(tag for tag, settings in acting.items() if isinstance(settings, LearningConfig))
@@ -71,6 +74,9 @@ def line_ups(tags: Iterable[str], trained: Sequence[str], others: Sequence[str] 
         tags: all policy tags.
         trained: tags with a trained policy.
         others: tags without one that do not act at random either; the remaining tags act at random in any case.
+
+    Returns:
+        Tuples of policy tags, without duplicates.
     """
     tags = tuple(tags)
     found = [tuple(tag for tag in tags if tag not in (*trained, *others))]
@@ -103,7 +109,7 @@ def comparison_table(measurements: Sequence[Measurement], termination_meaning: s
         returns = [f"{value:.2f}" for value in result.mean_return.values()]
         share = f"{100 * result.terminated_fraction:.1f} %"
         elo = [f"{result.elo[tag]:.0f}" if tag in result.elo else "" for tag in rated]
-        table.add_row(measurement.who, share, f"{result.mean_length:.1f}", *returns, *elo)
+        table.add_row(measurement.actors, share, f"{result.mean_length:.1f}", *returns, *elo)
     return table
 
 

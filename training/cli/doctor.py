@@ -14,7 +14,7 @@ from rich.table import Table
 from warpdrive import __version__
 from warpdrive.backends.system_info import this_machine
 from warpdrive.doctor import diagnosis
-from warpdrive.training.cli.printing import console_for_people
+from warpdrive.training.cli.printing import make_console
 
 _LIBRARIES = {"nvvm": "NVVM", "nvJitLink": "nvJitLink", "nvrtc": "NVRTC"}
 _MISSING = "[dim]not installed[/dim]"
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found, indent=2))
     else:
-        print_diagnosis(console_for_people(), found)
+        print_diagnosis(make_console(), found)
     return 0
 
 

@@ -12,12 +12,12 @@ from rich.table import Table
 from warpdrive import registry
 from warpdrive.environment import Environment
 from warpdrive.errors import WarpDriveError
-from warpdrive.training.cli.printing import console_for_people
+from warpdrive.training.cli.printing import make_console
 
 
 def run(options: argparse.Namespace) -> int:
     """Print all environments, or one in detail."""
-    console = console_for_people()
+    console = make_console()
     if options.name is None:
         console.print(_all_environments(), markup=True)
         console.print(

@@ -8,14 +8,14 @@ from itertools import combinations
 from warpdrive.errors import WarpDriveError
 from warpdrive.training.checkpoint.checkpoint import Which
 from warpdrive.training.cli.comparison import comparison_table, measurement
-from warpdrive.training.cli.printing import console_for_people, in_words
+from warpdrive.training.cli.printing import in_words, make_console
 from warpdrive.training.league import load_player, match_table, play_matches, rating_table, ratings
 from warpdrive.training.trainer import Trainer
 
 
 def run(options: argparse.Namespace) -> int:
     """Print a table of the policies and their results."""
-    console = console_for_people()
+    console = make_console()
     which: Which = "best" if options.best else "latest"
     if options.against or options.league:
         return _compete(options, which)
@@ -38,7 +38,7 @@ def _compete(options: argparse.Namespace, which: Which) -> int:
     names = list(dict.fromkeys([*options.runs, *options.against]))
     if len(names) < 2:
         raise WarpDriveError("found one run, expected two or more that play each other")
-    console = console_for_people()
+    console = make_console()
     trainer = Trainer.load(names[0], which=which, trust=options.trust)
     players = {name: load_player(name, which, options.trust) for name in names}
     if options.league:

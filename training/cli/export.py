@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from warpdrive.training.checkpoint.checkpoint import Which
-from warpdrive.training.cli.printing import console_for_people, say
+from warpdrive.training.cli.printing import make_console, say
 from warpdrive.training.inference.export import input_names, output_names
 from warpdrive.training.inference.trained_policy import load_policy
 
@@ -15,7 +15,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the file, and print its path, inputs and outputs."""
     which: Which = "best" if options.best else "latest"
     policy = load_policy(options.run, options.tag, which=which, trust=options.trust)
-    with console_for_people().status("exporting, and comparing what was written"):
+    with make_console().status("exporting, and comparing what was written"):
         output = Path(f"{policy.tag}.onnx" if options.output is None else options.output)
         path = policy.export(output, action_mask=options.action_mask)
     say(f"{path}: the policy of '{policy.tag}', {policy.observation_space} -> {policy.action_space}")

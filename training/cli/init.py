@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from warpdrive.errors import ConfigError, shown
-from warpdrive.training.cli.printing import console_for_people
+from warpdrive.training.cli.printing import make_console
 
 TEMPLATE = "my_env"
 
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         if template.name.endswith((".py", ".yaml")):
             text = _named(template.read_text(encoding="utf-8"), name)
             folder.joinpath(_named(template.name, name)).write_text(text, encoding="utf-8")
-    console = console_for_people()
+    console = make_console()
     console.print(f"{folder}/ has a small environment that works, to be changed into your own:", highlight=False)
     _print_rows(
         console,

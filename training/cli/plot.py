@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from warpdrive.training.cli.printing import console_for_people
+from warpdrive.training.cli.printing import make_console
 from warpdrive.training.plots.figure import check_output, draw
 from warpdrive.training.plots.learning_curves import chosen_metrics, grouped, read_runs, usual_metrics
 from warpdrive.training.runtime.atomic_write import check_no_link
@@ -13,7 +13,7 @@ from warpdrive.training.runtime.atomic_write import check_no_link
 
 def run(options: argparse.Namespace) -> int:
     """Write one figure and print its path, and the runs that share a line."""
-    console = console_for_people()
+    console = make_console()
     runs = read_runs(options.runs)
     output = Path(options.output) if options.output else _usual_output([run.folder for run in runs])
     check_output(output)

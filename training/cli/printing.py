@@ -20,7 +20,7 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
 
-def console_for_people() -> Console:
+def make_console() -> Console:
     """Return a console that does not wrap tables in files and pipes.
 
     Text printed with ``markup=True`` may contain colours, and has names escaped.

@@ -9,7 +9,7 @@ from warpdrive.errors import WarpDriveError
 from warpdrive.recording.recording import FORMATS as ARRAYS
 from warpdrive.recording.recording import Recording, check_recording_path
 from warpdrive.training.checkpoint.checkpoint import find_checkpoint
-from warpdrive.training.cli.printing import console_for_people
+from warpdrive.training.cli.printing import make_console
 from warpdrive.training.replay.animation import FORMATS as PICTURES
 from warpdrive.training.replay.animation import check_output
 from warpdrive.training.replay.replay import draw_recordings, environment_of, is_recording, loaded, record_episodes
@@ -18,7 +18,7 @@ from warpdrive.training.runtime.atomic_write import check_no_link
 
 def run(options: argparse.Namespace) -> int:
     """Write the requested files and print their paths."""
-    console = console_for_people()
+    console = make_console()
     outputs = [Path(name) for name in options.output] or [_usual_output(options.run)]
     arrays = [path for path in outputs if path.suffix.lower() in ARRAYS]
     pictures = [path for path in outputs if path not in arrays]

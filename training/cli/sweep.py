@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from warpdrive.errors import ConfigError, nearest, shown
-from warpdrive.training.cli.printing import as_typed, console_for_people, say
+from warpdrive.training.cli.printing import as_typed, make_console, say
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.config.schema import RandomConfig
 from warpdrive.training.distributed.placement import places
@@ -50,9 +50,9 @@ def run(options: argparse.Namespace) -> int:
     if not options.resume:
         (folder / "sweep.json").write_text(json.dumps(request, indent=2) + "\n")
     where = places(options.parallel, torch.cuda.device_count())
-    console, tags = console_for_people(), list(config.policy)
-    told = f"{engine.trials} trials, {min(len(where), engine.trials)} at a time, in {folder}"
-    console.print(told, highlight=False, soft_wrap=True)
+    console, tags = make_console(), list(config.policy)
+    summary = f"{engine.trials} trials, {min(len(where), engine.trials)} at a time, in {folder}"
+    console.print(summary, highlight=False, soft_wrap=True)
     stopped_by = signal.SIGINT
 
     def stop(number: signal.Signals) -> None:
@@ -167,7 +167,7 @@ class _Display:
     def __init__(self, console: Console, space: Space, tags: Sequence[str]) -> None:
         self._space, self._tags = space, tags
         self._live = Live(Text(), console=console, refresh_per_second=4) if console.is_terminal else None
-        self._told: dict[int, str] = {}
+        self._reported: dict[int, str] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> _Display:
@@ -185,8 +185,8 @@ class _Display:
             self._live.update(trial_table(trials, self._space, self._tags))
             return
         for trial in trials:
-            if trial.status != self._told.get(trial.number, "waiting"):
-                self._told[trial.number] = trial.status
+            if trial.status != self._reported.get(trial.number, "waiting"):
+                self._reported[trial.number] = trial.status
                 values = ", ".join(f"{key}={value}" for key, value in trial.values.items())
                 score = "" if trial.score is None else f", return {trial.score:.2f}"
                 say(f"trial {trial.number} ({values}): {trial.reason or trial.status}{score}")

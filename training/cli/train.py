@@ -21,7 +21,7 @@ from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.cli.autoscale import devices_for, file_for
 from warpdrive.training.cli.autoscale import find as find_size
 from warpdrive.training.cli.comparison import Measurement, as_plain_data, comparison_table, line_ups, measurement
-from warpdrive.training.cli.printing import INTERRUPTED, as_typed, console_for_people, in_words
+from warpdrive.training.cli.printing import INTERRUPTED, as_typed, in_words, make_console
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.distributed.bootstrap import RUN, join
 from warpdrive.training.distributed.process_group import ProcessGroup
@@ -39,7 +39,7 @@ _MOST_FRAMES = 300  # default animation
 
 def run(options: argparse.Namespace) -> int:
     """Train with a run configuration in a new run folder; or resume a run."""
-    console = console_for_people()
+    console = make_console()
     config = None if options.resume else load_config(options.source, options.overrides, trust=options.trust or None)
     if options.auto_scale and config is not None and not options.num_processes and devices_for(config) > 1:
         options.num_gpus = options.num_gpus or devices_for(config)
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         highlight=False,
     )
     try:
-        _show_what_came_out(console, trainer, summary.run_folder, animated=not options.no_replay)
+        _show_results(console, trainer, summary.run_folder, animated=not options.no_replay)
     except KeyboardInterrupt:
         console.print("\nstopped by Ctrl-C; what is trained is saved:", highlight=False)
         _print_run_folder(console, trainer, summary.run_folder)
@@ -95,7 +95,7 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
     processes = check_devices(options.num_gpus, options.num_processes, fraction, on_cpu)
     source = ["--resume", options.resume] if options.resume else [options.source, *options.overrides]
     if config is not None and options.auto_scale:
-        found = find_size(config, options, console_for_people(), then_train=True, devices=processes)
+        found = find_size(config, options, make_console(), then_train=True, devices=processes)
         config = found.config
         source = [str(file_for(config, options))]
     elif options.resume:
@@ -122,7 +122,7 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
     return 0
 
 
-def _show_what_came_out(console: Console, trainer: Trainer, run_folder: Path, animated: bool) -> None:
+def _show_results(console: Console, trainer: Trainer, run_folder: Path, animated: bool) -> None:
     measurements = measure(trainer)
     console.print(comparison_table(measurements, in_words(trainer.env.env)))
     write_atomically(run_folder / "evaluation.json", json.dumps(as_plain_data(measurements), indent=2) + "\n")

@@ -27,7 +27,7 @@ from warpdrive.training.config.validate import problems_of
 from warpdrive.training.config.yaml import nearest_file, parse_override, read_yaml
 from warpdrive.training.runtime.atomic_write import write_atomically
 
-__all__ = ["RunConfig", "check_goes_on", "load_config", "plain", "save_config", "shipped_configs"]
+__all__ = ["RunConfig", "check_resumable", "load_config", "plain", "save_config", "shipped_configs"]
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -88,7 +88,7 @@ def load_config(
     _find_files(raw, Path())
     problems = problems_of(raw, environment)
     if problems:
-        raise ConfigError(_told(problems, where, overridden, created))
+        raise ConfigError(_message(problems, where, overridden, created))
     return RunConfig.model_validate(raw)
 
 
@@ -114,7 +114,7 @@ _DECIDED = ("env", "trainer.num_envs", "trainer.train_batch_size", "trainer.seed
 _DECIDED_OF_POLICIES = ("algorithm", "model", "of", "pool_size", "at_once")
 
 
-def check_goes_on(before: Mapping[str, Any], config: RunConfig) -> None:
+def check_resumable(before: Mapping[str, Any], config: RunConfig) -> None:
     """Check that a run with the configuration ``before`` can be resumed with ``config``.
 
     Raises:
@@ -151,7 +151,7 @@ def _is_of_a_run(path: Path) -> bool:
     return path.name == "config.yaml" and any((path.parent / name).exists() for name in ("checkpoints", "metrics.csv"))
 
 
-def _told(problems: Sequence[Problem], where: str, overridden: Sequence[str], created: Set[str]) -> str:
+def _message(problems: Sequence[Problem], where: str, overridden: Sequence[str], created: Set[str]) -> str:
     lines = []
     for key, text in problems:
         on_command_line = key in created or any(f"{key}.".startswith(f"{given}.") for given in overridden)

@@ -39,7 +39,7 @@ def check_named_code(raw: Mapping[str, Any], where: str | Path) -> None:
     """
     for key, section, name in named_code(raw):
         target = section[name]
-        if not _may_be_run(target, name):
+        if not _is_trusted(target, name):
             file = file_of(target)
             place = target if file is None or target.startswith(str(file)) else f"{target} ({file})"
             why = (
@@ -51,7 +51,7 @@ def check_named_code(raw: Mapping[str, Any], where: str | Path) -> None:
             )
 
 
-def _may_be_run(target: str, name: str) -> bool:
+def _is_trusted(target: str, name: str) -> bool:
     """Return True if code named by a run may be executed. Functions take any arguments, so installed is not enough."""
     if name == _FUNCTION:
         return is_known(target)

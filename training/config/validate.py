@@ -37,7 +37,7 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
     try:
         schema.RunConfig.model_validate(raw)
     except ValidationError as error:
-        section_problems = _without_consequences([_problem(details, raw) for details in error.errors()])
+        section_problems = _without_follow_ups([_problem(details, raw) for details in error.errors()])
     env_problems, made = _environment_problems(raw.get("env"))
     env = environment or made
     policies = raw.get("policy")
@@ -56,7 +56,7 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
     return section_problems + env_problems + tag_problems
 
 
-def _without_consequences(problems: list[Problem]) -> list[Problem]:
+def _without_follow_ups(problems: list[Problem]) -> list[Problem]:
     """Drop the problem of a missing key if an unknown key beside it looks like it: that is a single mistake."""
 
     def is_consequence(key: str, text: str) -> bool:
@@ -210,11 +210,11 @@ def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
         for name, home in homes.items()
         if section not in home and any(key in other.model_fields for other in home)
     )
-    hint = belongs or _by_another_name(key, section) or nearest(key, section.model_fields)
+    hint = belongs or _hint_of_other_name(key, section) or nearest(key, section.model_fields)
     return f"unknown key, expected one of {', '.join(section.model_fields)}.{hint}"
 
 
-def _by_another_name(key: str, section: type[Section]) -> str:
+def _hint_of_other_name(key: str, section: type[Section]) -> str:
     """Return ``" Did you mean 'x'?"`` for another library's name of a key, in whichever section; or ``""``."""
     ours = OTHER_NAMES.get(key.lower(), key)
     if ours in section.model_fields:
@@ -290,11 +290,11 @@ def _own_algorithm_problems(section: str, settings: OnPolicyConfig) -> list[Prob
 
 def _tag_problems(env: Environment, policies: Mapping[str, Any]) -> list[Problem]:
     tags = ", ".join(f"'{tag}'" for tag in env.policy_tags)
-    told = f"the policy tags of the environment are {tags}"
+    available = f"the policy tags of the environment are {tags}"
     unknown = [
-        (f"policy.{tag}", f"unknown policy tag, {told}.{nearest(tag, env.policy_tags)}")
+        (f"policy.{tag}", f"unknown policy tag, {available}.{nearest(tag, env.policy_tags)}")
         for tag in policies
         if tag not in env.policy_tags
     ]
-    missing = [(f"policy.{tag}", f"missing, {told}") for tag in env.policy_tags if tag not in policies]
+    missing = [(f"policy.{tag}", f"missing, {available}") for tag in env.policy_tags if tag not in policies]
     return unknown + missing

@@ -57,7 +57,7 @@ def _schedule(least: float, most: float = math.inf, open_below: bool = False, op
         open_below: If True, a schedule may reach the minimum, but a number must be larger.
         optional: If True, None is allowed.
     """
-    told = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+    range_text = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
 
     def check(given: object) -> object:
         if given is None and optional:
@@ -70,7 +70,7 @@ def _schedule(least: float, most: float = math.inf, open_below: bool = False, op
         else:
             values = _check_pairs(given)
         if not all(least <= value <= most for value in values):
-            raise ValueError(f"numbers {told}")
+            raise ValueError(f"numbers {range_text}")
         return given
 
     def _check_number(number: Any) -> object:
@@ -79,9 +79,9 @@ def _schedule(least: float, most: float = math.inf, open_below: bool = False, op
         if open_below and not number > least:
             raise ValueError(f"a number greater than {least:g}")
         if number < least:
-            raise ValueError(f"a number greater than or equal to {least:g} (numbers {told})")
+            raise ValueError(f"a number greater than or equal to {least:g} (numbers {range_text})")
         if number > most:
-            raise ValueError(f"a number less than or equal to {most:g} (numbers {told})")
+            raise ValueError(f"a number less than or equal to {most:g} (numbers {range_text})")
         return float(number)
 
     return Annotated[float, PlainValidator(check), PlainSerializer(lambda value: value, return_type=Any)]

@@ -64,7 +64,7 @@ class GradientSync:
         everything: Rollout | None = None
         metrics = {}
         for tag, policy in policies.items():
-            if policy.learns_from_all and policy.config.to_train:
+            if policy.off_policy and policy.config.to_train:
                 everything = everything or self.whole.on_all_ranks()
                 metrics[tag] = policy.update(everything)
             else:

@@ -9,7 +9,7 @@ from warpdrive.training.inference.trained_policy import load_policy
 from warpdrive.training.models.base import Actor
 
 
-def begin_as_loaded(model: Actor, config: LearningConfig, tag: str) -> None:
+def initialize_from_run(model: Actor, config: LearningConfig, tag: str) -> None:
     """Initialise ``model``, on the CPU, from the policy that ``config.load`` names, if any.
 
     Args:

@@ -20,7 +20,7 @@ from rich.table import Table
 
 import warpdrive
 from warpdrive.training.cli.parser import main
-from warpdrive.training.cli.printing import console_for_people
+from warpdrive.training.cli.printing import make_console
 
 TINY = (
     "trainer.num_envs=20",
@@ -297,8 +297,8 @@ def test_names_cannot_command_a_terminal(tmp_path, monkeypatch, capsys):
             assert main(arguments) == 2
         told = capsys.readouterr().err
         assert r"\x1b" in told and "\x1b" not in told and "\u202e" not in told, arguments
-    console_for_people().print(f"a run in {evil}", evil)
-    console_for_people().print(Table(evil))
+    make_console().print(f"a run in {evil}", evil)
+    make_console().print(Table(evil))
     told = capsys.readouterr().out
     assert (
         told.count(r"\x1b]0;owned\u202e[/bold]") == 2 and told.count(r"\x1b]0;owned") == 3 and "\x1b" not in told
