@@ -53,7 +53,7 @@ class EnvWrapper:
     Raises:
         DefinitionError: If the environment or an argument is invalid.
         KernelError: If a kernel function cannot be compiled, or has an unbound parameter.
-        BackendError: If ``env_backend`` is unavailable on this machine; the message says what is missing.
+        BackendError: If ``env_backend`` is unavailable on this machine; the message lists the unmet requirements.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ _SPOKEN = {
 }
 
 _ALSO_READ = {"aten::multinomial", "aten::_linalg_check_errors", "aten::is_nonzero"}
-"""Operations that read values on the host without a tag that says so."""
+"""Operations that read values on the host without a tag for it."""
 
 _MASKS = (torch.bool, torch.uint8)
 _LIBRARIES = tuple(os.path.dirname(str(module.__file__)) + os.sep for module in (torch, np))

@@ -1,4 +1,4 @@
-"""Policy to train, as algorithms are told of it, and the parts of training that several of them build alike."""
+"""Description of a policy to train, passed to algorithms, and parts of training that several of them share."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Code named by run configurations: environments, models, update functions and opponents.
 
-Training from one's own YAML file executes the code that it names, as a script does. A run of somebody else is data:
+Training from one's own YAML file executes the code that it names, as a script does. A run from others is data:
 of the code that its configuration names, only what was registered, installed, or used by this user before is executed,
 unless the user trusts the run.
 """

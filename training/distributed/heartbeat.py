@@ -25,7 +25,7 @@ _EXIT_DELAY = 2.0  # seconds for the launcher to notice the first failure, befor
 _ALIVE, _ASKS, _LEFT, _FAILED = "alive", "asks", "left", "failed"
 _HERE = (_ALIVE, _ASKS)
 INTERRUPTED = "interrupted"
-"""Exit status of a process that was to end at once."""
+"""Exit status of a process that was interrupted."""
 
 
 @dataclass(frozen=True)

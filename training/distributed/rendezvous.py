@@ -183,7 +183,7 @@ def _listen(address: str, port: int, alone: bool) -> socket.socket:
 def _check_peers(process_group: TorchProcessGroup, secret: str, session: str) -> None:
     """Check that the peers of this process know the secret of the run.
 
-    gloo accepts whoever connects first. Data from a stranger would never be run as code, but would be trained on.
+    gloo accepts the first connection. Data from a stranger would never be run as code, but would be trained on.
 
     Raises:
         TeamError: a peer does not know the secret.
@@ -210,7 +210,7 @@ def _reach(address: str, port: int, rank: int, patience: float) -> None:
         patience: timeout in seconds.
 
     Raises:
-        TeamError: nobody listens there within the timeout.
+        TeamError: the address accepts no connection within the timeout.
     """
     until = time.monotonic() + patience
     while True:

@@ -1,4 +1,4 @@
-"""Options of models: the sections ``model`` of a run configuration, which the models take whole."""
+"""Options of models: the sections ``model`` of a run configuration, passed to the models as one object."""
 
 from __future__ import annotations
 

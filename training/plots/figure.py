@@ -17,7 +17,7 @@ from warpdrive.training.plots.learning_curves import Curve, Group, LoggedRun, ba
 from warpdrive.training.progress.training import short
 
 FORMATS = (".png", ".svg", ".pdf")
-# the colours of Okabe & Ito (2008), which can be told apart with any kind of colour vision
+# the colours of Okabe & Ito (2008), which can be distinguished with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", ":", "-.")
 _PANEL = (5.6, 3.4)

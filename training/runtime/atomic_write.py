@@ -37,7 +37,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def check_no_link(path: Path) -> None:
-    """Check that a file of a run, which may be from somebody else, is not a link to a file that would be overwritten.
+    """Check that a file of a run, which may be from others, is not a link to a file that would be overwritten.
 
     Raises:
         CheckpointError: it is a link.

@@ -117,7 +117,7 @@ class ArgumentTable:
     def refill(self, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Replace the arguments in the table by others of the same kinds.
 
-        The caller must ensure that nobody else uses the table.
+        The caller must have exclusive use of the table.
 
         Args:
             arguments: Flattened arguments of a launch, in the order of those the table was made with.

@@ -59,7 +59,7 @@ SKIPPED = frozenset(
         WithLifting,
     }
 )
-"""Passes for constructs that no kernel contains, and for reports that are never read."""
+"""Skipped passes: constructs that no kernel contains, and unused reports."""
 
 
 class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
