@@ -1,4 +1,4 @@
-"""The examples of docs/authoring.md print what stands below them, and train."""
+"""The examples of docs/authoring.md print the output shown below them, and train."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input of every kind is met with one clear line, exit code 2, nothing lost and no hang.
+"""Bad input of every kind yields one clear line and exit code 2, without lost files or hangs.
 
 ``python tests/support/report_bad_inputs.py`` runs all of the cases; this test runs those that are quick, and some of
 the others.

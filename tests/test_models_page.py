@@ -1,4 +1,4 @@
-"""The models of docs/models.md train, remember and pass the checks."""
+"""The models of docs/models.md train, keep recurrent state and pass the checks."""
 
 from __future__ import annotations
 

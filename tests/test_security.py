@@ -383,7 +383,7 @@ def test_users_of_a_shared_cache_do_not_disturb_each_other(tmp_path: Path, monke
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
         found = user_folder("kernels")
         is_below = shared in found.parents
-        # a folder of somebody else is theirs to replace, whatever its mode
+        # the owner of a folder can replace it, whatever its mode
         assert not is_below and tmp_path / "home" in found.parents, where
         assert is_private(found.parent)
     monkeypatch.setenv("WARPDRIVE_CACHE_DIR", str(tmp_path / "mine"))
@@ -433,7 +433,7 @@ def test_ones_own_run_goes_on_without_a_word(tmp_path: Path, own_cache: Path, mo
     monkeypatch.setattr("warpdrive.used_code._in_this_process", {})
     assert Trainer.resume(run).env_steps == 20
     assert Trainer.load(run).env_steps == 20
-    # somebody else's run that brings the very same file, elsewhere, is somebody else's
+    # a run of others that contains the same file at another path is not trusted
     copy = tmp_path / "copy"
     copy.mkdir()
     shutil.copy(tmp_path / "my_game.py", copy)

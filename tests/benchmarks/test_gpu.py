@@ -1,4 +1,4 @@
-"""The benchmark for GPUs: its plan, its table and JSON, the process that measures, and all of it in small on a CPU."""
+"""Benchmark of GPUs: plan, table, JSON and measuring process, and a small run on a CPU."""
 
 from __future__ import annotations
 

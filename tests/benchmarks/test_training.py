@@ -1,4 +1,4 @@
-"""Training beside others: all are judged alike, and what is judged is what they trained."""
+"""Comparison of training with other libraries: all are evaluated alike, with the policies that they trained."""
 
 from __future__ import annotations
 

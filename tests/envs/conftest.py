@@ -1,4 +1,4 @@
-"""Replicas on a backend, one step at a time, with what stood before the step and what came out, as NumPy arrays."""
+"""Replicas on a backend, stepped one at a time, with the states before and after each step as NumPy arrays."""
 
 from __future__ import annotations
 

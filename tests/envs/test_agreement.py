@@ -1,4 +1,4 @@
-"""Every registered environment does the same on every backend, in other numbers, and however replicas are packed."""
+"""Every registered environment behaves the same on every backend, for any number and packing of replicas."""
 
 from __future__ import annotations
 

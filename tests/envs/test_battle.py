@@ -1,4 +1,4 @@
-"""The battle beside its reference in plain NumPy, and beside what is worked out by hand."""
+"""``battle``, compared with its reference in NumPy and with results by hand."""
 
 from __future__ import annotations
 

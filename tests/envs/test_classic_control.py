@@ -1,4 +1,4 @@
-"""The classic-control environments beside Gymnasium's own classes."""
+"""Classic-control environments, compared with Gymnasium's classes."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_every_parameter_is_checked_and_documented(name):
     environment = type(wd.make(name))
     assert set(inspect.signature(environment).parameters) == set(WRONG[name])
     for parameter, wrong in WRONG[name].items():
-        named = "max_position" if parameter == "min_position" else parameter  # told of the later one of the two
+        named = "max_position" if parameter == "min_position" else parameter  # the message names the later of the two
         for value in (wrong, "much", None):
             with pytest.raises(DefinitionError, match=rf"^({named}|{parameter}) is .*, but it must be "):
                 environment(**{parameter: value})

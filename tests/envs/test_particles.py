@@ -1,4 +1,4 @@
-"""The particle environments beside ``mpe2``'s own classes, and beside their references in plain NumPy."""
+"""Particle environments, compared with ``mpe2``'s classes and with their references in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses as NumPy computes them in float64, and their gradients by central differences: nothing of PyTorch's."""
+"""Losses in NumPy and float64, and their gradients by central differences, independent of PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines on one host: each has a network, host name and process numbers of its own, and all share a folder."""
+"""Machines on one host: each has its own network, host name and process ids, and all share a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run all bad inputs, or those of some kinds, and print how many are met as they should be, and which are not.
+"""Run all bad inputs, or those of some kinds, and print how many are handled correctly, and which are not.
 
 python tests/support/report_bad_inputs.py [kind ...]
 """

@@ -1,4 +1,4 @@
-"""Train on two machines, which are two network namespaces on this one, and disturb them. Needs root, ip and unshare.
+"""Train on two machines, simulated by network namespaces, with failures. Needs root, ip and unshare.
 
     python tests/support/two_machines.py
     python tests/support/two_machines.py equal restart --per-machine 2

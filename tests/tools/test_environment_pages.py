@@ -1,4 +1,4 @@
-"""The committed pages of the environments are those that their docstrings yield."""
+"""The committed pages of the environments are those generated from their docstrings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wheels for a machine without a network: which are gathered, and how what is missing there is installed."""
+"""Wheels for a machine without a network: their selection, and the installation of missing packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elo ratings, and trained policies against each other."""
+"""Elo ratings, and matches of trained policies."""
 
 from __future__ import annotations
 

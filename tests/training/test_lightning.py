@@ -1,4 +1,4 @@
-"""The Trainer of PyTorch Lightning trains to the same bits as our own."""
+"""Training by PyTorch Lightning's Trainer is bitwise equal to the library's."""
 
 from __future__ import annotations
 

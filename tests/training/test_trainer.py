@@ -1,4 +1,4 @@
-"""Training from a configuration to a run folder: learning, repeating, stopping, resuming."""
+"""Training from a configuration to a run folder: learning, reproducibility, stopping, resuming."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas of an environment: the order of a step, episodes and their ends, and the same results however it runs."""
+"""Replicas of an environment: order within a step, ends of episodes, and reproducibility."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The logarithm and the cosine of normal draws: how accurate they are, and that they have the same bits everywhere."""
+"""Logarithm and cosine of normal samples: accuracy, and bitwise equality on all backends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts: what the fused step samples and records."""
+"""Rollouts: sampling and recording by the fused step."""
 
 from __future__ import annotations
 

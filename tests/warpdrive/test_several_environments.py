@@ -1,4 +1,4 @@
-"""Environments of several classes and sizes at once in one process: none disturbs another, on threads either."""
+"""Several environments in one process, also on threads, do not affect each other."""
 
 from __future__ import annotations
 

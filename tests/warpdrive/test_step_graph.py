@@ -124,7 +124,7 @@ def test_a_step_that_looks_at_the_device_is_called_anew_after_one_warning_that_n
     assert (counter.value.item(), counter.room, recorder.recorded) == (10.0, 1, 0)
     repeated()
     assert counter.value.item() == 111.0
-    with warnings.catch_warnings():  # another step of the same trainer, as that of an evaluation, is not told of again
+    with warnings.catch_warnings():  # no second warning for another step of the trainer, as in an evaluation
         warnings.simplefilter("error")
         assert graphs.repeatable(step, counter.save) is step
 

@@ -1,4 +1,4 @@
-"""States that replicas reached, put into others: of the same kind of backend or another."""
+"""States of replicas, restored in others of the same or another backend."""
 
 from __future__ import annotations
 

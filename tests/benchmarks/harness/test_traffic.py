@@ -1,4 +1,4 @@
-"""The bytes that a step moves, against counts by hand."""
+"""Bytes moved by a step, compared with counts by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions in boxes of any range: the fused step, the loss, loaded policies and files make the same of a model."""
+"""Actions in boxes of any range: the fused step, the loss, loaded policies and exported files agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies that learn as a user's own function says: down a gradient, or not."""
+"""User-defined update functions, with and without a gradient step."""
 
 from __future__ import annotations
 

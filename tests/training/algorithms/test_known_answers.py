@@ -1,4 +1,4 @@
-"""A table of small problems whose answers are known, by every algorithm that fits their actions.
+"""Small problems with known solutions, solved by every algorithm that supports their actions.
 
 Each row trains for a second or two. ``PYTHONPATH=tests/support python tests/training/algorithms/test_known_answers.py
 chain`` prints the errors of the seeds 0 to 19 of the rows whose names contain the word. The tolerance is at least twice

@@ -1,4 +1,4 @@
-"""A loss that is no longer finite ends the run, whichever algorithm it is of."""
+"""A non-finite loss ends the run, for every algorithm."""
 
 from __future__ import annotations
 

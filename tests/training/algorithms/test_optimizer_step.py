@@ -1,4 +1,4 @@
-"""Gradient steps on all parameters as one vector, beside PyTorch's own on each."""
+"""Optimizer steps on all parameters as one vector, compared with PyTorch's on each."""
 
 from __future__ import annotations
 

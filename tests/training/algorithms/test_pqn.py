@@ -1,4 +1,4 @@
-"""PQN: lambda-returns beside their definition, masked action values, and the gradient of the loss in float64.
+"""PQN: lambda-returns by their definition, masked action values, and the gradient of the loss in float64.
 
 The known answers (``test_known_answers.py``) have rows of PQN, also with time limits and with agents
 that leave their episode.

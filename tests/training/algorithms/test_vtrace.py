@@ -1,4 +1,4 @@
-"""V-trace by hand and by its definition, and groups of replicas that are learned from in turn."""
+"""V-trace by hand and by its definition, and staggered groups of replicas."""
 
 from __future__ import annotations
 

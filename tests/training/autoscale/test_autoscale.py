@@ -1,4 +1,4 @@
-"""Auto-scaling: probes that really run, with memory really limited, and what a search leaves behind."""
+"""Autoscaling: real probes with limited memory, and the outputs of a search."""
 
 from __future__ import annotations
 

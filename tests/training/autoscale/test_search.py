@@ -1,4 +1,4 @@
-"""The search for a size, on machines that are made up: compared with trying every size."""
+"""Search for a size on simulated machines, compared with an exhaustive one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoint folders: whole or not at all, and aware of damage."""
+"""Checkpoint folders: atomic, with detection of damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a run, finding it again, and the metrics in it."""
+"""Run folders: creation, lookup by name, and metrics."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_columns_of_the_metrics_are_those_of_the_first_row(tmp_path: Path) -
     with MetricsLog(path) as log:
         log.write(100, {"losses/value_loss/tagger": 0.1, "charts/episodic_return/tagger": math.nan})
         log.write(200, {"charts/episodic_return/tagger": 1 / 3, "losses/value_loss/tagger": 0.2})
-        rows = list(csv.DictReader(path.open()))  # readable while the run goes on
+        rows = list(csv.DictReader(path.open()))  # readable during the run
     assert rows == [
         {"env_steps": "100", "losses/value_loss/tagger": "0.1", "charts/episodic_return/tagger": ""},
         {"env_steps": "200", "losses/value_loss/tagger": "0.2", "charts/episodic_return/tagger": repr(1 / 3)},

@@ -1,4 +1,4 @@
-"""The command ``warpdrive`` as its users meet it: what it prints, what it leaves behind, how it takes mistakes."""
+"""The ``warpdrive`` command: output, files and messages about mistakes."""
 
 from __future__ import annotations
 

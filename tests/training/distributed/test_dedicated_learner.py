@@ -1,4 +1,4 @@
-"""Process 0 learns while the others roll out: what comes out is what a plain loop with older weights makes."""
+"""Rank 0 learns while the others roll out: results equal those of a plain loop with older weights."""
 
 from __future__ import annotations
 

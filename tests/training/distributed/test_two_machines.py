@@ -1,4 +1,4 @@
-"""Two machines train as one process does, and each says who is missing when the cable is pulled."""
+"""Two machines equal one process, and each names the missing rank when the connection is lost."""
 
 from __future__ import annotations
 

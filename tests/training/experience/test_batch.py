@@ -1,4 +1,4 @@
-"""From the environment's rollout to rows: each agent keeps its own observations, actions, masks and advantages."""
+"""Rollouts to batch rows: each agent keeps its own observations, actions, masks and advantages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies as files for other programs: what they do there is what they do here."""
+"""Exported policies act as the originals."""
 
 from __future__ import annotations
 

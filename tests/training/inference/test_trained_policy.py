@@ -1,4 +1,4 @@
-"""Policies on their own: the actions of the fused step, outside of it."""
+"""Loaded policies choose the actions of the fused step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of users' own: by name or place, from the configuration to a loaded policy; what CheckDevice tells."""
+"""User-defined models: by name or path, from the configuration to a loaded policy; messages of CheckDevice."""
 
 from __future__ import annotations
 

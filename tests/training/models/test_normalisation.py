@@ -1,4 +1,4 @@
-"""Running statistics of observations and returns: the numbers, whose they are, and where they are kept."""
+"""Running statistics of observations and returns: values, the agents that they cover, and storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that remember: states of agents in rollouts, sequences in updates, values of what was cut short."""
+"""Recurrent models: states of agents in rollouts, sequences in updates, values of truncated episodes."""
 
 from __future__ import annotations
 

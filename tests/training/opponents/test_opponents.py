@@ -1,4 +1,4 @@
-"""Agents that learn nothing: past versions of a policy, a user's function, a policy of another run."""
+"""Opponents that do not learn: past versions of a policy, a user's function, a policy of another run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``warpdrive plot``: which runs are one line, what is drawn of them, and the file that comes out."""
+"""``warpdrive plot``: grouping of runs, curves, and the file."""
 
 from __future__ import annotations
 

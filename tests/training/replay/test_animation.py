@@ -1,4 +1,4 @@
-"""Animations on disk and in notebooks, read back with another library than the one they are written for."""
+"""Animations on disk and in notebooks, read back with a library other than the one that writes them."""
 
 from __future__ import annotations
 

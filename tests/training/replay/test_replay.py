@@ -1,4 +1,4 @@
-"""Replays: what stands in which frame, of a game whose pictures say by their colour which state they show."""
+"""Replays: contents of each frame, of a game that encodes its state as a color."""
 
 from __future__ import annotations
 

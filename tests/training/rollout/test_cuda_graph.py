@@ -1,4 +1,4 @@
-"""Rollouts as CUDA graphs, on a GPU: the same results, no synchronisation, and what happens where a capture fails."""
+"""Rollouts as CUDA graphs, on a GPU: equal results, no synchronisation, and fallback after a failed capture."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_results_are_the_same_with_and_without_bit_for_bit(
     for policy in values["policy"].values():
         policy["model"] = {"type": "lstm" if "LSTM" in game else "fully_connected"}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a fallback would be told of, and would prove nothing
+        warnings.simplefilter("error")  # a fallback warns, and would prove nothing
         captured = trainer_of(values, "trainer.use_cuda_graph=on")
         eager = trainer_of(values, "trainer.use_cuda_graph=off")
         for _ in range(3):
@@ -118,7 +118,7 @@ def looking(self: FullyConnected, observations: Tensor) -> Tensor:
 
 
 def waiting(self: FullyConnected, observations: Tensor) -> Tensor:
-    torch._C._cuda_synchronize()  # behind the back of whoever looks for it, so that the capture itself fails
+    torch._C._cuda_synchronize()  # bypasses the guard, so that the capture itself fails
     outputs: Tensor = self.policy(self.flatten(observations))
     return outputs
 

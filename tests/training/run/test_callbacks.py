@@ -89,7 +89,7 @@ def test_what_a_callback_raises_ends_the_run_with_everything_saved(
     assert summary["checkpoint"] == str(run / "checkpoints" / f"step_{env_steps}")
     went_on = Trainer.resume(run)
     assert went_on.env_steps == env_steps
-    # whoever goes on does so as if nothing had happened
+    # training continues unaffected
     went_on.train()
     whole = trainer_of(sections(total_steps=2000), *EVALUATED, "saving.keep_best=false")
     whole.train()

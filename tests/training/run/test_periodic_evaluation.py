@@ -1,4 +1,4 @@
-"""Evaluation at intervals: what it measures, that it disturbs nothing, and the best checkpoint that it finds."""
+"""Periodic evaluation: results, no effect on training, and the best checkpoint."""
 
 from __future__ import annotations
 

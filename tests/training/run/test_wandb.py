@@ -1,4 +1,4 @@
-"""Metrics go to Weights & Biases, too: by a stand-in, as nothing is sent from tests."""
+"""Metrics of Weights & Biases, with a fake, as nothing is sent from tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durations by the clock of a device, here one whose events tell moments of our choice."""
+"""Durations by the clock of a device, here a fake with given times of events."""
 
 from __future__ import annotations
 

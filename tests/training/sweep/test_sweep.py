@@ -1,4 +1,4 @@
-"""``warpdrive sweep`` as its users meet it: real runs side by side, one that fails, Ctrl-C, and going on."""
+"""``warpdrive sweep``: parallel runs, a failing one, Ctrl-C, and resumption."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_ctrl_c_ends_all_and_resume_goes_on(tmp_path, monkeypatch):
     summaries = [json.loads(path.read_text()) for path in sweep.glob("trial_*/*/summary.json")]
     assert [summary["status"] for summary in summaries] == ["interrupted"] * 2
     assert f"sweep --resume {sweep.relative_to(tmp_path)}" in printed and (sweep / "results.csv").is_file()
-    # shorten the trials, as a user would who is tired of waiting, and go on
+    # shorten the trials, as an impatient user would, and resume
     request = json.loads((sweep / "sweep.json").read_text())
     request["arguments"] = [text.replace("1e9", "400") for text in request["arguments"]]
     (sweep / "sweep.json").write_text(json.dumps(request))

@@ -1,4 +1,4 @@
-"""A stand-in for a GPU: a driver, compiled from C, that keeps a log of what it is asked to do, and runs nothing."""
+"""Fake GPU: a driver, compiled from C, that logs calls and runs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in ``docs/checks.md`` print what stands below them."""
+"""The examples in ``docs/checks.md`` print the output shown below them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of kernels that do not end: they end within a number of steps, and say where the threads stand."""
+"""Checks of endless kernels: they end within a number of steps, and report the locations of the threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels of all registered environments are clean, and what is wrong with others is found."""
+"""The kernels of all registered environments are clean, and faults of others are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds, uninitialised memory, divergence, order and NaN: what is reported, with its place, and what is not."""
+"""Bounds, uninitialised memory, divergence, order and NaN: findings with their locations, and clean kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Races that stand in published environments and simulations, in kernels of our own: each beside one without it.
+"""Races of published environments and simulations, rewritten as kernels: each with a clean counterpart.
 
 What each is modelled on is said in its docstring; none of their code is here.
 """

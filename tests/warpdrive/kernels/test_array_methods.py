@@ -1,4 +1,4 @@
-"""Attributes, methods and ways to index arrays, for arrays of every layout; what takes new memory is refused."""
+"""Attributes, methods and ways to index arrays, for arrays of every layout; allocations are refused."""
 
 from __future__ import annotations
 

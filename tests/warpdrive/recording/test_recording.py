@@ -1,4 +1,4 @@
-"""Recorded episodes: the same as those stepped one by one, and again what they were when read from a file."""
+"""Recorded episodes equal those stepped one by one, and are unchanged when read from a file."""
 
 from __future__ import annotations
 

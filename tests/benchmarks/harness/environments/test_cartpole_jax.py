@@ -1,4 +1,4 @@
-"""The cartpole in JAX that ours is compared with is the same cartpole."""
+"""The cartpole in JAX of the benchmark equals the library's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of what processes cost: fitted to figures that follow it, it finds their constants; and by hand."""
+"""Cost model of several processes: recovers known constants from synthetic data, and equals values by hand."""
 
 from __future__ import annotations
 

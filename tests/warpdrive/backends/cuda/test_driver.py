@@ -1,4 +1,4 @@
-"""The driver, GPUs and launches, against a driver that runs nothing and tells what it was asked."""
+"""The driver, GPUs and launches, with a fake driver that logs calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process whose kernel does not return ends when it is asked to."""
+"""Signals end a process whose kernel does not return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Numba CUDA backend on a GPU: what it computes, and that launching does nothing but launch."""
+"""The Numba CUDA backend on a GPU: results, and launches without synchronisation or allocation."""
 
 from __future__ import annotations
 

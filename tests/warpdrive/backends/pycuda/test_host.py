@@ -1,4 +1,4 @@
-"""CUDA C on the host: its threads, barriers, shared memory and atomic functions mean what they mean on a GPU."""
+"""CUDA C on the host: threads, barriers, shared memory and atomic functions behave as on a GPU."""
 
 from __future__ import annotations
 

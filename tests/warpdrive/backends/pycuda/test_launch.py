@@ -1,4 +1,4 @@
-"""Launching through PyCUDA: what is asked of it, seen by a stand-in. That a GPU does it, no test here can say."""
+"""Launches through PyCUDA, recorded by a fake; ``test_gpu.py`` tests them on a GPU."""
 
 from __future__ import annotations
 
