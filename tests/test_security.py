@@ -223,7 +223,7 @@ def test_processes_of_one_machine_listen_within_it_only(
     assert job.wait(90) == 2
     (summary,) = tmp_path.glob("runs/*/*/summary.json")
     told = json.loads(summary.read_text())
-    assert told["status"] == "failed" and "rank 0" in told["message"] and "was ended by SIGKILL" in told["message"]
+    assert told["status"] == "failed" and "rank 0" in told["message"] and "was killed by SIGKILL" in told["message"]
     assert Path(told["checkpoint"]).name == f"step_{told['env_steps']}"
     assert not Path(folder).exists()
 
@@ -259,12 +259,12 @@ class Evil:
 def test_a_message_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for raw in (pickle.dumps(Evil()), b"", b"nonsense"):
-        with pytest.raises(TeamError, match="a message of another process cannot be read"):
+        with pytest.raises(TeamError, match="cannot decode a message from another process"):
             decoded(torch.frombuffer(bytearray(raw or b"\0"), dtype=torch.uint8))
     torch.save(Evil(), tmp_path / "file")
     with pytest.raises(TeamError, match="cannot be read"):
         decoded(torch.frombuffer(bytearray((tmp_path / "file").read_bytes()), dtype=torch.uint8))
-    with pytest.raises(TeamError, match="found Evil, which is not sent"):
+    with pytest.raises(TeamError, match="found Evil, which cannot be sent"):
         encoded({"x": Evil()})
     sent = {"path": tmp_path, "parts": [(1, 2.5, None), torch.arange(3)], "error": errors.ConfigError("no such key")}
     found = decoded(encoded(sent))
@@ -298,7 +298,7 @@ def test_who_does_not_know_the_secret_is_refused() -> None:
             return [value, "0" * len(value)]
 
     _check_peers(Strangers(), "", "session")  # type: ignore[arg-type]
-    with pytest.raises(TeamError, match="who is connected as rank 1 is not of this run"):
+    with pytest.raises(TeamError, match="the peer connected as rank 1 belongs to another run"):
         _check_peers(Strangers(), "secret", "session")  # type: ignore[arg-type]
 
 
@@ -318,8 +318,8 @@ def test_processes_with_another_secret_do_not_train_together() -> None:
     ]
     told = [process.communicate(timeout=240)[1] for process in both]
     assert [process.returncode for process in both] == [1, 1]
-    assert "who is connected as rank 1 is not of this run, or has another WARPDRIVE_TEAM_SECRET" in told[0]
-    assert "who is connected as rank 0 is not of this run" in told[1]
+    assert "the peer connected as rank 1 belongs to another run, or has another WARPDRIVE_TEAM_SECRET" in told[0]
+    assert "the peer connected as rank 0 belongs to another run" in told[1]
 
 
 def test_the_store_listens_at_the_address_that_is_given() -> None:
@@ -338,10 +338,10 @@ def test_a_folder_that_others_can_write_into_is_no_place_to_meet(tmp_path: Path)
     store = FolderStore(folder, 1.0)
     store.set("a/b", "x")
     assert store.get("a/b") == b"x"
-    with pytest.raises(RuntimeError, match="the launcher has ended"):
+    with pytest.raises(RuntimeError, match="the launcher has exited"):
         store.check(["a/b"])
     folder.chmod(0o777)
-    with pytest.raises(TeamError, match="other users can write into it"):
+    with pytest.raises(TeamError, match="other users can write to it"):
         FolderStore(folder, 1.0)
 
 
@@ -412,7 +412,7 @@ def test_a_run_of_a_stranger_brings_no_code(
     monkeypatch.chdir(run_folder)
     assert main(arguments) == 2
     told = capsys.readouterr().err
-    assert str(game) in told and "env.name" in told and "if you trust it, say --trust" in told
+    assert str(game) in told and "env.name" in told and "if you trust it, pass --trust" in told
     assert len(told.splitlines()) == 1
     assert not Path(f"{game}.ran").exists()
     if command == "evaluate":
@@ -469,7 +469,7 @@ def test_what_a_manifest_may_name(change: dict[str, Any], tmp_path: Path, monkey
     for folder in (tmp_path, tmp_path / "inner"):
         (folder / "evil.py").write_text("raise SystemExit('run by a stranger')")
     monkeypatch.chdir(tmp_path / "inner")
-    with pytest.raises(TrustError, match="would be run"):
+    with pytest.raises(TrustError, match="would be executed"):
         load_config(configuration(tmp_path, env={"name": "cartpole"}) | change, trust=False)
 
 
@@ -510,5 +510,5 @@ def test_links_in_a_run_lead_nowhere(name: str, run_folder: Path, capsys: pytest
     (run_folder / name).symlink_to(precious)
     command = ["replay", str(run_folder)] if name == "replay.gif" else ["train", "--resume", str(run_folder)]
     assert main([*command, "--trust", *["trainer.total_steps=40"] * (name != "replay.gif")]) == 2
-    assert f"{run_folder / name}: is a link" in capsys.readouterr().err
+    assert f"{run_folder / name}: is a symbolic link" in capsys.readouterr().err
     assert precious.read_text() == "mine"

@@ -121,7 +121,7 @@ def play_matches(
     tags = trainer.env.policy_tags
     if len(tags) < 2:
         raise WarpDriveError(
-            f"{trainer.env.env.name}: has the policy tag '{next(iter(tags))}' alone, so nobody to play against; "
+            f"{trainer.env.env.name}: has only the policy tag '{next(iter(tags))}', so there are no opponents; "
             "'warpdrive evaluate' without --against and --league compares the returns of several runs"
         )
     players = {id(player): player for pair in pairs for player in pair}
@@ -169,12 +169,12 @@ def ratings(names: Sequence[str], matches: Sequence[Match]) -> list[float]:
 def match_table(matches: Sequence[Match]) -> Table:
     """Return a table with a row for each match and policy tag."""
     table = Table(
-        title=f"{matches[0].episodes} pairs of episodes each, the players changing places",
+        title=f"{matches[0].episodes} pairs of episodes each, with the players swapping sides",
         title_justify="left", title_style="bold", box=None, padding=(0, 3, 0, 0), pad_edge=False,
     )  # fmt: skip
     for name in ("player", "against", "as"):
         table.add_column(name, overflow="fold")
-    for name in ("return", "of the other", "won", "drawn", "lost"):
+    for name in ("return", "return of other", "won", "drawn", "lost"):
         table.add_column(name, justify="right")
     for match in matches:
         lost = 1.0 - match.won - match.drawn
@@ -201,7 +201,7 @@ def _in_common(one: Player, other: Player) -> list[str]:
     tags = [tag for tag in one.learned if tag in other.policies]
     if not tags:
         raise WarpDriveError(
-            f"{one.name} has trained {', '.join(one.learned)}, of which {other.name} has no policy: nothing to compare"
+            f"{one.name} has trained {', '.join(one.learned)}, but {other.name} has none of these policies"
         )
     return tags
 

@@ -62,7 +62,7 @@ class Learner:
         if apart and process_group.world_size > 1:
             raise ConfigError(
                 f"trainer.learner_device: found '{settings.learner_device}', but each of several processes learns "
-                f"where its rollouts are, on {env.device}; with trainer.dedicated_learner one of them only learns"
+                f"on the device of its rollouts, {env.device}, unless trainer.dedicated_learner is set"
             )
         self.updates, self.env_steps, self.ahead = 0, 0, False
         self.episodes: dict[str, Tensor]

@@ -74,7 +74,7 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
     def engine(self) -> Trainer:
         """Trainer of the rollouts and updates. Raises ``TrainingError`` before ``fit``."""
         if self._engine is None:
-            raise TrainingError("WarpDriveModule: there are no replicas before lightning.Trainer.fit")
+            raise TrainingError("WarpDriveModule: the replicas are not created before lightning.Trainer.fit")
         return self._engine
 
     def setup(self, stage: str) -> None:
@@ -127,7 +127,7 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
             if processes > 1 and isinstance(settings, CustomConfig):
                 raise ConfigError(
                     f"policy.{tag}.algorithm: found 'custom', but Lightning averages gradients over its {processes} "
-                    "processes, and knows of none here; use `warpdrive train` with trainer.sync=rollouts"
+                    "processes, and 'custom' has none; use `warpdrive train` with trainer.sync=rollouts"
                 )
         stay_alone()
         num_envs = config.trainer.num_envs // processes
@@ -151,7 +151,7 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         if env.device.type != device.type:
             raise ConfigError(
                 f"lightning.Trainer is on {device}, but the replicas are on {env.device} (trainer.env_backend: "
-                f"{config.trainer.env_backend}); give it accelerator='{'gpu' if env.device.type == 'cuda' else 'cpu'}'"
+                f"{config.trainer.env_backend}); pass accelerator='{'gpu' if env.device.type == 'cuda' else 'cpu'}'"
             )
         return Trainer(env, raw, device_id=env.device.index or 0)
 

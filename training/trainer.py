@@ -391,10 +391,10 @@ class Trainer:
         try:
             trainer.restore(checkpoint)
         except (TypeError, AttributeError, IndexError) as error:
-            raise CheckpointError(f"{folder}: its state is not what a trainer writes") from error
+            raise CheckpointError(f"{folder}: its state was not written by a trainer") from error
         except (KeyError, ValueError, RuntimeError) as error:
             reason = one_line((str(error).strip().splitlines() or [type(error).__name__])[-1], 150)
-            raise CheckpointError(f"{folder}: does not fit the environment as it is now: {reason}") from error
+            raise CheckpointError(f"{folder}: does not match the current environment: {reason}") from error
         return trainer
 
     def _follow(self, what: str) -> None:
@@ -414,7 +414,7 @@ def make_env(config: RunConfig) -> EnvWrapper:
         ConfigError: the configuration names no environment.
     """
     if config.env is None:
-        raise ConfigError(f"run '{config.name}': its environment has no registered name; give it as env=...")
+        raise ConfigError(f"run '{config.name}': its environment has no registered name; pass it as env=...")
     process_group = join(config.trainer.process_timeout)
     share = process_group.share(config.trainer.num_envs, config.trainer.dedicated_learner)
     device, backend = config.trainer.rollout_device, config.trainer.env_backend

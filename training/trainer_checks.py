@@ -30,7 +30,7 @@ def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share)
     """
     if not isinstance(config, (RunConfig, Mapping)):
         raise ConfigError(
-            f"Trainer: found the configuration {shown(config)}, expected a dictionary or what load_config returns"
+            f"Trainer: found the configuration {shown(config)}, expected a dictionary or the result of load_config"
         )
     raw = config.model_dump() if isinstance(config, RunConfig) else plain(config)
     raw.setdefault("env", None)
@@ -104,9 +104,9 @@ def warn_of_long_episodes(config: RunConfig, env: EnvWrapper) -> None:
     for tag, settings in config.policy.items():
         if isinstance(settings, ReinforceConfig) and settings.to_train and steps < longest:
             warnings.warn(
-                f"policy.{tag}: reinforce learns from steps whose episode ends within the rollout, and from no others; "
-                f"a rollout has {steps} steps, but episodes last up to {longest}. With trainer.train_batch_size: "
-                f"{config.trainer.num_envs * longest} or more all of them end in one",
+                f"policy.{tag}: reinforce learns only from steps whose episode ends within the rollout; a rollout "
+                f"has {steps} steps, but episodes have up to {longest}. With trainer.train_batch_size: "
+                f"{config.trainer.num_envs * longest} or more, every episode ends within a rollout",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -85,7 +85,7 @@ class Looks(Callback):
         trainer.save(saved)
         trainer.evaluate(2)
         trainer.fetch_episode()
-        with pytest.raises(TeamError, match="process 0 came here alone, in a callback perhaps"):
+        with pytest.raises(TeamError, match="only process 0 reached this point, perhaps in a callback"):
             Trainer.load(saved)
 
 
@@ -121,9 +121,9 @@ def check_differences(rank: int, values: dict[str, Any], folder: Path) -> None:
         return Trainer(make_env(config), config)
 
     other = rank == join().size - 1
-    with pytest.raises(TeamError, match=r"trainer\.seed: rank 0 has 0, but rank \d has 7; the processes of a run must"):
+    with pytest.raises(TeamError, match=r"trainer\.seed: rank 0 has 0, but rank \d has 7; all processes of a run must"):
         trainer(trainer=values["trainer"] | {"seed": 7 * other})
-    with pytest.raises(ConfigError, match=r"replicas of rank \d begin with .*trainer\.num_envs is not the same in all"):
+    with pytest.raises(ConfigError, match=r"replicas of rank \d begin with .*trainer\.num_envs differs between"):
         trainer(trainer=values["trainer"] | {"num_envs": 20 + 20 * other, "train_batch_size": 400})
     source, name = values["env"]["name"].rsplit(":", 1)
     copy = folder / f"of_rank_{rank}" / Path(source).name

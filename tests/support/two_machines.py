@@ -190,7 +190,7 @@ def cut(machines: tuple[Machine, Machine], folder: Path, each: int) -> None:
         job = Job(machines, folder / launcher, launcher, each, [ENDLESS])
         job.until_saved()
         machines[1].set_link(False)
-        report(job, job.wait(60), {0: f"rank {each} .*no sign of life", 1: "rank 0 .*cannot be reached"})
+        report(job, job.wait(60), {0: f"rank {each} .*no heartbeat", 1: "rank 0 .*cannot be reached"})
         machines[1].set_link(True)
 
 
@@ -220,7 +220,7 @@ def restart(machines: tuple[Machine, Machine], folder: Path, each: int) -> None:
         job.until_saved()
         os.kill(machines[1].process(2 * each - 1), signal.SIGKILL)
         ends = job.wait(180)
-        (after,) = re.findall(r"going on after (\d+) of 20000", job.told(0))
+        (after,) = re.findall(r"resuming at (\d+) of 20000", job.told(0))
         found = differences(one_process(folder / f"{launcher}-alone", 100), metrics_of(job.folder / "runs"))
         if found or any(code for code, _ in ends.values()):
             raise SystemExit("\n".join([*found[:9], job.told(0), job.told(1)]))

@@ -84,8 +84,8 @@ def test_who_cannot_play_each_other_is_told(
 ) -> None:
     trainer, strong, weak = players
     for arguments, told in (
-        ([str(strong), "--league"], "found one run, expected two or more"),
-        ([str(strong), "--against", str(weak), "--random", "odd"], "--random goes with neither"),
+        ([str(strong), "--league"], "found one run, expected at least two"),
+        ([str(strong), "--against", str(weak), "--random", "odd"], "--random cannot be combined with"),
     ):
         assert main(["evaluate", *arguments]) == 2
         assert told in capsys.readouterr().err

@@ -163,7 +163,7 @@ def test_two_processes_train_as_one(tmp_path):
 
 
 def test_mistakes():
-    with pytest.raises(TrainingError, match=r"no replicas before lightning.Trainer.fit"):
+    with pytest.raises(TrainingError, match=r"not created before lightning.Trainer.fit"):
         WarpDriveModule("tag_gridworld", TINY).engine  # noqa: B018
     with pytest.raises(ConfigError, match="found precision '64-true', expected 32-true or bf16-mixed"):
         fit(WarpDriveModule("tag_gridworld", TINY), precision="64-true")

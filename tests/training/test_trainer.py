@@ -407,7 +407,7 @@ def test_an_environment_of_ones_own_needs_only_what_it_cannot_say(sections: Sect
     trainer = wd.Trainer(env, short, policy_tag_to_agent_id_map={"even": [0, 2], "odd": [1, 3]})
     assert trainer.config.name == "echo" and trainer.config.trainer.num_envs == 20
     run = trainer.train().run_folder
-    with pytest.raises(ConfigError, match="give it as env="):
+    with pytest.raises(ConfigError, match="pass it as env="):
         Trainer.load(run)
     assert Trainer.load(run, env=env).updates == 1
 
@@ -453,5 +453,5 @@ def test_a_checkpoint_of_another_environment_is_refused(
     manifest["config"]["policy"]["even"]["model"]["hidden"] = [4]
     del manifest["sha256"]  # as manifests were written before they had a checksum
     (tmp_path / "echo" / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(CheckpointError, match="does not fit the environment as it is now"):
+    with pytest.raises(CheckpointError, match="does not match the current environment"):
         Trainer.load(tmp_path / "echo")

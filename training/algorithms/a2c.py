@@ -48,7 +48,12 @@ class A2CConfig(OnPolicyConfig):
         if steps is None:
             return []
         if is_recurrent(self.model):
-            return [("model.type", f"found '{self.model.type}', expected a model without a state for steps_per_update")]
+            return [
+                (
+                    "model.type",
+                    f"found '{self.model.type}', expected a model without recurrent state with steps_per_update",
+                )
+            ]
         if steps % length:
             return [("steps_per_update", f"found {steps}, expected a multiple of {length}, the steps of a rollout")]
         if size.num_envs % (steps // length):

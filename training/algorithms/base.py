@@ -88,7 +88,7 @@ class LearningConfig(Section):
     @classmethod
     def _loads(cls, tag: str | None, info: ValidationInfo) -> str | None:
         if tag is not None and info.data.get("load") is None:
-            raise ValueError("load with it, the run or checkpoint that has this policy tag")
+            raise ValueError("load as well, a run or checkpoint with this policy tag")
         return tag
 
     def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
@@ -306,7 +306,7 @@ class Algorithm(ABC, Generic[Experience]):
 
     def advice(self, tag: str) -> str:
         """Return advice for a non-finite loss of the policy of ``tag``."""
-        return f"Try a smaller policy.{tag}.lr, and look for rewards or observations that are not finite"
+        return f"Try a smaller policy.{tag}.lr, and check rewards and observations for NaN and infinity"
 
 
 class EveryN:

@@ -87,7 +87,7 @@ class CustomConfig(LearningConfig):
         size = self.population
         if size is not None and num_envs % size:
             near = min((n for n in range(1, num_envs + 1) if num_envs % n == 0), key=lambda n: abs(n - size))
-            text = f"found {size}, expected a part of trainer.num_envs ({num_envs}) in equal slices: {near}, say"
+            text = f"found {size}, expected a divisor of trainer.num_envs ({num_envs}), such as {near}"
             return [("population", text)]
         if size is not None and is_recurrent(self.model):
             text = f"found '{self.model.type}' in a population, expected a model that is not recurrent"
@@ -165,7 +165,7 @@ class Custom(Algorithm[Rollout]):
 
     def advice(self, tag: str) -> str:
         """See ``Algorithm``."""
-        return f"Look at {self._place}, and for rewards or observations that are not finite"
+        return f"Check {self._place}, and rewards and observations for NaN and infinity"
 
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
         """See ``Algorithm``."""

@@ -62,7 +62,7 @@ class PPOConfig(OnPolicyConfig):
             options = ("critic_lr", "critic_max_grad_norm", "critic_input", "recurrent_critic")
             defaults = {name: field.default for name, field in PPOConfig.model_fields.items()}
             return [
-                (key, f"found {described(found)}, expected centralized_critic: true with it")
+                (key, f"found {described(found)}, expected centralized_critic: true as well")
                 for key in options
                 if (found := getattr(self, key)) != defaults[key]
             ]

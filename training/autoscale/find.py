@@ -94,13 +94,13 @@ def autoscale(
     bounds = Bounds(trainer.total_steps // min_updates // devices, min(_LEAST_ROLLOUT, before.rollout_length))
     if bounds.most_batch < bounds.least_rollout:
         raise ConfigError(
-            f"found {min_updates} as the least number of updates, which {trainer.total_steps} environment steps "
-            f"(trainer.total_steps) do not have room for"
+            f"found a minimum of {min_updates} updates, which do not fit into {trainer.total_steps} environment "
+            "steps (trainer.total_steps)"
         )
     with closing(Prober(config, seconds, time_limit, memory, devices)) as prober:
         limit = prober.limit()
         if limit[0] <= 0:
-            raise TrainingError(f"there is no memory for any replicas: {limit[1]}")
+            raise TrainingError(f"no memory available for replicas: {limit[1]}")
         if on_survey:
             on_survey(prober.survey, limit)
 
@@ -133,8 +133,8 @@ def autoscale(
     if winner is None:
         smallest = min(outcomes, key=lambda outcome: outcome.size.batch)
         raise TrainingError(
-            f"nothing fits, not even {smallest.size}: {smallest.reason} "
-            f"({len(outcomes)} sizes were looked at; there are {gib(limit[0])} of memory: {limit[1]})"
+            f"no size fits, not even {smallest.size}: {smallest.reason} "
+            f"({len(outcomes)} sizes tried; memory limit {gib(limit[0])}: {limit[1]})"
         )
     found = _with_size(config, _on_all(winner.size, devices))
     save_config(found, write_to)

@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
 
     try:
         config = load_config(request["config"])
-        stage("making the replicas")
+        stage("creating the replicas")
         result = survey(config) if request["survey"] else measure(config, request, stage)
     except (MemoryError, torch.OutOfMemoryError) as error:
         result = {"failure": "memory", "reason": _one_line(error)}
@@ -64,8 +64,8 @@ def survey(config: RunConfig) -> dict[str, Any]:
     available = available_memory()
     if "ulimit" in available.limited_by and available.bytes < _LEAST_ADDRESS_SPACE:
         raise MemoryError(
-            f"with all libraries imported, {gib(available.bytes)} are left of {available.limited_by}, which counts "
-            f"memory that is not in use, too: expected {gib(_LEAST_ADDRESS_SPACE)} or more"
+            f"{gib(available.bytes)} remain of {available.limited_by} after importing all libraries (it also counts "
+            f"reserved memory): expected at least {gib(_LEAST_ADDRESS_SPACE)}"
         )
     small = config.model_dump() | {"trainer": config.trainer.model_dump() | {"num_envs": _SURVEYED}}
     small["trainer"]["train_batch_size"] = _SURVEYED
@@ -164,7 +164,7 @@ def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     allocation = re.search(r"tried to allocate (\d+) bytes", text)
     if allocation:
-        return f"there was no room for another {int(allocation[1]) / 2**20:.0f} MiB"
+        return f"failed to allocate another {int(allocation[1]) / 2**20:.0f} MiB"
     return text if len(text) < 300 else f"{text[:297]}..."
 
 

@@ -148,7 +148,7 @@ class Prober:
             by = f"--memory {gib(self._asked)}"
         if self._on_cpu and self.devices > 1:
             by += f", shared by {self.devices} processes"
-        by += f"; a process takes {gib(baseline)} without any" if baseline else ""
+        by += f"; a process takes {gib(baseline)} without replicas" if baseline else ""
         return min(self.memory_limit - baseline, self.survey.available), by
 
     def train(self, config_file: Path, size: Size, grows: float = 0.0) -> Outcome:
@@ -223,7 +223,7 @@ class Prober:
         request = {"config": self.config.model_dump(mode="json"), "survey": True}
         found = self._run_probe(request, _COMPILING, None)
         if "failure" in found:
-            raise TrainingError(f"no size of '{self.config.name}' can be tried: {found['reason']}")
+            raise TrainingError(f"no size of '{self.config.name}' could be tried: {found['reason']}")
         found["available"] = math.inf if found["available"] is None else found["available"]
         return Survey(**found)
 
@@ -243,7 +243,7 @@ class Prober:
                 return result
             stage = (folder / "stage").read_text()
             if failure is None:
-                failure, reason = "crash", "ended without a result"
+                failure, reason = "crash", "exited without a result"
             return {"failure": failure, "reason": f"{reason}, in {stage}", "memory": peak}
 
 

@@ -58,7 +58,7 @@ def _remark(outcome: Outcome | None, is_tried: bool, has_won: bool) -> str:
     if is_tried:
         return "trying ..."
     if has_won:
-        return "<- the winner"
+        return "<- selected"
     return "" if outcome is None or outcome.failure is None else f"{_FAILED[outcome.failure]}: {outcome.reason}"
 
 
@@ -73,9 +73,9 @@ def consequences_of(found: Autoscaled) -> list[str]:
     """Return the consequences of the new size for learning, one per line, and the settings left unchanged."""
     before, after, config = found.before, found.after, found.config
     if after == before:
-        return ["The size is the one that the configuration had: learning is as before."]
+        return ["The size is that of the configuration: learning is unchanged."]
     lines = [
-        f"num_envs {before.num_envs} -> {after.num_envs}, steps of a rollout {before.rollout_length} -> "
+        f"num_envs {before.num_envs} -> {after.num_envs}, rollout length {before.rollout_length} -> "
         f"{after.rollout_length}, train_batch_size {before.batch} -> {after.batch} ({after.batch / before.batch:.3g} x)"
     ]
     if after.batch != before.batch:
@@ -85,12 +85,12 @@ def consequences_of(found: Autoscaled) -> list[str]:
             f"{_per_minibatch(config, before, after)}."
         )
     kept = sorted({name for policy in config.policy.values() for name in _kept(policy)})
-    lines.append(f"Left as they are: {', '.join(kept)}, trainer.total_steps. Look at what policies reach, too.")
+    lines.append(f"Unchanged: {', '.join(kept)}, trainer.total_steps. Compare returns as well as throughput.")
     updates = config.trainer.total_steps / after.batch
     if updates < _FEW_UPDATES:
         lines.append(
-            f"Few updates: {config.trainer.total_steps} environment steps are {math.ceil(updates)} of this size. Raise "
-            f"trainer.total_steps, or search among smaller batches: --min_updates {_FEW_UPDATES}"
+            f"Few updates: {config.trainer.total_steps} environment steps are only {math.ceil(updates)} updates of "
+            f"this size. Raise trainer.total_steps, or limit the batch size with --min_updates {_FEW_UPDATES}"
         )
     return lines
 

@@ -65,7 +65,7 @@ class Starter:
             print(folder, file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
-            lines = self._process.stderr.read().splitlines() or ["nothing was said"]
+            lines = self._process.stderr.read().splitlines() or ["no output"]
             raise ChildProcessError(lines[-1])
         return Forked(int(answer), self._process)
 

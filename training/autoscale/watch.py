@@ -68,12 +68,12 @@ def _failure_of(returncode: int, printed: str) -> tuple[Failure | None, str]:
         return None, ""
     last = next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
     if returncode == -signal.SIGKILL:
-        return "memory", "killed by the system, as it does where memory runs out"
+        return "memory", "killed by the system, probably out of memory"
     if any(said in printed for said in _OUT_OF_MEMORY_MESSAGES):
         return "memory", last
     if returncode < 0:
         return "crash", f"crashed with {signal.Signals(-returncode).name}"
-    return "crash", last or f"ended with exit code {returncode}"
+    return "crash", last or f"exited with code {returncode}"
 
 
 def _children(pid: int) -> list[int]:

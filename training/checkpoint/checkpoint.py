@@ -133,8 +133,8 @@ def _full_disk_message(folder: Path, checkpoint: Checkpoint, full: str) -> str:
     needed = _bytes_of([checkpoint.models, checkpoint.state])
     free = shutil.disk_usage(folder.parent).free
     last = latest_of(folder.parent) if folder.name.startswith("step_") else None
-    stays = f"; the checkpoint before, {last}, is whole: make room and go on from there" if last else ""
-    return f"{full}: {folder} needs about {needed / 1e6:.2f} MB, and {free / 1e6:.2f} MB are free there{stays}"
+    stays = f"; the previous checkpoint, {last}, is intact: free some space and resume from it" if last else ""
+    return f"{full}: {folder} needs about {needed / 1e6:.2f} MB, but only {free / 1e6:.2f} MB are free{stays}"
 
 
 def _bytes_of(value: Any) -> int:
@@ -262,11 +262,11 @@ def _best_of(run: RunFolder) -> Path:
     name = pointer.read_bytes()[:100].decode(errors="replace").strip() if pointer.is_file() else ""
     folder = next((path for path in _by_age(run.checkpoints) if path.name == name), None)
     if name and folder is None:
-        raise CheckpointError(f"{pointer}: found {shown(name)}, which is no checkpoint of the run")
+        raise CheckpointError(f"{pointer}: found {shown(name)}, which is not a checkpoint of the run")
     if folder is None:
         raise CheckpointError(
-            f"{run.path}: the run has no best checkpoint, as nothing was evaluated while it trained: "
-            "that needs trainer.evaluation.every and saving.keep_best"
+            f"{run.path}: the run has no best checkpoint, as it was not evaluated during training: set "
+            "trainer.evaluation.every and saving.keep_best"
         )
     return folder
 
@@ -304,8 +304,8 @@ def remove_incomplete(checkpoints: Path, env_steps: int) -> None:
                 _remove(folder)
             else:
                 raise CheckpointError(
-                    f"{folder}: the run has gone on to here, and cannot go on from step {env_steps} again; "
-                    "to go on from there all the same, move its later checkpoints elsewhere"
+                    f"{folder}: the run has continued to this checkpoint and cannot resume from step {env_steps}; "
+                    "to resume from that step anyway, move the later checkpoints elsewhere"
                 )
 
 
@@ -360,7 +360,9 @@ def _check_file(path: Path, manifest: _Manifest) -> None:
     if not os.path.isfile(path):  # also of a name that no file can have
         raise CheckpointError(f"{one_line(str(path))}: missing from the checkpoint; {_advice(path.parent)}")
     if _fingerprint(path) != manifest.files.get(path.name):
-        raise CheckpointError(f"{path}: damaged, its checksum is not the one in manifest.json; {_advice(path.parent)}")
+        raise CheckpointError(
+            f"{path}: damaged: its checksum differs from the one in manifest.json; {_advice(path.parent)}"
+        )
 
 
 @contextmanager
@@ -416,17 +418,17 @@ def _read_manifest(folder: Path) -> _Manifest:
     made_by = raw.get("format") if isinstance(raw, dict) else None
     if type(made_by) is int and made_by != _FORMAT:
         raise CheckpointError(
-            f"{path}: found checkpoint format {shown(made_by)}, this version of warpdrive reads {_FORMAT}"
+            f"{path}: found checkpoint format {shown(made_by)}, this version of WarpDrive reads {_FORMAT}"
         )
     try:
         manifest = _Manifest.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "all of it"
-        description = f"{one_line(place)} is {shown(first['input'])}, which is not what was written"
+        description = f"{one_line(place)} is {shown(first['input'])}, which is not what was saved"
         raise CheckpointError(f"{path}: damaged: {description}; {_advice(folder)}") from None
     if manifest.sha256 is not None and _digest(text.replace(manifest.sha256, _NO_CHECKSUM)) != manifest.sha256:
-        raise CheckpointError(f"{path}: damaged, its checksum is not the one that it has; {_advice(folder)}")
+        raise CheckpointError(f"{path}: damaged: its checksum is wrong; {_advice(folder)}")
     return manifest.model_copy(update={"config": complete_config(manifest.config)})
 
 

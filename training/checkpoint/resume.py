@@ -84,8 +84,8 @@ def check_spaces(learner: Learner, spaces: Mapping[str, Any], folder: Path) -> N
         for kind, expected in (("observation", env.observation_spaces[tag]), ("action", env.action_spaces[tag])):
             if found.get(kind) != describe_space(expected):
                 raise CheckpointError(
-                    f"{folder}: does not fit the environment as it is now: the {kind} space of '{tag}' was "
-                    f"{shown(space_of(found.get(kind)))}, and that of '{env.env_name}' is {shown(expected)}"
+                    f"{folder}: does not match the current environment: the {kind} space of '{tag}' was "
+                    f"{shown(space_of(found.get(kind)))}, but that of '{env.env_name}' is {shown(expected)}"
                 )
 
 
@@ -147,7 +147,7 @@ def last_state_of(
         return folder, None, load_config(folder.config, overrides, environment=environment, trust=trust)
     path, checkpoint = found
     if Path(run).parent.name == "checkpoints" and Path(run).name != path.name:
-        raise CheckpointError(f"{run}: the run has gone on since, to {path}; resume {folder.path}")
+        raise CheckpointError(f"{run}: the run has continued since, to {path}; resume {folder.path}")
     if not trust:
         check_named_code(checkpoint.config, path)
     _check_same_environment(folder, path, checkpoint)
@@ -164,4 +164,6 @@ def _check_same_environment(folder: RunFolder, path: Path, checkpoint: Checkpoin
         return
     names = [env.get("name") if isinstance(env, dict) else None for env in (checkpoint.config.get("env"), of_run)]
     if names[0] != names[1]:
-        raise CheckpointError(f"{path}: is of the environment {shown(names[0])}, and the run of {shown(names[1])}")
+        raise CheckpointError(
+            f"{path}: is a state of the environment {shown(names[0])}, but the run uses {shown(names[1])}"
+        )

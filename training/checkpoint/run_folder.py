@@ -89,6 +89,6 @@ def find_run(run: str | Path, folder: str | Path = "runs") -> RunFolder:
     names = sorted(child.name for child in parent.iterdir() if child.is_dir()) if parent.is_dir() else []
     known = f" Runs there: {', '.join(names)}." if names else ""
     raise CheckpointError(
-        f"{one_line(str(run))}: neither a run folder (it has a config.yaml) nor the name of a run in '{folder}'."
+        f"{one_line(str(run))}: neither a run folder (with a config.yaml) nor the name of a run in '{folder}'."
         f"{nearest(path.name, names)}{known}"
     )

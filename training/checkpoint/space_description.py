@@ -42,7 +42,7 @@ def space_of(description: dict[str, Any]) -> Space[Any]:
     try:
         return _space_of(description)
     except (KeyError, TypeError, ValueError, AssertionError, OverflowError, AttributeError, RecursionError):
-        raise CheckpointError(f"found the space {shown(description)}, which is not what was written") from None
+        raise CheckpointError(f"found the space {shown(description)}, which is not what was saved") from None
 
 
 def _space_of(description: Any) -> Space[Any]:
@@ -61,7 +61,7 @@ def _space_of(description: Any) -> Space[Any]:
         return spaces.MultiDiscrete(description["nvec"])
     if kind == "Dict":
         return spaces.Dict({key: _space_of(part) for key, part in description["spaces"].items()})
-    raise CheckpointError(f"found a space of the type {shown(kind)}, which this version of warpdrive does not know")
+    raise CheckpointError(f"found a space of the type {shown(kind)}, which this version of WarpDrive does not support")
 
 
 def _numbers(bound: npt.NDArray[Any]) -> Any:

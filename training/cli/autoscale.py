@@ -75,7 +75,9 @@ def find(
     if not output.parent.is_dir():
         raise ConfigError(f"--output: found '{output}', but there is no folder '{output.parent}'")
     if output.exists() and not output.read_text(errors="replace").startswith(_FOUND_BY):
-        raise ConfigError(f"--output: '{output}' is there, and autoscale has not written it: expected another name")
+        raise ConfigError(
+            f"--output: '{output}' already exists and was not written by autoscale: expected another name"
+        )
     memory = parse_bytes(options.memory) if options.memory else None
     with _Display(console) as display:
         found = autoscale(
@@ -123,17 +125,17 @@ def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -
     for line in consequences_of(found):
         console.print(line, highlight=False)
     if found.devices > 1 and found.speed:
-        alone = f"one with its share of the machine: {short(found.winner.speed)}"
+        alone = f"one process with its share of the machine: {short(found.winner.speed)}"
         together = f"{found.devices} processes together: {short(found.speed)} environment steps/s ({alone})"
         console.print(together, highlight=False)
     console.print(
-        f"\n[bold]{escape(str(output))}[/bold]   the configuration of this size", highlight=False, markup=True
+        f"\n[bold]{escape(str(output))}[/bold]   run configuration with this size", highlight=False, markup=True
     )
-    for suffix, meaning in ((".png", "throughput and memory against size"), (".json", "the table as JSON")):
+    for suffix, meaning in ((".png", "throughput and memory by size"), (".json", "results as JSON")):
         console.print(f"{escape(str(output.with_suffix(suffix)))}   [dim]{meaning}[/dim]", highlight=False, markup=True)
     if found.stopped:
         console.print(
-            "\nstopped by Ctrl-C: the best so far, which has not been trained with to the end", highlight=False
+            "\nstopped by Ctrl-C: the best size so far, not yet verified by training to the end", highlight=False
         )
     if not then_train or found.stopped:
         option = "--num_processes" if found.survey.device == "cpu" else "--num_gpus"
@@ -147,7 +149,7 @@ class _Display:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._head = Text("looking at the environment and the machine (new kernels are compiled)")
+        self._head = Text("inspecting the environment and the machine (compiling new kernels)")
         self._live = Live(self._head, console=console, refresh_per_second=4) if console.is_terminal else None
         self._reported: dict[Size, Outcome] = {}
 
@@ -167,8 +169,8 @@ class _Display:
         replica = survey.state_bytes + survey.rollout_bytes
         self._head = Text(
             f"{survey.backend} backend on {survey.device}, {gib(memory[0])} for arrays ({memory[1]}); "
-            f"a replica takes {short(replica)}B and {short(survey.step_bytes)}B per step of a rollout; "
-            f"{survey.at_once} are stepped at a time"
+            f"a replica takes {short(replica)}B plus {short(survey.step_bytes)}B per rollout step; {survey.at_once} "
+            "run concurrently"
         )
         if not self._live:
             print(self._head, flush=True)

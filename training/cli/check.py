@@ -72,12 +72,10 @@ def _done(options: argparse.Namespace, env: Environment, backends: Sequence[Back
     if is_written_for(env, "Python"):
         kernels = ", ".join(kind for kind in OF_KERNELS if kind != "nan" or options.nan)
         agents = f"{env.num_agents} agent{'s' * (env.num_agents > 1)}"
-        done.append(
-            f"ran {options.steps} steps of {options.replicas} replicas of {agents} access by access ({kernels})"
-        )
+        done.append(f"interpreted {options.steps} steps of {options.replicas} replicas with {agents} ({kernels})")
     if not report.bounds and not report.endless:
         behaviour = ", ".join(kind for kind in OF_BEHAVIOUR if kind != "backends")
-        done.append(f"played {PLAYED_STEPS} steps ({behaviour})")
+        done.append(f"ran {PLAYED_STEPS} steps ({behaviour})")
         done.append(f"compared backends ({', '.join(backend.name for backend in backends)})")
     text = ", ".join(done)
     return f"{text[0].upper()}{text[1:]}."
@@ -87,7 +85,7 @@ def print_report(console: Console, report: Report) -> None:
     """Print a report as a table."""
     if not report.clean:
         table = Table(
-            "check", "times", "what, where, and what to do", box=None, header_style="bold", padding=(0, 2, 0, 0)
+            "check", "times", "finding, location and fix", box=None, header_style="bold", padding=(0, 2, 0, 0)
         )
         for finding in report:
             table.add_row(finding.kind, str(finding.count), _text_of(finding))
@@ -112,14 +110,14 @@ def _environment(source: str, overrides: Sequence[str], trust: bool) -> Environm
         given = [text if "." in text.partition("=")[0] else f"env.{text}" for text in overrides]
         config = load_config(source, given, trust=trust or None)
         if config.env is None:
-            raise ConfigError(f"{source}: the section env is missing")
+            raise ConfigError(f"{source}: missing section env")
         return registry.make(config.env.name, **config.env.parameters)
     parameters = {}
     for text in overrides:
         key, value = parse_override(text)
         own = key[1:] if key[0] == "env" and len(key) > 1 else key
         if len(own) != 1:
-            raise ConfigError(f"command line: {'.'.join(key)}: an environment's parameters are given as key=value")
+            raise ConfigError(f"command line: {'.'.join(key)}: expected a parameter of the environment as key=value")
         parameters[own[0]] = value
     return registry.make(source, **parameters)
 

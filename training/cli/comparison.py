@@ -96,7 +96,7 @@ def comparison_table(measurements: Sequence[Measurement], termination_meaning: s
     episodes = "1 episode" if result.episodes == 1 else f"{result.episodes} episodes"
     title = f"Mean over {episodes}" if len(measurements) == 1 else f"Means over {episodes} each"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 3, 0, 0), pad_edge=False)
-    table.add_column("who acted")
+    table.add_column("policies")
     table.add_column(termination_meaning or "terminated", justify="right")
     table.add_column("length", justify="right")
     for tag in result.mean_return:

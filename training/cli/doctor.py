@@ -44,7 +44,7 @@ def print_diagnosis(console: Console, found: dict[str, Any]) -> None:
         table.add_row(*row)
     console.print(table, markup=True)
     console.print()
-    table = _table("backend", "usable", "what it lacks, and what would help")
+    table = _table("backend", "usable", "missing requirements, and how to fix them")
     for row in _backends(found):
         table.add_row(*row)
     console.print(table, markup=True)
@@ -89,7 +89,7 @@ def _backends(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         lacks = [escape(lack) for lack in about["lacks"]]
         if name == "pycuda" and lacks:
             lacks.append(
-                "WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, to test it"
+                "WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, for testing"
                 + ("" if found["cuda_on_host"] else ", with a C++ compiler (install g++)")
             )
         usable = "[green]yes[/green]" if about["usable"] else "[red]no[/red]"

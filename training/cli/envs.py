@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _all_environments() -> Table:
-    table = Table("environment", "what happens in it", box=None, header_style="bold", padding=(0, 2, 0, 0))
+    table = Table("environment", "description", box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in registry.registered_names():
         try:
             what = escape(_first_line(registry.environment_class(name)))
@@ -54,7 +54,7 @@ def _print_one(console: Console, name: str, environment: type[Environment]) -> N
             "[dim]Set one with env.<parameter>=<value>, or under env: in a run configuration.[/dim]", markup=True
         )
     else:
-        console.print("It has no parameters.")
+        console.print("No parameters.")
 
 
 def _first_line(environment: type[Environment]) -> str:

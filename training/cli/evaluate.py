@@ -34,10 +34,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _compete(options: argparse.Namespace, which: Which) -> int:
     if options.random:
-        raise WarpDriveError("--random goes with neither --against nor --league: all policies act as they were trained")
+        raise WarpDriveError("--random cannot be combined with --against or --league")
     names = list(dict.fromkeys([*options.runs, *options.against]))
     if len(names) < 2:
-        raise WarpDriveError("found one run, expected two or more that play each other")
+        raise WarpDriveError("found one run, expected at least two to play each other")
     console = make_console()
     trainer = Trainer.load(names[0], which=which, trust=options.trust)
     players = {name: load_player(name, which, options.trust) for name in names}

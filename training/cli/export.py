@@ -15,10 +15,10 @@ def run(options: argparse.Namespace) -> int:
     """Write the file, and print its path, inputs and outputs."""
     which: Which = "best" if options.best else "latest"
     policy = load_policy(options.run, options.tag, which=which, trust=options.trust)
-    with make_console().status("exporting, and comparing what was written"):
+    with make_console().status("exporting and verifying the file"):
         output = Path(f"{policy.tag}.onnx" if options.output is None else options.output)
         path = policy.export(output, action_mask=options.action_mask)
-    say(f"{path}: the policy of '{policy.tag}', {policy.observation_space} -> {policy.action_space}")
+    say(f"{path}: policy '{policy.tag}', {policy.observation_space} -> {policy.action_space}")
     say(f"  inputs   {', '.join(input_names(policy, options.action_mask))}")
     say(f"  outputs  {', '.join(output_names(policy))}")
     return 0

@@ -25,13 +25,13 @@ def run(options: argparse.Namespace) -> int:
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
         plain = re.sub(r"\W+", "_", name).strip("_").lower()
         hint = f" Did you mean '{plain}'?" if plain.isidentifier() and not keyword.iskeyword(plain) else ""
-        made_of = "lower-case letters, digits and _ make one"
-        raise ConfigError(f"{shown(name)} is no name for an environment: {made_of}.{hint}")
+        made_of = "use lower-case letters, digits and _"
+        raise ConfigError(f"{shown(name)} is not a valid name of an environment: {made_of}.{hint}")
     if folder.exists():
-        raise ConfigError(f"{folder}: there is something of that name already")
+        raise ConfigError(f"{folder}: already exists")
     if find_spec(name) is not None or name in sys.stdlib_module_names:
         raise ConfigError(
-            f"'{name}' is the name of an installed Python module, which {name}.py would be imported in place of. "
+            f"'{name}' is the name of an installed Python module, which {name}.py would shadow. "
             f"Did you mean 'my_{name}'?"
         )
     folder.mkdir()
@@ -40,25 +40,25 @@ def run(options: argparse.Namespace) -> int:
             text = _named(template.read_text(encoding="utf-8"), name)
             folder.joinpath(_named(template.name, name)).write_text(text, encoding="utf-8")
     console = make_console()
-    console.print(f"{folder}/ has a small environment that works, to be changed into your own:", highlight=False)
+    console.print(f"{folder}/ contains a small working environment to start from:", highlight=False)
     _print_rows(
         console,
-        (f"{name}.py", "the kernels and the class"),
-        (f"test_{name}.py", "its tests"),
-        (f"{name}.yaml", "how it is trained"),
+        (f"{name}.py", "kernels and class of the environment"),
+        (f"test_{name}.py", "tests"),
+        (f"{name}.yaml", "run configuration"),
     )
-    console.print("\nTry it as it is (half a minute each, less the second time, as compiled code is kept):")
-    missing = [] if find_spec("pytest") else [("pip install pytest", "which the tests need")]
+    console.print("\nTry it (half a minute each, less the second time, as compiled code is cached):")
+    missing = [] if find_spec("pytest") else [("pip install pytest", "required by the tests")]
     _print_rows(
         console,
         (f"cd {name}", ""),
-        (f"warpdrive check {name}.py:{_class_name(name)}", "looks for mistakes in the kernels, and in what they do"),
+        (f"warpdrive check {name}.py:{_class_name(name)}", "check the kernels and the environment for errors"),
         *missing,
-        ("python -m pytest", "runs the tests"),
-        (f"warpdrive train {name}.yaml", "trains, measures, and writes an animation"),
+        ("python -m pytest", "run the tests"),
+        (f"warpdrive train {name}.yaml", "train, evaluate and animate"),
     )
     console.print(
-        f"\nThen change {name}.py a piece at a time, and check after each. Its comments say what a kernel can use.",
+        f"\nThen edit {name}.py in small steps, and check after each. Its comments describe what kernels can use.",
         highlight=False,
     )
     return 0

@@ -30,7 +30,7 @@ from warpdrive.training.sweep.runner import Plan, Runner, Trial
 from warpdrive.training.sweep.space import Space, as_overrides, parse_space
 
 _CONTENTS = {
-    "sweep.png": "learning curves, and the return against each value",
+    "sweep.png": "learning curves, and the return by value",
     "results.csv": "the table",
     "trial_*": "the runs",
 }
@@ -95,7 +95,7 @@ def _stored(folder: str) -> dict[str, Any]:
     try:
         request = json.loads((Path(folder) / "sweep.json").read_text())
     except (OSError, ValueError, RecursionError):
-        raise ConfigError(f"--resume: found no sweep in {shown(folder)}, which would have a file sweep.json") from None
+        raise ConfigError(f"--resume: found no sweep in {shown(folder)} (no sweep.json)") from None
     lacking = [key for key in _REQUEST if key not in request] if isinstance(request, dict) else ["a sweep"]
     if lacking:
         raise ConfigError(f"--resume: {folder}/sweep.json is damaged: it has no {lacking[0]}")

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     resumed: str | None = options.resume or process_group.load_text(RUN)
     if config is not None and options.auto_scale:
         config = find_size(config, options, console, then_train=True).config
-    with console.status("compiling kernels (kept for the next time)"):
+    with console.status("compiling kernels (cached for later runs)"):
         if config is not None and resumed is None:
             trainer = Trainer(make_env(config), config)
         else:
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
             trainer = Trainer.resume(resumed, options.overrides, trust=options.trust)
     env = trainer.env
     if resumed and process_group.is_leader:
-        print(f"going on after {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
+        print(f"resuming at {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
     own = f"{env.num_envs} replicas" if process_group.world_size == 1 else str(trainer.share)
     starts = "one start state" if env.reset_pool_size == 1 else f"{env.reset_pool_size} start states"
     print(f"{own} of {env.num_agents} agents, {starts}, stepped by the {env.backend.name} backend", flush=True)
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         _show_results(console, trainer, summary.run_folder, animated=not options.no_replay)
     except KeyboardInterrupt:
-        console.print("\nstopped by Ctrl-C; what is trained is saved:", highlight=False)
+        console.print("\nstopped by Ctrl-C; the run is saved:", highlight=False)
         _print_run_folder(console, trainer, summary.run_folder)
         return INTERRUPTED
     _print_run_folder(console, trainer, summary.run_folder)
@@ -106,10 +106,10 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
         apart = config.trainer.dedicated_learner
         counts = {ProcessGroup.of(rank, processes).share(envs, apart).count for rank in range(processes)}
         many = " or ".join(map(str, sorted(counts - {0})))
-        where = "each but process 0, which learns" if 0 in counts else "each"
+        where = "each except process 0, the learner" if 0 in counts else "each"
         print(
-            f"{processes} processes: {envs} replicas in all, {many} in {where}; a batch of "
-            f"{config.trainer.train_batch_size} environment steps in all, {length} of each replica",
+            f"{processes} processes: {envs} replicas in total, {many} in {where}; a batch of "
+            f"{config.trainer.train_batch_size} environment steps in total, {length} per replica",
             flush=True,
         )
     began = time.perf_counter()
@@ -149,12 +149,12 @@ def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
 
 
 _CONTENTS = {
-    "config.yaml": "the complete run configuration; train from it again, or change it",
-    "metrics.csv": "what was logged, a row per update",
-    "checkpoints": "the policies, and all it takes to go on",
-    "summary.json": "how the run ended",
-    "evaluation.json": "the table above",
-    "replay.gif": "episodes to look at",
+    "config.yaml": "complete run configuration, to train again or to edit",
+    "metrics.csv": "metrics, one row per update",
+    "checkpoints": "policies and training state, to resume from",
+    "summary.json": "summary of the run",
+    "evaluation.json": "the table above as JSON",
+    "replay.gif": "animated episodes",
 }
 
 
@@ -175,11 +175,11 @@ def _print_run_folder(console: Console, trainer: Trainer, folder: Path) -> None:
 def _print_interrupted(console: Console, summary: TrainingSummary) -> None:
     by = name_of(Signals[summary.stopped_by])
     if summary.checkpoint is None:
-        console.print(f"stopped by {by} before anything was saved; what was logged is in {summary.run_folder}")
+        console.print(f"stopped by {by} before the first checkpoint; metrics are in {summary.run_folder}")
         return
     console.print(
         f"stopped by {by} after {short(summary.env_steps)} environment steps; "
-        f"the policies so far are in {summary.checkpoint}\n"
+        f"the latest checkpoint is {summary.checkpoint}\n"
         f"  {as_typed('warpdrive')} evaluate {summary.run_folder}\n"
         f"  {as_typed('warpdrive')} train --resume {summary.run_folder}",
         highlight=False,

@@ -65,7 +65,7 @@ def load_config(
         ConfigError: all problems of the configuration, one line each.
     """
     if isinstance(overrides, str):
-        raise ConfigError(f"overrides is {shown(overrides)}, expected a list of them: [{shown(overrides)}]")
+        raise ConfigError(f"overrides is {shown(overrides)}, expected a list of overrides: [{shown(overrides)}]")
     if isinstance(source, Mapping):
         where, raw, folder = "run configuration", plain(source), Path()
     else:
@@ -102,7 +102,7 @@ def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
         return RunConfig.model_validate(raw)
     except ValidationError as error:
         place = one_line(".".join(map(str, error.errors()[0]["loc"])))
-        raise CheckpointError(f"{folder}: damaged: its configuration is wrong in {place or 'all of it'}") from None
+        raise CheckpointError(f"{folder}: damaged: its configuration is invalid in {place or 'all of it'}") from None
 
 
 def save_config(config: RunConfig, path: Path) -> None:
@@ -126,7 +126,7 @@ def check_resumable(before: Mapping[str, Any], config: RunConfig) -> None:
         former, wanted = (_value_of(values, key.split(".")) for values in (before, now))
         if former != wanted:
             raise ConfigError(
-                f"{key}: found {shown(wanted)}, but the run that is to go on has {shown(former)}, which cannot change"
+                f"{key}: found {shown(wanted)}, but the run to resume has {shown(former)}, which cannot be changed"
             )
 
 
@@ -171,8 +171,8 @@ def _file_of(source: str | Path) -> Path:
         if beside.is_file():
             return beside
         raise ConfigError(
-            f"{source}: this environment brings no run configuration, which would be {beside}: "
-            "give the path of a YAML file"
+            f"{source}: this environment has no run configuration ({beside} does not exist): give the path of a "
+            "YAML file"
         )
     known = ", ".join(shipped)
     raise ConfigError(
@@ -207,7 +207,7 @@ def _put(raw: dict[str, Any], key: tuple[str, ...], value: Any) -> None:
         section = section[part]
         if not isinstance(section, dict):
             parent = ".".join(key[: depth + 1])
-            raise ConfigError(f"command line: {'.'.join(key)}: '{parent}' is a value, it has no keys of its own")
+            raise ConfigError(f"command line: {'.'.join(key)}: '{parent}' is a value without keys")
     if len(key) == 3 and key[0] == "policy" and key[2] == "algorithm":
         former, new = (POLICY_CONFIGS.get(str(name)) for name in (section.get("algorithm"), value))
         if former and new:

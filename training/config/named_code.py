@@ -43,10 +43,12 @@ def check_named_code(raw: Mapping[str, Any], where: str | Path) -> None:
             file = file_of(target)
             place = target if file is None or target.startswith(str(file)) else f"{target} ({file})"
             why = (
-                "has changed since you used it" if was_known(target) else "is neither installed nor used by you before"
+                "has changed since you used it"
+                if was_known(target)
+                else "is neither installed nor previously used by you"
             )
             raise TrustError(
-                f"{where}: {key}: found {place}, which would be run, and {why}; if you trust it, say --trust "
+                f"{where}: {key}: found {place}, which would be executed but {why}; if you trust it, pass --trust "
                 "(in Python trust=True)"
             )
 

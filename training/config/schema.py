@@ -131,7 +131,7 @@ class TrainerConfig(Section):
     @classmethod
     def _gathers(cls, dedicated: bool, info: ValidationInfo) -> bool:
         if dedicated and info.data.get("sync") != "rollouts":
-            raise ValueError("trainer.sync: rollouts with it, as process 0 has no experience of its own")
+            raise ValueError("trainer.sync: rollouts as well, as process 0 collects no experience")
         return dedicated
 
     @property

@@ -106,7 +106,8 @@ def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem
     of_box = ("squash_actions", "initial_log_std", "state_dependent_std")
     given = [] if is_box else [name for name in of_box if getattr(model, name, False)]
     found = [
-        (name, f"found {described(getattr(model, name))} for the actions {space}, which are no Box") for name in given
+        (name, f"found {described(getattr(model, name))} for the action space {space}, which is not a Box")
+        for name in given
     ]
     if model.squash_actions and isinstance(space, spaces.Box) and not space.is_bounded():
         found.append(("squash_actions", f"found true, expected actions in a bounded Box, but they are in {space}"))
@@ -127,7 +128,9 @@ def _self_play_problems(
         spaces_of = spaces_by_tag(env, given)
         own, other = spaces_of[tag], spaces_of[settings.of]
         if own != other:
-            text = f"the {what} space of '{settings.of}' is {other}, and that of '{tag}' is {own}: expected equal ones"
+            text = (
+                f"the {what} space of '{settings.of}' is {other}, and that of '{tag}' is {own}: expected equal spaces"
+            )
             found.append((f"policy.{tag}.of", text))
     if settings.at_once > run.trainer.num_envs:
         text = f"found {settings.at_once}, expected at most trainer.num_envs ({run.trainer.num_envs})"

@@ -96,14 +96,14 @@ def _check_pairs(given: object) -> list[float]:
                 "{schedule: linear, start: ..., end: ..., steps: ...} (or cosine)"
             )
     if not all(one[0] < other[0] for one, other in pairwise(pairs)):
-        raise ValueError("environment steps that grow from pair to pair")
+        raise ValueError("strictly increasing environment steps")
     return [pair[1] for pair in pairs]
 
 
 def _check_curve(given: dict[str, Any]) -> None:
     keys = ("schedule", "start", "end", "steps")
     if not {*keys[:3]} <= set(given) <= {*keys}:
-        raise ValueError(f"the keys {', '.join(keys)}, of which only steps may be left out (then trainer.total_steps)")
+        raise ValueError(f"the keys {', '.join(keys)}, of which only steps is optional (default: trainer.total_steps)")
     if given["schedule"] not in ("linear", "cosine"):
         raise ValueError("schedule: linear or schedule: cosine")
     if not all(is_number(given[key]) for key in keys[1:] if key in given) or given.get("steps", 1) <= 0:

@@ -58,7 +58,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, str) or not key.isprintable():
                 raise ConfigError(f"{_line(key_node)}found the key {shown(key)}, expected a name")
             if key in seen:
-                raise ConfigError(f"{_line(key_node)}the key '{key}' is given twice (first in line {seen[key]})")
+                raise ConfigError(f"{_line(key_node)}the key '{key}' is duplicated (first in line {seen[key]})")
             seen[key] = key_node.start_mark.line + 1
         return super().construct_mapping(node, deep)
 
@@ -71,7 +71,7 @@ class _Loader(yaml.SafeLoader):
                 parts = [part for pair in parts for part in pair]
             counted[id(node)] = 1 + sum(self._count(part, counted) for part in parts)
             if counted[id(node)] > _MOST_VALUES:
-                raise ConfigError(f"{_line(node)}with its aliases this is more than {_MOST_VALUES} values")
+                raise ConfigError(f"{_line(node)}more than {_MOST_VALUES} values after expanding aliases")
         return counted[id(node)]
 
 
@@ -115,7 +115,7 @@ def _read(path: Path) -> str:
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
         raise ConfigError(f"{path}: found a pipe, socket or device, expected a file")
     if found.st_size > _LARGEST_FILE:
-        raise ConfigError(f"{path}: found {found.st_size} bytes, more than the {_LARGEST_FILE} that are read")
+        raise ConfigError(f"{path}: found {found.st_size} bytes, expected at most {_LARGEST_FILE}")
     return path.read_text(encoding="utf-8")
 
 
@@ -133,7 +133,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except ConfigError:
         raise
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError, too
-        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not valid UTF-8"
         raise ConfigError(f"{one_line(str(path))}: cannot be read: {reason}") from None
     try:
         value = _load(text)

@@ -61,7 +61,7 @@ def check_gpus(local_size: int, fraction: float | None) -> None:
     if local_size > gpus and fraction is None:
         raise ConfigError(
             f"{local_size} processes on a machine with {gpus} GPUs: each needs 300 to 700 MB for its context, and a "
-            f"GPU runs them in turn; start {gpus}, or set trainer.gpu_memory_fraction (to {gpus / local_size:.2g}, say)"
+            f"GPU runs them in turn; start {gpus}, or set trainer.gpu_memory_fraction (such as {gpus / local_size:.2g})"
         )
     if fraction is not None:
         torch.cuda.set_per_process_memory_fraction(fraction, local_rank() % gpus)
@@ -89,8 +89,8 @@ def share_of(process_group: ProcessGroup, env: EnvWrapper, dedicated_learner: bo
         if theirs != first:
             raise ConfigError(
                 f"the replicas of rank {rank} begin with number {theirs}, expected {first}: give EnvWrapper "
-                "process_id=<rank>, or first_env=<replicas of all ranks before>, so that no two draw the same "
-                "(of run configurations, trainer.num_envs is not the same in all)"
+                "process_id=<rank>, or first_env=<replicas of all ranks before>, so that no two replicas draw the "
+                "same random numbers (or trainer.num_envs differs between the run configurations)"
                 + ("; with trainer.dedicated_learner rank 0 has none" if dedicated_learner else "")
             )
         first += count

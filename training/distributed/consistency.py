@@ -44,7 +44,7 @@ def check_start(process_group: ProcessGroup, config: RunConfig, env: Environment
         "the version of torch": torch.__version__,
         "the version of Python": platform.python_version(),
     }
-    _check_same(process_group, own, "the processes of a run must do the same")
+    _check_same(process_group, own, "all processes of a run must agree")
 
 
 @torch.no_grad()
@@ -72,7 +72,7 @@ def _check_same(process_group: ProcessGroup, own: Mapping[str, Any], why: str) -
             who = f"rank {others[0]} has" if len(others) == 1 else f"ranks {', '.join(map(str, others))} have"
             raise TeamError(f"{name}: rank 0 has {_words(value)}, but {who} {found}; {why}")
     if any(theirs.keys() != own.keys() for theirs in everybody):
-        raise TeamError(f"the processes have other policies or other settings; {why}")
+        raise TeamError(f"the processes differ in policies or settings; {why}")
 
 
 _ABSENT = "nothing"

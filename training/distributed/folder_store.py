@@ -51,7 +51,7 @@ class FolderStore:
 
     def __init__(self, folder: Path, timeout: float) -> None:
         if not is_private(folder):
-            raise TeamError(f"processes cannot meet in {folder}: it is not there, or other users can write into it")
+            raise TeamError(f"{folder} cannot be used as a store: it does not exist, or other users can write to it")
         self._folder, self._timeout = folder, timeout
 
     def set(self, key: str, value: str) -> None:
@@ -73,7 +73,7 @@ class FolderStore:
             except FileNotFoundError:
                 self._check_launcher()
             if time.monotonic() > until:
-                raise RuntimeError(f"nothing was written under '{key}' within {self._timeout:.0f} seconds")
+                raise RuntimeError(f"no value was set for '{key}' within {self._timeout:.0f} seconds")
             time.sleep(_BETWEEN_LOOKS)
 
     def check(self, keys: Sequence[str]) -> bool:
@@ -95,4 +95,4 @@ class FolderStore:
 
 
 def _gone() -> RuntimeError:
-    return RuntimeError("the launcher has ended, and what processes meet at with it")
+    return RuntimeError("the launcher has exited, and its store with it")

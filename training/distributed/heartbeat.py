@@ -223,7 +223,7 @@ class Heartbeat:
         ]
         if silent:
             have = "has" if len(silent) == 1 else "have"
-            return f"{self._names(silent)} {have} shown no sign of life for {self.silence_limit:.0f} seconds", silent
+            return f"{self._names(silent)} {have} sent no heartbeat for {self.silence_limit:.0f} seconds", silent
         if waiting > min(2 * _MISSING_AFTER, self.timeout):
             for rank, words in others:
                 if words[2] not in _HERE:
@@ -231,7 +231,7 @@ class Heartbeat:
         if waiting > self.timeout:
             behind = [rank for rank, words in others if int(words[1]) < self.num_collectives]
             if not behind:
-                return f"all processes are alive, but no message has come through for {waiting:.0f} seconds", []
+                return f"all processes are alive, but no message has arrived for {waiting:.0f} seconds", []
             are, have = ("is", "has") if len(behind) == 1 else ("are", "have")
             return (
                 f"{self._names(behind)} {are} alive, but {have} kept the others waiting for {waiting:.0f} seconds (if "
@@ -246,7 +246,7 @@ class Heartbeat:
         return 0.0 if awaited is None or awaited[1]() else now - awaited[0]
 
     def _abort(self, why: str, culprits: list[int]) -> None:
-        print(plain(f"warpdrive: {why}: rank {self.rank} ends"), file=sys.stderr, flush=True)
+        print(plain(f"warpdrive: {why}: rank {self.rank} exits"), file=sys.stderr, flush=True)
         with suppress(OSError):
             self.on_abort(why)
         if not self._broken:
@@ -282,14 +282,14 @@ class Heartbeat:
 
     def _lost_message(self) -> str:
         who = self.name_of(0) if self.rank else "the launcher"
-        return f"{who} is gone, or cannot be reached: there was no answer from {self.place}"
+        return f"{who} is gone, or cannot be reached: no answer from {self.place}"
 
     def _ended_message(self, rank: int, words: list[str]) -> str:
         if words[2] == INTERRUPTED:
             return f"{self.name_of(rank)} was interrupted"
         if words[2] == _LEFT:
-            return f"{self.name_of(rank)} has come to its end while the others go on"
-        return f"{self.name_of(rank)} failed: {words[3] if words[3:] else 'nobody knows why'}"
+            return f"{self.name_of(rank)} has finished while the others are still running"
+        return f"{self.name_of(rank)} failed: {words[3] if words[3:] else 'unknown reason'}"
 
     def _names(self, ranks: list[int]) -> str:
         return " and ".join(map(self.name_of, ranks))

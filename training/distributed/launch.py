@@ -100,7 +100,11 @@ def launch(
                     if not failures:
                         return
                     if restart < max_restarts:
-                        print(f"warpdrive: {_in_words(failures, 0)}; they begin anew", file=sys.stderr, flush=True)
+                        print(
+                            f"warpdrive: {_in_words(failures, 0)}; restarting all processes",
+                            file=sys.stderr,
+                            flush=True,
+                        )
             why = _in_words(failures, max_restarts)
             on_failure(loaded_text(FolderStore(folder, 0.0), RUN), why)
             raise TeamError(why)
@@ -208,8 +212,11 @@ def _stop_of(failures: Sequence[_Failure]) -> signal.Signals | None:
 def _in_words(failures: Sequence[_Failure], max_restarts: int) -> str:
     failure = failures[0]
     if failure.code < 0:
-        how = f"was ended by {signal.Signals(-failure.code).name}"
+        how = f"was killed by {signal.Signals(-failure.code).name}"
     else:
-        how = f"ended with exit code {failure.code}, see what it printed"
+        how = f"exited with code {failure.code}, see its output"
     again = f", after {max_restarts} restart{'s' * (max_restarts > 1)}" if max_restarts else ""
-    return f"rank {failure.rank} (process {failure.pid}) {how} at {failure.time:%H:%M:%S}{again}; all have ended"
+    return (
+        f"rank {failure.rank} (process {failure.pid}) {how} at {failure.time:%H:%M:%S}{again}; all processes "
+        "have stopped"
+    )

@@ -54,7 +54,7 @@ def decoded(message: Tensor) -> Any:
     try:
         return _restored(torch.load(io.BytesIO(message.numpy().tobytes()), weights_only=True))
     except Exception as error:
-        raise TeamError(f"a message of another process cannot be read: {type(error).__name__}") from error
+        raise TeamError(f"cannot decode a message from another process: {type(error).__name__}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -83,7 +83,7 @@ def _named(value: Any) -> tuple[str, Any]:
         return "error", (name, str(value))
     if _DATACLASSES.get(name) is type(value):
         return name, {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    raise TeamError(f"found {name}, which is not sent to other processes")
+    raise TeamError(f"found {name}, which cannot be sent to other processes")
 
 
 def _restored(value: Any) -> Any:

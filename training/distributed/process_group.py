@@ -104,8 +104,8 @@ class ProcessGroup:
         size, rank = self.world_size - first, self.rank - first
         if num_envs < size:
             raise ConfigError(
-                f"trainer.num_envs: found {num_envs}, expected at least {size}: these are the replicas of all "
-                f"processes together, and each of {size} processes has one or more"
+                f"trainer.num_envs: found {num_envs}, expected at least {size}: it counts the replicas of all "
+                f"processes, and each of {size} processes needs at least one"
             )
         if rank < 0:
             return Share(0, 0, num_envs)

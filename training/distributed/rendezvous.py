@@ -143,8 +143,8 @@ def _in_a_network(variables: Mapping[str, str], rank: int, size: int, patience: 
     try:
         store = connect(patience, listening)
     except RuntimeError as error:
-        advice = "is that rank 0, and does the network let this through?"
-        raise TeamError(f"rank {rank}: cannot meet at {address}:{port}: {advice}") from error
+        advice = "check that it is the address of rank 0, and that no firewall blocks it"
+        raise TeamError(f"rank {rank}: no rendezvous at {address}:{port}: {advice}") from error
     return _Place(
         f"{address}:{port}",
         store,
@@ -195,7 +195,7 @@ def _check_peers(process_group: TorchProcessGroup, secret: str, session: str) ->
     for rank, found in enumerate(process_group.all_gather_object(proof(process_group.rank))):
         if secret and not (isinstance(found, str) and hmac.compare_digest(found, proof(rank))):
             raise TeamError(
-                f"rank {process_group.rank}: who is connected as rank {rank} is not of this run, or has another "
+                f"rank {process_group.rank}: the peer connected as rank {rank} belongs to another run, or has another "
                 f"{TEAM_SECRET}"
             )
 
@@ -220,10 +220,10 @@ def _reach(address: str, port: int, rank: int, patience: float) -> None:
         except OSError as error:
             if time.monotonic() > until:
                 raise TeamError(
-                    f"rank {rank}: nobody can be reached at {address}:{port}{_where(address)} within {patience:.0f} "
-                    f"seconds ({error}). MASTER_ADDR and MASTER_PORT must be those of rank 0's machine, in a network "
-                    "that leads there, and rank 0 must run; where machines do not know each other's names, give "
-                    "torchrun --local-addr <its address> on each"
+                    f"rank {rank}: cannot connect to {address}:{port}{_where(address)} within {patience:.0f} "
+                    f"seconds ({error}). MASTER_ADDR and MASTER_PORT must be those of rank 0's machine, which must "
+                    "be reachable, and rank 0 must be running; if machines cannot resolve each other's names, run "
+                    "torchrun with --local-addr <its address> on each"
                 ) from error
         time.sleep(_BETWEEN_TRIES)
 

@@ -145,8 +145,8 @@ class TorchProcessGroup(ProcessGroup):
         """See ``ProcessGroup``."""
         if self._leading:
             raise TeamError(
-                "process 0 came here alone, in a callback perhaps, and would wait for the others for ever: make a "
-                "Trainer in all processes, before or after training"
+                "only process 0 reached this point, perhaps in a callback, and would wait for the others forever: "
+                "create a Trainer in all processes, before or after training"
             )
         own = encoded(value)
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world_size)]
@@ -283,7 +283,7 @@ class TorchProcessGroup(ProcessGroup):
         for rank, layout in enumerate(layouts):
             wrong = difference(layouts[0], layout)
             if wrong:
-                raise TeamError(f"gather: what rank 0 and rank {rank} bring does not go together: {wrong}")
+                raise TeamError(f"gather: the values of rank 0 and rank {rank} are incompatible: {wrong}")
         return layouts
 
 

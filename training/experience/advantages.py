@@ -239,10 +239,10 @@ def gae(
     """
     if values.shape != (len(rewards) + 1, *rewards.shape[1:]):
         raise TrainingError(
-            f"gae: found values {tuple(values.shape)} for rewards {tuple(rewards.shape)}, expected one step more"
+            f"gae: found values {tuple(values.shape)} for rewards {tuple(rewards.shape)}, expected one more step"
         )
     if truncated is not None and final_values is None:
-        raise TrainingError("gae: found truncated without final_values, the estimates to go on with")
+        raise TrainingError("gae: found truncated without final_values, the value estimates to bootstrap from")
     ended, following = terminated, values[1:]
     if truncated is not None and final_values is not None:
         following = torch.where(truncated, final_values, following)

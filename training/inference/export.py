@@ -147,13 +147,15 @@ def _check(policy: TrainedPolicy, path: Path, action_mask: bool) -> None:
         description = "is a folder; name a file in it" if os.path.isdir(path) else "there is no such folder"
         raise ExportError(f"{one_line(str(path))}: {description}")
     if action_mask and isinstance(policy.action_space, spaces.Box):
-        raise ExportError(f"policy '{policy.tag}': found action_mask, but {policy.action_space} has no choices")
+        raise ExportError(
+            f"policy '{policy.tag}': found action_mask, but {policy.action_space} has no discrete actions"
+        )
     if suffix == ".onnx":
         missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
         if missing:
             raise ExportError(
-                f"{path}: writing ONNX and checking it needs {' and '.join(missing)}, which "
-                "pip install 'warpdrive[onnx]' brings; .pt2 needs nothing"
+                f"{path}: exporting to ONNX requires {' and '.join(missing)}: pip install 'warpdrive[onnx]'; .pt2 "
+                "needs no other package"
             )
 
 
@@ -235,8 +237,8 @@ def _compare(path: Path, deployed: Deployed, run: Program, inputs: Inputs) -> No
     )
     if not (difference <= allowed and same):
         raise ExportError(
-            f"{path}: what was exported does not do what the policy does: logits differ by {difference:.2g} "
-            f"(allowed: {allowed:.2g}), and actions are {'the same' if same else 'others'}; nothing was written"
+            f"{path}: the exported model does not match the policy: logits differ by {difference:.2g} "
+            f"(tolerance: {allowed:.2g}), and actions are {'equal' if same else 'different'}; nothing was written"
         )
 
 

@@ -29,16 +29,16 @@ def initialize_from_run(model: Actor, config: LearningConfig, tag: str) -> None:
         raise ConfigError(f"policy.{tag}.load: {error}") from error
     if found.model.action_units != model.action_units:
         raise ConfigError(
-            f"policy.{tag}.load: '{wanted}' in {config.load} makes its actions otherwise of what its model says; "
+            f"policy.{tag}.load: '{wanted}' in {config.load} maps the outputs of its model to actions differently; "
             f"policy.{tag}.model needs the same normalize_actions and squash_actions as config.yaml of that run "
-            "(normalize_actions: false, where it has none)"
+            "(normalize_actions: false if it has none)"
         )
     try:
         model.load_state_dict(found.model.state_dict())
     except RuntimeError as error:
         raise ConfigError(
-            f"policy.{tag}.load: the model of '{wanted}' in {config.load} is another one: policy.{tag} needs the same "
-            "spaces, algorithm and model, which config.yaml of that run has"
+            f"policy.{tag}.load: the model of '{wanted}' in {config.load} does not match: policy.{tag} needs the "
+            "spaces, algorithm and model in config.yaml of that run"
         ) from error
 
 

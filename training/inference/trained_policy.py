@@ -113,8 +113,8 @@ class TrainedPolicy:
         logits, memory = self.model.step(seen, self._recurrent_state(leading, episode_start))
         if bool(logits.isnan().any()):
             raise ActionError(
-                f"policy '{self.tag}': found NaN in what the model made of the observations, expected numbers: look at "
-                "the observations, and at the model's parameters"
+                f"policy '{self.tag}': found NaN in the outputs of the model, expected finite numbers: check the "
+                "observations and the model's parameters"
             )
         self._memory = memory
         mask = None if action_mask is None else self._checked_mask(action_mask, (*leading, logits.shape[-1]))
@@ -136,7 +136,7 @@ class TrainedPolicy:
         rows = {key: self._rows_of(f"observations['{key}']", observations[key], part) for key, part in space.items()}
         leading = {key: tuple(axes) for key, (axes, _) in rows.items()}
         if len(set(leading.values())) > 1:
-            raise ActionError(f"policy '{self.tag}': found other numbers of observations by key: {leading}")
+            raise ActionError(f"policy '{self.tag}': found different numbers of observations by key: {leading}")
         return next(iter(rows.values()))[0], {key: part for key, (_, part) in rows.items()}
 
     def _rows_of(self, what: str, observations: npt.ArrayLike | Tensor, space: Space[Any]) -> tuple[torch.Size, Tensor]:
@@ -179,14 +179,17 @@ class TrainedPolicy:
         if len(self._memory) != rows:
             raise ActionError(
                 f"policy '{self.tag}': found {rows} row(s) of observations, expected {len(self._memory)}, as in the "
-                "calls before, which it remembers; policy.reset() begins new episodes in any number of rows"
+                "previous calls, whose recurrent state it keeps; policy.reset() starts new episodes with any "
+                "number of rows"
             )
         return self._memory.masked_fill(begins.view(rows, 1), 0.0)
 
     def _checked_mask(self, action_mask: npt.ArrayLike | Tensor, expected: tuple[int, ...]) -> Tensor:
         mask = self._tensor("an action_mask", action_mask).bool()
         if self._bounds is not None:
-            raise ActionError(f"policy '{self.tag}': found an action_mask, but {self.action_space} has no choices")
+            raise ActionError(
+                f"policy '{self.tag}': found an action_mask, but {self.action_space} has no discrete actions"
+            )
         if tuple(mask.shape) != expected:
             raise ActionError(
                 f"policy '{self.tag}': found an action_mask of shape {tuple(mask.shape)}, expected {expected}"
@@ -283,9 +286,7 @@ def load_policy(
         distribution = settings.acting_distribution(action_space)
     except (RuntimeError, ValueError, TypeError, AssertionError, KeyError) as error:
         description = f"{settings.algorithm} for {action_space}"
-        raise CheckpointError(
-            f"{folder}: the parameters of '{tag}' are not those of a model of {description}"
-        ) from error
+        raise CheckpointError(f"{folder}: the parameters of '{tag}' do not match a model of {description}") from error
     return TrainedPolicy(tag, model.to(place), observation_space, action_space, distribution, seed)
 
 
@@ -312,11 +313,13 @@ def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:
         return trained[0]
     names = ", ".join(f"'{name}'" for name in trained) or "none"
     if tag is None:
-        how = "its tag is given as --tag on the command line, as tag=... in Python"
-        raise CheckpointError(f"{folder}: which policy? Trained were {names}; {how}")
+        how = "select one with --tag (in Python tag=...)"
+        raise CheckpointError(f"{folder}: several policies were trained, {names}; {how}")
     if isinstance(tag, str) and tag in config.policy:
         how = config.policy[tag].description  # type: ignore[union-attr]
-        raise CheckpointError(f"{folder}: the agents of '{tag}' act {how}, nothing was trained; trained were {names}")
+        raise CheckpointError(
+            f"{folder}: the agents of '{tag}' act {how} and were not trained; trained policies: {names}"
+        )
     raise CheckpointError(
-        f"{folder}: there is no policy tag {shown(tag)}; trained were {names}.{nearest(str(tag), trained)}"
+        f"{folder}: unknown policy tag {shown(tag)}; trained policies: {names}.{nearest(str(tag), trained)}"
     )

@@ -121,7 +121,7 @@ class CheckDevice(ActorCritic):
         """Return the device of the model; raise if it is on several devices."""
         own = dict([*self.named_parameters(), *self.named_buffers()])
         if not own:
-            raise ModelError(f"{self._name}: found no parameters, expected some: a model has something to learn")
+            raise ModelError(f"{self._name}: found no parameters, expected at least one to train")
         plain = {
             f"{path}.{name}".lstrip("."): value
             for path, module in self._model.named_modules()
@@ -131,7 +131,9 @@ class CheckDevice(ActorCritic):
         first, device = next((name, tensor.device) for name, tensor in own.items())
         for name, tensor in (own | plain).items():
             if tensor.device != device:
-                what = " (self.register_buffer lets it move with the model)" if name in plain else ""
+                what = (
+                    " (register it with self.register_buffer, which moves it with the model)" if name in plain else ""
+                )
                 raise ModelError(
                     f"{self._name}.{method}: found the model's tensor '{name}' on {tensor.device}{what}, "
                     f"expected {device}, where '{first}' is"

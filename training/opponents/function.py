@@ -57,7 +57,7 @@ class FunctionActor(Actor):
 
     def logits(self, observations: Observations) -> Tensor:
         """Raise ``NotImplementedError``: the function needs an environment."""
-        raise NotImplementedError(f"{self.name} acts in an environment only")
+        raise NotImplementedError(f"{self.name} can only act in an environment")
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``.

@@ -130,7 +130,7 @@ def _panels(
             elif curve is not None:
                 panels.setdefault(base, []).append(_Line(tag if several_tags else "", curve, len(group.runs)))
     if not panels:
-        raise ConfigError(f"nothing to draw: no group of runs has {', '.join(metrics)} in all of its runs")
+        raise ConfigError(f"nothing to plot: no group of runs has {', '.join(metrics)} in all of its runs")
     return panels
 
 

@@ -179,8 +179,8 @@ def check_output(path: Path) -> None:
             imageio_ffmpeg.get_ffmpeg_exe()
         except (ImportError, RuntimeError):  # not installed, or without an ffmpeg for this machine
             raise WarpDriveError(
-                f"{path}: writing MP4 needs ffmpeg, which pip install 'warpdrive[video]' brings; "
-                ".gif and .html need nothing"
+                f"{path}: writing MP4 requires ffmpeg: pip install 'warpdrive[video]'; .gif and .html need no other "
+                "package"
             ) from None
 
 

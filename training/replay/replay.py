@@ -128,8 +128,8 @@ def environment_of(source: Source, env: Environment | None = None, trust: bool =
         return source.env
     if source.env_config is None:
         raise WarpDriveError(
-            f"the environment '{source.env_name}' of the recording was handed over as an object, so that nobody knows "
-            "how to make it again: give what draws it, wd.replay(recording, env=...)"
+            f"the environment '{source.env_name}' of the recording was passed as an object and cannot be recreated: "
+            "pass an environment to render it, wd.replay(recording, env=...)"
         )
     if not trust:
         check_named_code({"env": {"name": source.env_name}}, "the recording")
@@ -173,7 +173,7 @@ def record_episodes(
             for number in range(episodes)
         ]
     if episodes != 1 or seed is not None or random or deterministic:
-        raise WarpDriveError("episodes, seed, random and deterministic are for a Trainer or a run, which plays anew")
+        raise WarpDriveError("episodes, seed, random and deterministic require a Trainer or a run")
     if isinstance(source, Recording):
         return [source if replicas is None else _some_of(source, replicas)]
     chosen = replicas if isinstance(replicas, Sequence) else range(1 if replicas is None else replicas)
@@ -188,8 +188,8 @@ def check_render(env: Environment) -> None:
     """
     if not can_render(env):
         raise WarpDriveError(
-            f"the environment '{env.name}' cannot be drawn: it has no method render(self, state, trail=()) "
-            "that returns a matplotlib Figure; its episodes can be had as arrays (.npz, .safetensors)"
+            f"the environment '{env.name}' cannot be rendered: it has no method render(self, state, trail=()) "
+            "that returns a matplotlib Figure; its episodes can be saved as arrays (.npz, .safetensors)"
         )
 
 

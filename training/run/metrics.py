@@ -141,4 +141,4 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, IndexError, csv.Error) as error:
         description = "it has no column env_steps" if isinstance(error, KeyError) else one_line(str(error), 100)
-        raise CheckpointError(f"{path}: is not what a run logs, move it elsewhere: {description}") from None
+        raise CheckpointError(f"{path}: not a metrics file of a run, move it elsewhere: {description}") from None

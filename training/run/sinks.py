@@ -123,5 +123,5 @@ def _wandb() -> Any:
         return importlib.import_module("wandb")
     except ImportError as error:
         raise ConfigError(
-            "saving.wandb: Weights & Biases is not installed: pip install 'warpdrive[wandb]', or leave saving.wandb out"
+            "saving.wandb: Weights & Biases is not installed: pip install 'warpdrive[wandb]', or remove saving.wandb"
         ) from error

@@ -12,8 +12,8 @@ from warpdrive.errors import CheckpointError
 
 _NO_ROOM = {
     errno.ENOSPC: "no space left on device",
-    errno.EDQUOT: "no space left of what this user may use (quota)",
-    errno.EFBIG: "no space left: larger than files may be here (ulimit -f)",
+    errno.EDQUOT: "disk quota exceeded",
+    errno.EFBIG: "file size limit exceeded (ulimit -f)",
 }
 
 
@@ -43,7 +43,7 @@ def check_no_link(path: Path) -> None:
         CheckpointError: it is a link.
     """
     if path.is_symlink():
-        raise CheckpointError(f"{path}: is a link, and what it leads to would be written over; remove it")
+        raise CheckpointError(f"{path}: is a symbolic link, whose target would be overwritten; remove it")
 
 
 @contextmanager

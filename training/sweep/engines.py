@@ -158,7 +158,9 @@ def make_engine(name: str | None, space: Space, trials: int | None, seed: int, m
     name = name or ("random" if ranges or trials else "grid")
     if name == "grid":
         if ranges:
-            raise WarpDriveError(f"--engine grid: {ranges[0]} is a range; a grid has lists only: {ranges[0]}=[...]")
+            raise WarpDriveError(
+                f"--engine grid: {ranges[0]} is a range, but a grid takes only lists: {ranges[0]}=[...]"
+            )
         if trials:
             raise WarpDriveError("--trials: a grid has as many trials as there are combinations; use --engine random")
         return FixedTrials(grid(space))

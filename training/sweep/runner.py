@@ -176,7 +176,7 @@ class Runner:
         if steps >= trial.progress["total_steps"]:  # only the evaluation remains
             return
         if score is not None and self.engine.should_stop(trial.number, steps, score):
-            trial.reason = "worse than the median of the trials before"
+            trial.reason = "pruned: worse than the median of the previous trials"
             process.send_signal(signal.SIGINT)
 
     def _finish(self, trial: Trial, returncode: int) -> None:
@@ -184,7 +184,7 @@ class Runner:
         self._read_result(trial)
         if not trial.result:
             printed = (trial.folder / "printed.txt").read_text(errors="replace").splitlines()
-            last = next((line.strip() for line in reversed(printed) if line.strip()), "nothing was printed")
+            last = next((line.strip() for line in reversed(printed) if line.strip()), "no output")
             description = f"killed by {signal.Signals(-returncode).name}" if returncode < 0 else last
             self._end(trial, "failed", reason=f"{description} (see {trial.folder / 'printed.txt'})")
         elif trial.status == "interrupted" and pruned:

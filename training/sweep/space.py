@@ -76,13 +76,13 @@ def parse_space(arguments: Sequence[str]) -> tuple[dict[str, Choices | Range], l
         if part is None:
             fixed.append(text)
         elif key in space:
-            raise ConfigError(f"command line: {key}: varied twice")
+            raise ConfigError(f"command line: {key}: given twice")
         else:
             space[key] = part
     if not space:
         raise ConfigError(
-            "nothing is varied: give a list, as policy.<tag>.lr=[1e-3,1e-4], "
-            "or a range, as policy.<tag>.lr=loguniform(1e-4,1e-2)"
+            "nothing to vary: give a list, such as policy.<tag>.lr=[1e-3,1e-4], or a range, such as "
+            "policy.<tag>.lr=loguniform(1e-4,1e-2)"
         )
     return space, fixed
 

@@ -119,7 +119,9 @@ def test_policies_of_before_act_as_they_did(tmp_path: Path) -> None:
         np.testing.assert_allclose(actions, np.clip(means, space.low, space.high), rtol=1e-6)
         resumed = wd.Trainer.load(tmp_path / name, env=trainer.env)
         assert resumed.policies["player"].model.action_units == "box"
-    with pytest.raises(ConfigError, match=r"policy.player.load: 'player' in .* makes its actions otherwise"):
+    with pytest.raises(
+        ConfigError, match=r"policy.player.load: 'player' in .* maps the outputs of its model to actions differently"
+    ):
         trainer_of({}, load=str(tmp_path / "old"))
     assert trainer_of({"normalize_actions": False}, load=str(tmp_path / "old")).policies["player"].config.load
 
@@ -128,6 +130,6 @@ def test_options_that_do_not_fit_are_told() -> None:
     sizes = {"num_envs": 4, "train_batch_size": 4, "total_steps": 4}
     model = {"squash_actions": True, "initial_log_std": -1.0}
     values = {"env": {"name": "cartpole"}, "trainer": sizes, "policy": {"agent": {"algorithm": "ppo", "model": model}}}
-    told = r"initial_log_std: found -1.0.* for the actions Discrete\(2\), which are no Box"
+    told = r"initial_log_std: found -1.0.* for the action space Discrete\(2\), which is not a Box"
     with pytest.raises(ConfigError, match=told):
         wd.Trainer(wd.EnvWrapper(env_name="cartpole", num_envs=4), values)

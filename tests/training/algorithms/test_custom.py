@@ -118,7 +118,7 @@ def test_members_of_a_population_act_and_learn_each_in_its_slice(
 def test_a_population_that_does_not_fit_is_told(sections: Sections, trainer_of: TrainerOf) -> None:
     climb = f"algorithm: custom, function: '{FILE}:Climb', population"
     with pytest.raises(
-        ConfigError, match=r"population: found 6, expected a part of trainer.num_envs \(20\) .*: 5, say"
+        ConfigError, match=r"population: found 6, expected a divisor of trainer.num_envs \(20\), such as 5"
     ):
         trainer_of(sections(), f"policy.odd={{{climb}: 6}}")
     with pytest.raises(ConfigError, match=r"model.type: found 'gru' in a population"):
@@ -239,7 +239,7 @@ def test_what_is_returned_is_checked(sections: Sections, trainer_of: TrainerOf, 
 def test_what_is_not_finite_is_told_with_its_place(
     sections: Sections, trainer_of: TrainerOf, what: str, term: str
 ) -> None:
-    told = rf"policy 'odd': {term} became nan; .*Look at returns_what_it_is_told \(.*own_updates\.py:\d+\)"
+    told = rf"policy 'odd': {term} became nan; .*Check returns_what_it_is_told \(.*own_updates\.py:\d+\)"
     with pytest.raises(TrainingError, match=told):
         trainer_of(sections(), mistake(what)).train()
 
@@ -288,7 +288,7 @@ def test_experience_for_updates_of_ones_own(sections: Sections, trainer_of: Trai
     no_end = [torch.zeros_like(flag) for flag in ended]
     alone = wd.gae(rewards[:4], whole[:5], no_end[0][:4], gamma=policy.gamma, gae_lambda=0.8)
     assert torch.equal(alone[-1], rewards[3] + policy.gamma * whole[4] - whole[3])
-    with pytest.raises(TrainingError, match=r"found values .* for rewards .*, expected one step more"):
+    with pytest.raises(TrainingError, match=r"found values .* for rewards .*, expected one more step"):
         wd.gae(rewards, values, ended[0], gamma=0.9, gae_lambda=0.8)
 
 

@@ -250,5 +250,5 @@ def test_a_critic_with_an_optimizer_of_its_own(sections: Sections, trainer_of: T
 def test_a_critics_settings_need_one(sections: Sections, trainer_of: TrainerOf) -> None:
     for key, value in (("critic_lr", 0.01), ("recurrent_critic", True), ("critic_input", "observations")):
         values = mappo(sections, "Leave", **{key: value}, centralized_critic=False)
-        with pytest.raises(ConfigError, match=rf"{key}: found .*{value}.*, expected centralized_critic: true with it"):
+        with pytest.raises(ConfigError, match=rf"{key}: found .*{value}.*, expected centralized_critic: true as well"):
             trainer_of(values)

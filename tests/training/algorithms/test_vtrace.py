@@ -208,7 +208,10 @@ def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
     [
         ("policy.outer.steps_per_update=7", "found 7, expected a multiple of 2, the steps of a rollout"),
         ("policy.outer.steps_per_update=10", "which makes 5 groups of replicas (10 / 2 steps of a rollout)"),
-        ("policy.outer.model={type: gru}", "found 'gru', expected a model without a state for steps_per_update"),
+        (
+            "policy.outer.model={type: gru}",
+            "found 'gru', expected a model without recurrent state with steps_per_update",
+        ),
     ],
 )
 def test_what_makes_no_groups_is_refused(sections: Sections, override: str, told: str) -> None:

@@ -126,7 +126,7 @@ def test_an_environment_that_cannot_be_made_is_told_at_once(tmp_path):
         "trainer": {"num_envs": 2, "train_batch_size": 4, "total_steps": 8},
         "policy": {"agent": {"algorithm": "ppo", "minibatches": 1}},
     }
-    with pytest.raises(TrainingError, match=r"no size of 'broken' can be tried: .*no state today"):
+    with pytest.raises(TrainingError, match=r"no size of 'broken' could be tried: .*no state today"):
         Prober(load_config(config), seconds=0.1, time_limit=60.0)
 
 
@@ -176,8 +176,8 @@ def test_the_configuration_that_is_written_differs_in_size_only(made_up, capsys)
         del before["trainer"][name], after["trainer"][name]
     assert before == after
     printed = capsys.readouterr().out
-    assert "no room to evaluate" in printed and "<- the winner" in printed
-    assert "Learning changes with the batch" in printed and "Left as they are: epochs, lr, minibatches" in printed
+    assert "no room to evaluate" in printed and "<- selected" in printed
+    assert "Learning changes with the batch" in printed and "Unchanged: epochs, lr, minibatches" in printed
     assert "Few updates" in printed
     assert json.loads((made_up / "tag_gridworld_autoscaled.json").read_text())["before"]["num_envs"] == 50
     with Image.open(made_up / "tag_gridworld_autoscaled.png") as picture:
@@ -208,7 +208,7 @@ def test_only_its_own_files_are_written_over(made_up, capsys):
         assert main(["autoscale", "tag_gridworld", *SMALL, "-o", "mine.yaml"]) == 0
     (made_up / "mine.yaml").write_text("# my own\n")
     assert main(["autoscale", "tag_gridworld", *SMALL, "-o", "mine.yaml"]) == 2
-    assert "'mine.yaml' is there" in capsys.readouterr().err
+    assert "'mine.yaml' already exists" in capsys.readouterr().err
     assert (made_up / "mine.yaml").read_text() == "# my own\n"
 
 
@@ -236,7 +236,7 @@ def test_where_nothing_fits_the_reason_is_told(made_up, monkeypatch, capsys):
     monkeypatch.setattr(MadeUpProber, "room", 0)
     assert main(["autoscale", "tag_gridworld", *SMALL]) == 2
     told = capsys.readouterr().err
-    assert told.count("\n") == 1 and "nothing fits, not even 1 replicas x 8 steps: no room" in told
+    assert told.count("\n") == 1 and "no size fits, not even 1 replicas x 8 steps: no room" in told
     assert not list(made_up.glob("*.yaml"))
 
 
@@ -246,7 +246,7 @@ def test_where_nothing_fits_the_reason_is_told(made_up, monkeypatch, capsys):
         (["--memory", "much"], "--memory: found 'much', expected a size such as 2GiB"),
         (["-o", "found.txt"], "--output: found 'found.txt', expected the name of a YAML file"),
         (["-o", "nowhere/found.yaml"], "--output: found 'nowhere/found.yaml', but there is no folder 'nowhere'"),
-        (["--min_updates", "999999999"], "do not have room for"),
+        (["--min_updates", "999999999"], "which do not fit into"),
     ],
 )
 def test_wrong_options_are_told_in_a_line(made_up, capsys, options, told):

@@ -63,7 +63,7 @@ def test_a_manifest_without_checksums_turns_no_check_off(tmp_path: Path, kept: l
     del manifest["sha256"]
     manifest["files"] = {name: manifest["files"][name] for name in kept}
     path.write_text(json.dumps(manifest))
-    with pytest.raises(CheckpointError, match="damaged, its checksum"):
+    with pytest.raises(CheckpointError, match="damaged: its checksum"):
         read_checkpoint(tmp_path / "one")
 
 
@@ -109,7 +109,9 @@ def test_a_failed_write_leaves_the_former_checkpoint(tmp_path: Path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", no_space)
-    with pytest.raises(CheckpointError, match=r"no space left on device: .*one needs about 0\.00 MB, and .* are free"):
+    with pytest.raises(
+        CheckpointError, match=r"no space left on device: .*one needs about 0\.00 MB, but only .* are free"
+    ):
         write_checkpoint(tmp_path / "one", example(2.0))
     assert read_checkpoint(tmp_path / "one").models["tagger"]["weight"][0, 0] == 1.0
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
@@ -132,8 +134,11 @@ def test_a_full_disk_is_told_in_a_line(tmp_path: Path, large: str) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     told = str(raised.value)
-    assert told.startswith("no space left: larger than files may be here (ulimit -f): ")
-    assert "step_300 needs about 0.40 MB, and " in told and "step_200, is whole: make room and go on from" in told
+    assert told.startswith("file size limit exceeded (ulimit -f): ")
+    assert (
+        "step_300 needs about 0.40 MB, but only " in told
+        and "step_200, is intact: free some space and resume from" in told
+    )
     found = last_undamaged(checkpoints)
     assert (
         found

@@ -156,7 +156,7 @@ def test_a_run_can_go_on_beyond_its_end(sections: Sections, trainer_of: TrainerO
 @pytest.mark.parametrize(
     ("override", "told"),
     [
-        ("trainer.num_envs=40", r"trainer\.num_envs: found 40, but the run that is to go on has 20"),
+        ("trainer.num_envs=40", r"trainer\.num_envs: found 40, but the run to resume has 20"),
         ("trainer.seed=1", r"trainer\.seed: found 1"),
         ("policy.odd.model.hidden=[8]", r"policy\.odd\.model: found"),
         ("policy.odd.algorithm=a2c", r"policy\.odd\.algorithm: found 'a2c'"),
@@ -178,9 +178,9 @@ def test_nobody_goes_on_twice_from_one_place(sections: Sections, trainer_of: Tra
         other.train()
     other = Trainer.resume(stopped.run_folder)
     one.train()
-    with pytest.raises(CheckpointError, match=r"step_400: the run has gone on to here"):
+    with pytest.raises(CheckpointError, match=r"step_400: the run has continued to this checkpoint"):
         other.train()
-    with pytest.raises(CheckpointError, match=r"the run has gone on since, to .*step_600"):
+    with pytest.raises(CheckpointError, match=r"the run has continued since, to .*step_600"):
         Trainer.resume(stopped.run_folder / "checkpoints" / "step_200")
     assert metrics_of(stopped.run_folder)[-1]["env_steps"] == "600"
 
@@ -191,7 +191,7 @@ def test_the_command(
     expected = metrics_of(trainer_of(sections(total_steps=1000)).train().run_folder)
     run = trainer_of(sections(total_steps=1000)).train(on_update=interrupt_after(2)).run_folder
     assert main(["train", "--resume", str(run), "trainer.evaluation.num_episodes=5", "--no-replay"]) == 0
-    assert "going on after 400 of 1000 environment steps" in capsys.readouterr().out
+    assert "resuming at 400 of 1000 environment steps" in capsys.readouterr().out
     assert metrics_of(run) == expected
     assert json.loads((run / "summary.json").read_text())["status"] == "finished"
     assert main(["train", "--resume", str(tmp_path / "nowhere")]) == 2

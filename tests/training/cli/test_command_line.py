@@ -178,7 +178,7 @@ def test_what_a_recording_cannot_do_is_told_before_anything_is_written(trained, 
     assert "--episodes 2" in mistake(capsys, "replay", trained[0], "-o", arrays, "--episodes", "2")
     assert not arrays.exists()
     assert main(["replay", str(trained[0]), "-o", str(arrays)]) == 0
-    assert "for a Trainer or a run" in mistake(capsys, "replay", arrays, "--seed", "3")
+    assert "require a Trainer or a run" in mistake(capsys, "replay", arrays, "--seed", "3")
     assert "has 1: [0]" in mistake(capsys, "replay", arrays, "--replicas", "3")
     assert "no such recording" in mistake(capsys, "replay", tmp_path / "nowhere.npz")
 
@@ -188,7 +188,7 @@ def test_envs_lists_every_registered_environment(capsys):
     printed = capsys.readouterr().out
     for name in warpdrive.registered_names():
         (line,) = [line for line in printed.splitlines() if line.startswith(f"{name} ")]
-        assert len(line.split()) > 3, "says what happens in it"
+        assert len(line.split()) > 3, "a description follows"
 
 
 def test_envs_shows_the_parameters_of_one(capsys):
@@ -425,7 +425,7 @@ def test_ctrl_c_after_the_training_says_where_the_run_is(tmp_path, monkeypatch, 
     monkeypatch.setattr(warpdrive.training.trainer.Trainer, "evaluate", interrupt)
     assert main(["train", "tag_gridworld", *TINY]) == 130
     (run,) = (tmp_path / "runs" / "tag_gridworld").iterdir()
-    assert f"what is trained is saved:\n\nruns/tag_gridworld/{run.name}\n" in capsys.readouterr().out
+    assert f"the run is saved:\n\nruns/tag_gridworld/{run.name}\n" in capsys.readouterr().out
     assert json.loads((run / "summary.json").read_text())["status"] == "finished"
 
 
@@ -437,7 +437,7 @@ def test_ctrl_c_before_the_first_checkpoint_names_none(tmp_path, monkeypatch, ca
     monkeypatch.setattr(warpdrive.training.learner.Learner, "update", interrupt)
     assert main(["train", "tag_gridworld", *TINY]) == 130
     printed = capsys.readouterr().out
-    assert "stopped by Ctrl-C before anything was saved" in printed
+    assert "stopped by Ctrl-C before the first checkpoint" in printed
     assert "None" not in printed and "evaluate" not in printed
 
 

@@ -38,7 +38,7 @@ def test_the_table_says_who_acted_and_what_it_means():
     title, header, first, second = (line.split("  ") for line in screen.getvalue().splitlines())
     assert "1000 episodes" in title[0]
     words = [word.strip() for word in header if word.strip()]
-    assert words == ["who acted", "the runner was caught", "length", "return of tagger", "return of runner"]
+    assert words == ["policies", "the runner was caught", "length", "return of tagger", "return of runner"]
     cells = [word.strip() for word in first if word.strip()]
     assert cells == ["trained tagger, random runner", "98.7 %", "61.5", "7.25", "-5.00"]
     assert second[0] == "random tagger and runner"

@@ -53,7 +53,7 @@ def test_names_that_cannot_be_are_refused(name, hint, tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     assert main(["init", name]) == 2
     told = capsys.readouterr().err
-    assert f"'{name}' is no name for an environment" in told and hint in told
+    assert f"'{name}' is not a valid name of an environment" in told and hint in told
     assert not list(tmp_path.iterdir())
 
 
@@ -71,5 +71,5 @@ def test_what_is_there_already_is_left_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ant_hill").mkdir()
     assert main(["init", "ant_hill"]) == 2
-    assert "ant_hill: there is something of that name already" in capsys.readouterr().err
+    assert "ant_hill: already exists" in capsys.readouterr().err
     assert not list((tmp_path / "ant_hill").iterdir())

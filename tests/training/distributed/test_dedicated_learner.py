@@ -34,7 +34,7 @@ def test_the_learner_has_no_replicas_unless_it_is_alone() -> None:
 
 def test_it_is_for_rollouts_that_are_gathered(sections: Sections) -> None:
     with pytest.raises(
-        ConfigError, match=r"dedicated_learner: found True .*, expected trainer\.sync: rollouts with it"
+        ConfigError, match=r"dedicated_learner: found True .*, expected trainer\.sync: rollouts as well"
     ):
         load_config(sections(), ["trainer.dedicated_learner=true"])
 

@@ -144,7 +144,7 @@ def test_a_killed_process_is_named_and_the_run_restarts(sections: Sections, tmp_
         job = subprocess.Popen(train, stdout=output, stderr=output, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
         os.kill(wait_for(r"rank 1 is process (\d+)", log, job, tmp_path), signal.SIGKILL)
-        assert wait_for(r"going on after (\d+) of 4000", log, job, tmp_path) > 0
+        assert wait_for(r"resuming at (\d+) of 4000", log, job, tmp_path) > 0
         os.kill(wait_for(r"rank 1 is process (\d+)", log, job, tmp_path, nth=1), signal.SIGSTOP)
         assert job.wait(300) == 2
     finally:
@@ -152,8 +152,8 @@ def test_a_killed_process_is_named_and_the_run_restarts(sections: Sections, tmp_
     told = log.read_text()
     (summary,) = tmp_path.glob("runs/*/*/summary.json")
     assert json.loads(summary.read_text())["status"] == "failed"
-    assert "has shown no sign of life for 4 seconds: rank 0 ends" in told
-    assert re.search(r"warpdrive train: rank 1 \(process \d+\) was ended by SIGKILL at .*, after 1 restart", told)
+    assert "has sent no heartbeat for 4 seconds: rank 0 exits" in told
+    assert re.search(r"warpdrive train: rank 1 \(process \d+\) was killed by SIGKILL at .*, after 1 restart", told)
 
 
 def test_ctrl_c_saves_and_ends_all_processes(sections: Sections, tmp_path: Path) -> None:
@@ -183,10 +183,10 @@ def test_processes_that_differ_are_told(sections: Sections, tmp_path: Path, capf
     file.write_text(json.dumps(sections()))
     seed = "'trainer.seed=' + os.environ['RANK']"
     program = f"import os; from warpdrive.training.cli.parser import main; exit(main(['train', {str(file)!r}, {seed}]))"
-    with pytest.raises(TeamError, match=r"rank \d \(process \d+\) ended with exit code 2"):
+    with pytest.raises(TeamError, match=r"rank \d \(process \d+\) exited with code 2"):
         launch(["-c", program], 2)
     told = capfd.readouterr().err
-    assert "warpdrive train: trainer.seed: rank 0 has 0, but rank 1 has 1; the processes of a run must do" in told
+    assert "warpdrive train: trainer.seed: rank 0 has 0, but rank 1 has 1; all processes of a run must agree" in told
     assert "Traceback" not in told
 
 

@@ -122,7 +122,7 @@ def test_what_is_seen_by_key_is_given_by_key(sections: Sections, trainer_of: Tra
         (np.zeros((2, 2)), "found observations ndarray, expected a dict of .'number', 'picture'."),
         ({"number": 2}, r"found observations \['number'\], expected a dict of .'number', 'picture'."),
         ({"number": 2, "picture": np.zeros(4)}, r"found observations\['picture'\] of shape \(4,\), expected \(2, 2\)"),
-        ({"number": [1, 2], "picture": np.zeros((3, 2, 2))}, "found other numbers of observations by key"),
+        ({"number": [1, 2], "picture": np.zeros((3, 2, 2))}, "found different numbers of observations by key"),
     ]:
         with pytest.raises(ActionError, match=told):
             policy.act(given)
@@ -164,16 +164,18 @@ def test_what_does_not_fit_is_told(sections: Sections, trainer_of: TrainerOf, tm
         policy.act(np.zeros(4))
     with pytest.raises(ActionError, match=r"found an action_mask of shape \(2,\), expected \(3,\)"):
         policy.act(np.zeros(3), action_mask=[True, True])
-    with pytest.raises(ActionError, match="policy 'even': found NaN in what the model made of the observations"):
+    with pytest.raises(ActionError, match="policy 'even': found NaN in the outputs of the model"):
         policy.act(np.full(3, np.nan))
     with pytest.raises(CheckpointError, match="the agents of 'odd' act at random"):
         wd.load_policy(tmp_path / "one", "odd")
-    with pytest.raises(CheckpointError, match=r"no policy tag 'evn'; trained were 'even'\. Did you mean 'even'"):
+    with pytest.raises(
+        CheckpointError, match=r"unknown policy tag 'evn'; trained policies: 'even'\. Did you mean 'even'"
+    ):
         wd.load_policy(tmp_path / "one", "evn")
     trainer_of(sections("Aim", ("aimer", "chooser"))).save(tmp_path / "two")
-    with pytest.raises(CheckpointError, match="which policy"):
+    with pytest.raises(CheckpointError, match="several policies were trained"):
         wd.load_policy(tmp_path / "two")
-    with pytest.raises(ActionError, match="has no choices"):
+    with pytest.raises(ActionError, match="has no discrete actions"):
         wd.load_policy(tmp_path / "two", "aimer").act(np.zeros(1), action_mask=[True])
 
 

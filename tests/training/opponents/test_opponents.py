@@ -156,7 +156,7 @@ def test_a_resumed_run_plays_against_the_same_versions(sections: Sections, train
     assert torch.equal(weights(again.policies["even"].model), weights(whole.policies["even"].model))
     pools = [trainer.opponents["odd"].pool.versions for trainer in (again, whole)]
     assert all(torch.equal(pools[0][name], pools[1][name]) for name in pools[0])
-    with pytest.raises(ConfigError, match=r"policy\.odd\.pool_size: found 4, but the run that is to go on has 3"):
+    with pytest.raises(ConfigError, match=r"policy\.odd\.pool_size: found 4, but the run to resume has 3"):
         Trainer.resume(run, ["policy.odd.pool_size=4"])
 
 
@@ -192,7 +192,7 @@ def test_the_pool_is_what_is_evaluated_against(
     assert main(["evaluate", str(run), "--episodes", "20"]) == 0
     printed = capsys.readouterr().out
     assert "trained even, odd as past versions of 'even'" in printed and "Elo of even" in printed
-    with pytest.raises(CheckpointError, match=r"the agents of 'odd' act as past versions of 'even', nothing was"):
+    with pytest.raises(CheckpointError, match=r"the agents of 'odd' act as past versions of 'even' and were not"):
         wd.load_policy(run, "odd")
 
 
@@ -283,8 +283,11 @@ def test_a_policy_of_another_run_plays_and_stays_as_it_is(
 def test_a_policy_that_does_not_fit_is_told(sections: Sections, trainer_of: TrainerOf) -> None:
     run = trainer_of(sections()).train().run_folder
     for override, told in [
-        ("model: {hidden: [8]}, load_tag: even", r"policy\.odd\.load: the model of 'even' in .* is another one"),
-        ("model: {hidden: [16]}, load_tag: evn", r"policy\.odd\.load: .* no policy tag 'evn'.*Did you mean 'even'"),
+        ("model: {hidden: [8]}, load_tag: even", r"policy\.odd\.load: the model of 'even' in .* does not match"),
+        (
+            "model: {hidden: [16]}, load_tag: evn",
+            r"policy\.odd\.load: .* unknown policy tag 'evn'.*Did you mean 'even'",
+        ),
     ]:
         with pytest.raises(ConfigError, match=told):
             trainer_of(sections(), f"policy.odd={{algorithm: ppo, minibatches: 2, {override}, load: {run}}}")

@@ -151,5 +151,7 @@ def test_a_folder_is_refused(tmp_path):
 
 def test_mp4_without_ffmpeg_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    with pytest.raises(WarpDriveError, match=r"pip install 'warpdrive\[video\]'.*\.gif and \.html need nothing"):
+    with pytest.raises(
+        WarpDriveError, match=r"pip install 'warpdrive\[video\]'.*\.gif and \.html need no other package"
+    ):
         Animation(plain_frames()).save(tmp_path / "tag.mp4")

@@ -164,7 +164,7 @@ def test_a_recorded_file_is_drawn_as_its_episode_was(trainer: Trainer, tmp_path:
     episode = trainer.fetch_episode(3, seed=5, observations=True)
     frames = wd.replay(trainer, replicas=3, seed=5).frames
     path = episode.save(tmp_path / "candle.safetensors")
-    with pytest.raises(WarpDriveError, match=r"'candle'.*handed over as an object.*env="):
+    with pytest.raises(WarpDriveError, match=r"'candle'.*passed as an object.*env="):
         wd.replay(path)
     np.testing.assert_array_equal(wd.replay(path, env=Candle()).frames, frames)
     one = wd.replay(path, env=Candle(), replicas=[2]).frames
@@ -187,13 +187,13 @@ def test_many_pictures_lie_in_a_block() -> None:
 def test_what_cannot_be_shown_is_told(trainer: Trainer) -> None:
     with pytest.raises(DefinitionError, match="replica 6 does not exist: there are 6, 0 to 5"):
         wd.replay(replicas(), replicas=[6])
-    with pytest.raises(WarpDriveError, match="for a Trainer or a run"):
+    with pytest.raises(WarpDriveError, match="require a Trainer or a run"):
         wd.replay(replicas(), episodes=2)
 
     class Unseen(Candle):
         render = wd.Environment.render
 
-    with pytest.raises(WarpDriveError, match=r"'candle' cannot be drawn: it has no method render"):
+    with pytest.raises(WarpDriveError, match=r"'candle' cannot be rendered: it has no method render"):
         wd.replay(wd.EnvWrapper(Unseen(), env_backend="cpu"))
 
 

@@ -44,9 +44,9 @@ def test_values_arrive_in_the_configuration():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["a=1"], "nothing is varied"),
+        (["a=1"], "nothing to vary"),
         (["a=[]"], "a: found an empty list"),
-        (["a=[1]", "a=[2]"], "a: varied twice"),
+        (["a=[1]", "a=[2]"], "a: given twice"),
         (["a=uniform(2,1)"], "expected a range from low to high"),
         (["a=loguniform(0,1)"], "both greater than 0"),
         (["a=uniform(x,1)"], "expected uniform of two numbers"),

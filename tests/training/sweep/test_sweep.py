@@ -121,7 +121,7 @@ def test_places_on_gpus(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["cartpole"], "nothing is varied"),
+        (["cartpole"], "nothing to vary"),
         (["cartpole", "policy.agent.lrr=[1e-3]"], "Did you mean 'lr'?"),
         (["cartpole", "policy.agent.lr=[1e-3,-1]"], "policy.agent.lr"),
         (["cartpole", "policy.agent.lr=[1e-3]", "--tag", "agnet"], "Did you mean 'agent'?"),

@@ -111,7 +111,7 @@ def test_the_command_line_compares_them(capsys: pytest.CaptureFixture[str]) -> N
 def test_cuda_c_alone_is_played_and_not_run_access_by_access(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", f"{__file__}:Counters", "cuda_only=true"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "counters: clean. Played 50 steps" in printed and "access by access (" not in printed
+    assert "counters: clean. Ran 50 steps" in printed and "replicas with" not in printed
     assert "note: its kernels are CUDA C: they were not run access by access" in printed
 
 

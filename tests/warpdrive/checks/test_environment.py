@@ -203,7 +203,7 @@ def test_the_helper_for_tests_fails_with_the_findings():
 def test_the_command_exits_with_0_for_a_clean_environment(capsys):
     assert main(["check", "tag_gridworld", "num_taggers=1", "env.grid_length=3", "--steps", "2"]) == 0
     assert "tag_gridworld: clean." in (printed := capsys.readouterr().out.replace("\n", " "))
-    assert "2 steps of 2 replicas of 2 agents access by access" in printed
+    assert "Interpreted 2 steps of 2 replicas with 2 agents" in printed
 
 
 def test_the_command_exits_with_1_and_a_table_of_what_was_found(capsys):
@@ -255,7 +255,7 @@ def test_the_command_takes_run_configurations(tmp_path, capsys):
     [
         (["tag_gridwrld"], "there is no environment 'tag_gridwrld'. Did you mean 'tag_gridworld'?"),
         (["tag_gridworld", "num_tagers=2"], "no parameter 'num_tagers'. Did you mean 'num_taggers'?"),
-        (["tag_gridworld", "trainer.num_envs=2"], "trainer.num_envs: an environment's parameters are given as"),
+        (["tag_gridworld", "trainer.num_envs=2"], "trainer.num_envs: expected a parameter of the environment as"),
         (["nowhere.yaml"], "nowhere.yaml"),
     ],
 )
