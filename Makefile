@@ -35,8 +35,8 @@ SOURCES_OF_THE_INSTALLATION := pyproject.toml setup.py constraints.txt
 define install
 @set -- $(INSTALLER) --constraint "$(CONSTRAINTS)" $(1); \
 if [ -t 1 ]; then "$$@"; else "$$@" >$(INSTALL_LOG) 2>&1 || { cat $(INSTALL_LOG); false; }; fi || { \
-	echo "make: the installation into $(VENV) failed, for the reason above. No network: try again with one. Versions that cannot" \
-		"be had: try another Python (make PYTHON=python3.12) or other versions (make CONSTRAINTS=/dev/null)."; \
+	echo "make: the installation into $(VENV) failed, for the reason above. Without a network, try again with one. If a version" \
+		"is not available, try another Python (make PYTHON=python3.12) or other versions (make CONSTRAINTS=/dev/null)."; \
 	exit 1; }
 endef
 
@@ -47,29 +47,29 @@ endef
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-train: install  ## train the taggers of tag_gridworld, evaluate them, write an animation
+train: install  ## train policies in tag_gridworld, evaluate and animate them
 	@$(BIN)/warpdrive train $(ARGS)
 
-test: install-test  ## run the whole test suite, on all cores
+test: install-test  ## run the test suite on all cores
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-test-fast: install-test  ## run the tests that compile little, for the habit of every save (40 s once kernels are compiled)
+test-fast: install-test  ## run the fast tests, which compile few kernels (40 s with a warm cache)
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal -q @tests/fast_tests.txt
 
-gpu-wheels: install-test  ## gather in wheels/ what a GPU machine without a network lacks (OPTIONS="--help")
+gpu-wheels: install-test  ## gather wheels for a GPU machine without a network (OPTIONS="--help")
 	@$(BIN)/python tools/gather_wheels.py --folder "$(WHEELS)" $(OPTIONS)
 
-gpu-test: gpu-install  ## on a GPU: run the tests that need one (PYTHON=python3 WHEELS=wheels)
+gpu-test: gpu-install  ## run the tests that need a GPU (PYTHON=python3 WHEELS=wheels)
 	@$(WITH_OFFLINE) -m pytest -m gpu $(NOTEBOOKS:%=--ignore=%) --durations=10 $(OPTIONS)
 
-gpu-benchmark: gpu-install  ## on a GPU: measure everything, write benchmarks/results/<date>_<gpu>.json
+gpu-benchmark: gpu-install  ## run all benchmarks on a GPU, and write benchmarks/results/<date>_<gpu>.json
 	@$(WITH_OFFLINE) benchmarks/gpu.py $(OPTIONS)
 
 gpu-install:
 	@$(PYTHON) -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else "make: the PyTorch of $(PYTHON) (%s) sees no GPU" % torch.__version__)'
 	@$(PYTHON) tools/install_offline.py --wheels "$(WHEELS)" --into $(OFFLINE)
 
-lint: lint-style lint-types  ## ruff, and mypy on the package as it is installed
+lint: lint-style lint-types  ## run ruff, and mypy on the installed package
 
 lint-style: install-lint
 	$(BIN)/ruff check .
@@ -81,7 +81,7 @@ lint-types: install-lint
 	$(call install,--no-deps --target $(TYPECHECK) .)
 	MYPYPATH=$(TYPECHECK) $(BIN)/mypy --package warpdrive
 
-format: install-lint  ## let ruff rewrite the code
+format: install-lint  ## format the code with ruff, and apply its fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -94,17 +94,17 @@ same-python: $(VENV)/.created
 ifneq ($(origin PYTHON),file)
 	@version='import sys; print("%d.%d" % sys.version_info[:2])'; found=$$($(BIN)/python -c "$$version"); \
 	wanted=$$($(PYTHON) -c "$$version") || { echo "make: '$(PYTHON)' does not run"; exit 1; }; \
-	[ "$$wanted" = "$$found" ] || { echo "make: $(VENV) was made with Python $$found, and $(PYTHON) is $$wanted: make distclean first"; exit 1; }
+	[ "$$wanted" = "$$found" ] || { echo "make: $(VENV) was created with Python $$found, but $(PYTHON) is $$wanted: run make distclean first"; exit 1; }
 endif
 
 # An editable installation: the commands and the tests run the code of this checkout.
 $(VENV)/.installed: $(VENV)/.created $(SOURCES_OF_THE_INSTALLATION)
-	@echo "Installing WarpDrive and what it needs into $(VENV) (once; PyTorch is large, this takes a few minutes)"
+	@echo "Installing WarpDrive and its dependencies into $(VENV) (once; this takes a few minutes, as PyTorch is large)"
 	$(call install,--editable .)
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	@echo "Installing what the tests need"
+	@echo "Installing the dependencies of the tests"
 	$(call install,--editable ".[test]")
 	@touch $@
 
@@ -114,14 +114,14 @@ $(VENV)/.installed-lint: $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.created:
-	@command -v $(PYTHON) >/dev/null || { echo "make: no '$(PYTHON)' here. Install Python 3.10 to 3.14, or name one: make PYTHON=/path/to/python3"; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "make: '$(PYTHON)' not found. Install Python 3.10 to 3.14, or set its path: make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import sys; found = sys.version_info[:2]; sys.exit(0 if (3, 10) <= found <= (3, 14) else "make: WarpDrive runs on Python 3.10 to 3.14, and $(PYTHON) is %d.%d. Name another one: make PYTHON=python3.12" % found)'
-	@$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt install python3-venv)"; rm -rf $(VENV); exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) cannot create a virtual environment (on Debian and Ubuntu: apt install python3-venv)"; rm -rf $(VENV); exit 1; }
 	@touch $@
 
-clean:  ## remove what building and testing left behind (keeps .venv and runs)
+clean:  ## remove build and test artifacts (keeps .venv and runs)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-distclean: clean  ## the same, and remove .venv and .offline
+distclean: clean  ## run clean, and remove .venv and .offline
 	rm -rf $(VENV) $(OFFLINE)
