@@ -21,7 +21,8 @@ def run(options: argparse.Namespace) -> int:
     if options.name is None:
         console.print(_all_environments(), markup=True)
         console.print(
-            "[dim]warpdrive envs <name> shows the parameters, warpdrive train <name> trains.[/dim]", markup=True
+            "[dim]warpdrive envs <name> shows its parameters, warpdrive train <name> trains policies in it.[/dim]",
+            markup=True,
         )
     else:
         _print_one(console, options.name, registry.environment_class(options.name))

@@ -1,8 +1,8 @@
-"""MyEnv: hunters on a ring close in on a runner. Change it into your own environment, a piece at a time.
+"""Environment MyEnv: hunters chase a runner on a ring. Edit it into your own environment in small steps.
 
-warpdrive check my_env.py:MyEnv      finds races and other mistakes in the kernels, and plays some steps
-python -m pytest                     runs test_my_env.py
-warpdrive train my_env.yaml          trains the hunters, and writes an animation
+warpdrive check my_env.py:MyEnv      check the kernels and the environment for errors
+python -m pytest                     run test_my_env.py
+warpdrive train my_env.yaml          train the hunters, evaluate and animate
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ from numba import cuda
 
 import warpdrive as wd
 
-# Kernel functions are run by every agent of every replica: the block is the replica, the thread is the agent. What one
-# agent writes, another may read after the next cuda.syncthreads(). Their parameters are found by name:
+# Each block runs a replica, and each of its threads an agent. A thread sees the writes of the others after the next
+# cuda.syncthreads(). Kernel parameters are bound by name:
 #
 #   position ...                         the arrays of initial_state, here [replica, agent]
-#   ring_length ...                      numbers and arrays that __init__ stores in self
-#   num_agents, num_envs                 how many agents and replicas there are
-#   actions[env, agent]                  of MultiDiscrete and Box spaces [env, agent, component]
-#   observations[env, agent, ...]        shaped as the observation space; of a Dict space observations_<key>
+#   ring_length ...                      numbers and arrays that are attributes of the environment
+#   num_agents, num_envs                 numbers of agents and replicas
+#   actions[env, agent]                  for MultiDiscrete and Box spaces [env, agent, component]
+#   observations[env, agent, ...]        shape of the observation space; for a Dict space observations_<key>
 #   rewards[env, agent]                  0 before each step
-#   terminated[env], truncated[env]      False before each step; at episode_length truncated is set by itself
+#   terminated[env], truncated[env]      False before each step; truncated is set automatically at episode_length
 #   timestep[env]                        1 in the first step, 0 in the start state
-#   active[env, agent]                   if you name it: False for agents that have left the episode, or are yet to come
-#   action_mask[env, agent, choice]      if you name it: False for what may not be chosen next
+#   active[env, agent]                   optional: False for agents that have left the episode, or not yet entered it
+#   action_mask[env, agent, choice]      optional: False for choices that are masked in the next step
 #   rng                                  for wd.random.uniform(rng, env, agent), normal and integer(rng, env, agent, n)
 #
-# Write np.float32(0.1), not 0.1, or they compute in float64, which GPUs do slowly.
+# Write np.float32(0.1) instead of 0.1, which is float64 and slow on GPUs.
 
 ONE, SMALL = np.float32(1.0), np.float32(0.01)
 
 
 @wd.kernel
 def step(position, actions, rewards, terminated, ring_length, num_hunters):
-    """Move, and reward the hunters if one of them stands where the runner is."""
+    """Move the agents, and reward the hunters if one of them catches the runner."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     position[env, agent] = (position[env, agent] + actions[env, agent] - 1) % ring_length
-    cuda.syncthreads()  # from here on, all agents have moved
+    cuda.syncthreads()  # wait until all agents have moved
     caught = False
     for hunter in range(num_hunters):
         if position[env, hunter] == position[env, num_hunters]:
             caught = True
     reward = ONE if caught else -SMALL
     rewards[env, agent] = reward if agent < num_hunters else -reward
-    if agent == 0:  # one thread writes what belongs to the replica
+    if agent == 0:  # one thread writes the state of the replica
         terminated[env] = caught
 
 
 @wd.kernel
 def observe(position, observations, ring_length, num_agents):
-    """Write how far the others are, to the right (up to 1) or to the left (down to -1)."""
+    """Write the distances to the other agents, from -1 (left) to 1 (right)."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     half = ring_length // 2
     for other in range(num_agents):
@@ -61,12 +61,12 @@ def observe(position, observations, ring_length, num_agents):
 
 
 class MyEnv(wd.Environment):
-    """Hunters on a ring close in on a runner.
+    """Hunters chase a runner on a ring.
 
     Args:
-        num_hunters: how many hunters there are; the runner comes after them.
-        ring_length: how many places the ring has.
-        episode_length: the step after which an episode is truncated.
+        num_hunters: Number of hunters. The runner is the last agent.
+        ring_length: Number of cells of the ring.
+        episode_length: Number of steps after which an episode is truncated.
     """
 
     name = "my_env"
@@ -76,18 +76,18 @@ class MyEnv(wd.Environment):
     def __init__(self, num_hunters: int = 2, ring_length: int = 40, episode_length: int = 30) -> None:
         self.num_hunters, self.ring_length = num_hunters, ring_length
         self.num_agents, self.episode_length = num_hunters + 1, episode_length
-        self.policy_tags = {"hunter": range(num_hunters), "runner": [num_hunters]}  # who shares a policy
+        self.policy_tags = {"hunter": range(num_hunters), "runner": [num_hunters]}  # agents that share a policy
         self.observation_space = spaces.Box(-1.0, 1.0, (self.num_agents,), np.float32)
         self.action_space = spaces.Discrete(3)  # left, stay, right
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Return the start of an episode; each array becomes one of all replicas on the device."""
+        """Return the initial state of an episode; the arrays are batched over replicas on the device."""
         return {"position": rng.integers(0, self.ring_length, self.num_agents, dtype=np.int32)}
 
-    # What follows is optional: the same rules in plain NumPy, which the kernels are then compared with, and a picture.
+    # Optional: a reference implementation in NumPy, which the kernels are compared with, and a rendering.
 
     def reference_step(self, state: dict[str, np.ndarray], actions: np.ndarray) -> dict[str, np.ndarray]:
-        """Return what a step makes of one replica."""
+        """Return the state of one replica after a step."""
         position = ((state["position"] + actions - 1) % self.ring_length).astype(np.int32)
         caught = bool((position[:-1] == position[-1]).any())
         reward = 1.0 if caught else -0.01
@@ -97,13 +97,13 @@ class MyEnv(wd.Environment):
         return after
 
     def reference_observe(self, state: dict[str, np.ndarray]) -> np.ndarray:
-        """Return what the agents of one replica see."""
+        """Return the observations of the agents of one replica."""
         position, half = state["position"], self.ring_length // 2
         distance = (position[None, :] - position[:, None] + half) % self.ring_length - half
         return (distance / half).astype(np.float32)
 
     def render(self, state: dict[str, np.ndarray], trail: object = ()) -> Figure:
-        """Return a picture of one replica."""
+        """Return a figure of one replica."""
         figure = Figure(figsize=(4, 4))
         axes = figure.add_subplot(projection="polar")
         angles = 2 * np.pi * state["position"] / self.ring_length

@@ -10,7 +10,7 @@ import warpdrive as wd
 
 
 @pytest.mark.parametrize("num_hunters", [1, 3])
-def test_nothing_is_wrong_that_can_be_found_without_knowing_the_rules(num_hunters):
+def test_environment_passes_the_checks(num_hunters):
     wd.testing.check_environment(MyEnv(num_hunters=num_hunters))
 
 
