@@ -45,11 +45,17 @@ PYCUDA = "pycuda"
 def main() -> None:
     """Gather the wheels, and print what was gathered."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=PROJECT / "wheels", help="where they go (wheels/)")
-    parser.add_argument("--python", default="3.12", metavar="VERSION", help="the machine's Python (3.12)")
-    parser.add_argument("--present", type=Path, metavar="FILE", help="what `pip list` prints on the machine")
-    parser.add_argument("--interpreter", metavar="PATH", help="builds PyCUDA (python<VERSION> on the PATH)")
-    parser.add_argument("--no-pycuda", action="store_true", help="do not build PyCUDA")
+    parser.add_argument("--folder", type=Path, default=PROJECT / "wheels", help="output folder (default: wheels/)")
+    parser.add_argument(
+        "--python", default="3.12", metavar="VERSION", help="Python version of the machine (default: 3.12)"
+    )
+    parser.add_argument(
+        "--present", type=Path, metavar="FILE", help="output of `pip list` on the machine; its packages are skipped"
+    )
+    parser.add_argument(
+        "--interpreter", metavar="PATH", help="interpreter that builds PyCUDA (default: python<VERSION> on the PATH)"
+    )
+    parser.add_argument("--no-pycuda", action="store_true", help="skip building PyCUDA")
     options = parser.parse_args()
     present = PRESENT | (_names_in(options.present.read_text()) if options.present else set())
     shutil.rmtree(options.folder, ignore_errors=True)
@@ -122,8 +128,8 @@ def _build_pycuda(folder: Path, interpreter: str) -> None:
     toolkit = _toolkit()
     runs = shutil.which(interpreter) and not subprocess.run([interpreter, "-c", ""], capture_output=True).returncode
     if toolkit is None or not runs:
-        missing = "a CUDA toolkit (say where with CUDA_HOME)" if toolkit is None else f"{interpreter} (--interpreter)"
-        print(f"PyCUDA is left out: it is published as source, and building it needs {missing}")
+        missing = "a CUDA toolkit (set CUDA_HOME)" if toolkit is None else f"{interpreter} (--interpreter)"
+        print(f"PyCUDA was skipped: it is published as source only, and building it needs {missing}")
         return
     with tempfile.TemporaryDirectory() as home:
         stub = _driver_stub(Path(home))
@@ -143,7 +149,7 @@ def _build_pycuda(folder: Path, interpreter: str) -> None:
             [*command, f"--wheel-dir={folder}", PYCUDA], env=environment, capture_output=True, text=True
         )
     if result.returncode:
-        print(f"PyCUDA is left out: building it failed:\n{result.stderr.strip()[-2000:]}")
+        print(f"PyCUDA was skipped: the build failed:\n{result.stderr.strip()[-2000:]}")
 
 
 def _toolkit() -> Path | None:
@@ -169,7 +175,7 @@ def _report(folder: Path) -> None:
     total = sum(wheel.stat().st_size for wheel in wheels) / 1e6
     print(f"{total:6.1f} MB  {len(wheels)} wheels in {folder}")
     if total > MOST_MEGABYTES:
-        raise SystemExit(f"that is more than {MOST_MEGABYTES} MB: say with --present what the machine has already")
+        raise SystemExit(f"that is more than {MOST_MEGABYTES} MB: list the packages of the machine with --present")
 
 
 if __name__ == "__main__":

@@ -33,8 +33,10 @@ ALSO_NEEDED = ("pytest", "setuptools")
 def main() -> None:
     """Install, and print the origin of each package."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--wheels", type=Path, default=PROJECT / "wheels", help="the folder of wheels (wheels/)")
-    parser.add_argument("--into", type=Path, default=PROJECT / ".offline", help="the folder to fill (.offline/)")
+    parser.add_argument("--wheels", type=Path, default=PROJECT / "wheels", help="folder of wheels (default: wheels/)")
+    parser.add_argument(
+        "--into", type=Path, default=PROJECT / ".offline", help="folder to install into (default: .offline/)"
+    )
     options = parser.parse_args()
     needed = requirements()
     carried = [wheel for wheel in sorted(options.wheels.glob("*.whl")) if is_lacking(name_of(wheel), needed)]
@@ -44,8 +46,8 @@ def main() -> None:
     missing = [requirement for name, requirement in needed.items() if not _is_met(requirement, options.into)]
     if missing:
         raise SystemExit(
-            f"{sys.executable} lacks {', '.join(map(str, missing))}, and {options.wheels} has no wheel that will do. "
-            "Gather wheels where there is a package index (make gpu-wheels), and carry the folder here"
+            f"{sys.executable} lacks {', '.join(map(str, missing))}, and {options.wheels} has no suitable wheel. "
+            "Gather wheels on a machine with a network (make gpu-wheels), and copy the folder here"
         )
     install(options.into, "--no-build-isolation", str(PROJECT))
     print(f"installed into {options.into}: WarpDrive, {', '.join(map(name_of, carried)) or 'and nothing else'}")

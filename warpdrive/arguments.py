@@ -40,4 +40,6 @@ def check_path(**values: object) -> None:
     check_is((str, Path), **values)
     for name, value in values.items():
         if "\0" in str(value):
-            raise DefinitionError(f"{name} is {shown(str(value))}, which no file can be called: it has a NUL character")
+            raise DefinitionError(
+                f"{name} is {shown(str(value))}, which is not a valid file name: it has a NUL character"
+            )

@@ -36,7 +36,7 @@ def torch_dtype(dtype: npt.DTypeLike, what: str) -> torch.dtype:
     found = _TORCH_DTYPES.get(np.dtype(dtype))
     if found is None:
         raise DefinitionError(
-            f"{what} has dtype {np.dtype(dtype)}, which has no counterpart on a device: use one of "
+            f"{what} has dtype {np.dtype(dtype)}, which devices do not support: use one of "
             f"{', '.join(str(known) for known in _TORCH_DTYPES)}"
         )
     return found
@@ -70,7 +70,7 @@ class DeviceContext:
 
     def __init__(self, device: str | torch.device = "cpu", num_envs: int = 1, seed: int = 0) -> None:
         if num_envs < 1:
-            raise DefinitionError(f"num_envs is {num_envs}: there must be at least one replica")
+            raise DefinitionError(f"num_envs is {num_envs}: expected at least one replica")
         self.device, self.num_envs, self.seed = torch.device(device), num_envs, seed
         self._declared: dict[str, _Declaration] = {}
         self._memory: torch.Tensor | None = None
@@ -140,7 +140,7 @@ class DeviceContext:
     def __getitem__(self, name: str) -> torch.Tensor:
         if name not in self._arrays:
             self.check_open()
-            raise KeyError(f"there is no array '{name}'.{nearest(name, self._arrays)}")
+            raise KeyError(f"unknown array '{name}'.{nearest(name, self._arrays)}")
         return self._arrays[name]
 
     def __contains__(self, name: object) -> bool:
@@ -190,7 +190,7 @@ class DeviceContext:
         count = self.num_envs if rows is None else len(rows)
         for name in keep:
             if name not in self._declared:
-                raise DefinitionError(f"keep: there is no state array '{name}'.{nearest(name, self._declared)}")
+                raise DefinitionError(f"keep: unknown state array '{name}'.{nearest(name, self._declared)}")
         if state.dtype != torch.uint8 or state.dim() != 2 or state.shape[1] != self.bytes_per_env:
             raise DefinitionError(
                 f"the state is {state.dtype} {tuple(state.shape)}: "
@@ -231,7 +231,7 @@ class DeviceContext:
     def check_open(self) -> None:
         """Raise :class:`DefinitionError` if the memory has been freed."""
         if self._closed:
-            raise DefinitionError("it was closed, which freed its arrays: make another one")
+            raise DefinitionError("it was closed, which freed its arrays: create another one")
 
     def __enter__(self) -> DeviceContext:
         return self

@@ -74,10 +74,10 @@ class EnvWrapper:
     ) -> None:
         if env_obj is not None:
             if env is not None:
-                raise DefinitionError("found both env and env_obj, which are names of the same: give one")
+                raise DefinitionError("found both env and env_obj, which are aliases: pass only one of them")
             env = env_obj
         if (env is None) == (env_name is None):
-            raise DefinitionError("give EnvWrapper either an environment or env_name, not both and not neither")
+            raise DefinitionError("pass EnvWrapper either an environment or env_name, not both")
         if env is None:
             check_is(str, env_name=env_name)
             check_is(Mapping, env_config=env_config or {})
@@ -403,7 +403,7 @@ class EnvWrapper:
         if not isinstance(tag, str) or tag not in self.policy_tags:
             known = ", ".join(self.policy_tags)
             hint = nearest(str(tag), self.policy_tags)
-            raise DefinitionError(f"there is no policy tag {shown(tag)}: expected one of {known}.{hint}")
+            raise DefinitionError(f"unknown policy tag {shown(tag)}: expected one of {known}.{hint}")
 
     def state(self, env_index: int = 0) -> State:
         """Return one replica's arrays by name, copied to the host."""

@@ -211,9 +211,9 @@ def check_environment(environment: Environment) -> None:
 def _advice(given: object) -> str:
     """Return advice for objects that are often passed instead of an environment, or ""."""
     if isinstance(given, type) and issubclass(given, Environment):
-        return f": make one, {given.__name__}()"
+        return f": create one, {given.__name__}()"
     if isinstance(given, str):
-        return f": give a registered name as env_name={shown(given)}"
+        return f": pass a registered name as env_name={shown(given)}"
     if isinstance(given, (gymnasium.Env, gymnasium.vector.VectorEnv)):
         return ": the step of an environment is a kernel here, see docs/authoring.md"
     return ""
@@ -238,13 +238,13 @@ def _check_policy_tags(title: str, environment: Environment) -> None:
             if not _is_agent_id(agent):
                 raise DefinitionError(f"{description}, expected a list of agent ids (integers)")
             if not 0 <= agent < environment.num_agents:
-                raise DefinitionError(f"{of_all}; agent {shown(agent)} is no agent")
+                raise DefinitionError(f"{of_all}; agent {shown(agent)} does not exist")
             if agent in seen:
                 raise DefinitionError(f"{title}: agent {agent} has two policy tags, '{seen[agent]}' and '{tag}'")
             seen[agent] = tag
     if len(seen) < environment.num_agents:
         wrong = next(agent for agent in range(environment.num_agents) if agent not in seen)
-        raise DefinitionError(f"{of_all}; agent {wrong} is left out")
+        raise DefinitionError(f"{of_all}; agent {wrong} is missing")
 
 
 def _is_agent_id(value: Any) -> bool:
@@ -269,7 +269,7 @@ def _check_space(title: str, attribute: str, given: Any, environment: Environmen
         if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) and np.any(space.start != 0):
             raise DefinitionError(f"{title}: {attribute} is {shown(space)}: its values must start at 0")
         if attribute == "action_space" and isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim != 1:
-            raise DefinitionError(f"{title}: {attribute} is {shown(space)}: its components must lie along one axis")
+            raise DefinitionError(f"{title}: {attribute} is {shown(space)}: expected a space with one axis")
         if attribute == "action_space" and isinstance(space, spaces.Box):
             if space.dtype != np.float32:
                 raise DefinitionError(f"{title}: {attribute} is {shown(space)}: a Box of actions must be float32")
@@ -286,8 +286,8 @@ def _parts(title: str, space: Any) -> list[Any]:
     for key in space:
         if not isinstance(key, str) or not f"_{key}".isidentifier():
             raise DefinitionError(
-                f"{title}: observation_space has the key {shown(key)}, after which no array of a kernel can be named: "
-                "use letters, digits and _"
+                f"{title}: observation_space has the key {shown(key)}, which cannot be part of the name of an "
+                "array: use letters, digits and _"
             )
     if not len(space):
         raise DefinitionError(f"{title}: observation_space is an empty Dict")

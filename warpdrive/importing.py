@@ -74,7 +74,7 @@ def _import(place: str, what: str) -> Any:
 
 def _import_file(path: Path) -> Any:
     if not path.is_file():
-        raise DefinitionError(f"there is no file '{path}'")
+        raise DefinitionError(f"no such file: '{path}'")
     name = f"warpdrive_file_{path.stem}_{abs(hash(path.resolve()))}"
     if name not in sys.modules:
         _can_import_from(path.resolve().parent)  # a file can import its siblings, as a script can

@@ -54,7 +54,7 @@ def made(definition: type[Environment], parameters: Mapping[str, Any]) -> Enviro
 
     Raises :class:`DefinitionError` for any exception in its constructor.
     """
-    with user_code(f"environment {definition.__name__} cannot be made"):
+    with user_code(f"environment {definition.__name__} cannot be created"):
         return definition(**parameters)
 
 
@@ -64,7 +64,7 @@ def make(name: str, /, **config: Any) -> Environment:
     Raises :class:`DefinitionError` for an unknown name or parameter (with the nearest one), or an invalid value.
     """
     cls = environment_class(name)
-    with user_code(f"environment {cls.__name__} cannot be made"):
+    with user_code(f"environment {cls.__name__} cannot be created"):
         parameters = inspect.signature(cls).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for key in config:
@@ -81,7 +81,7 @@ def _offered() -> dict[str, str]:
 def _load(target: str, name: str) -> Any:
     if ":" not in target:
         raise DefinitionError(
-            f"there is no environment {shown(name)}.{nearest(name, registered_names())} Known: "
-            f"{', '.join(registered_names())}; others are given as package.module:Class or path/to/file.py:Class"
+            f"unknown environment {shown(name)}.{nearest(name, registered_names())} Known: "
+            f"{', '.join(registered_names())}; pass others as package.module:Class or path/to/file.py:Class"
         )
     return load_attribute(target, f"environment {shown(name, 200)}")

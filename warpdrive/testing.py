@@ -32,7 +32,7 @@ def check_environment(env: Environment, **options: Any) -> None:
         KernelError: If a kernel cannot be compiled.
     """
     __tracebackhide__ = True
-    _raise_unless_clean(complete.check_environment(env, **options), f"environment '{env.name}' is not clean")
+    _raise_unless_clean(complete.check_environment(env, **options), f"environment '{env.name}' failed its checks")
 
 
 def check_kernels(env: Environment, steps: int = 10, replicas: int = 2, seed: int = 0, nan: bool = False) -> None:
@@ -55,7 +55,7 @@ def check_kernels(env: Environment, steps: int = 10, replicas: int = 2, seed: in
     """
     __tracebackhide__ = True
     _raise_unless_clean(
-        check_environment_kernels(env, steps, replicas, seed, nan), f"the kernels of '{env.name}' are not clean"
+        check_environment_kernels(env, steps, replicas, seed, nan), f"the kernels of '{env.name}' failed their checks"
     )
 
 

@@ -456,8 +456,8 @@ class Battle(wd.Environment):
         if self.random_starts and 2 * self.num_agents > self.num_free:
             raise DefinitionError(
                 f"agents_per_team is {self.agents_per_team}, but there are {self.num_free} cells without walls, and "
-                f"random_starts needs two for each agent: at most {self.num_free // 4} agents per team, or a map_size "
-                "that is larger."
+                f"random_starts needs two for each agent: at most {self.num_free // 4} agents per team, or a larger "
+                "map_size."
             )
         self.reset = reset_at_random if self.random_starts else None
         if not self.random_starts:

@@ -263,9 +263,9 @@ class TagGridworld(wd.Environment):
             missing = "starting_location_x" if given_x is None else "starting_location_y"
             raise DefinitionError(f"{missing} is None, but both starting locations must be given, or neither.")
         if self.random_starts and given_x is not None:
-            raise DefinitionError("random_starts is True, but it must be False where starting locations are given.")
+            raise DefinitionError("random_starts is True, but it must be False if starting locations are given.")
         if self.random_starts and side < 2:
-            raise DefinitionError(f"grid_length is {side}, but it must be 2 or more where random_starts is True.")
+            raise DefinitionError(f"grid_length is {side}, but it must be 2 or more if random_starts is True.")
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         """Return a start state: ``loc_x`` and ``loc_y``, each int32 ``[num_agents]``."""

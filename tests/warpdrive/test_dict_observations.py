@@ -186,7 +186,7 @@ def test_tags_may_have_dict_spaces_of_their_own(python_backend: str) -> None:
     ("space", "message"),
     [
         (spaces.Dict(), "observation_space is an empty Dict"),
-        (spaces.Dict({"two words": spaces.Discrete(2)}), "has the key 'two words', after which no array"),
+        (spaces.Dict({"two words": spaces.Discrete(2)}), "has the key 'two words', which cannot be part of"),
         (spaces.Dict(inner=spaces.Dict(a=spaces.Discrete(2))), "expected a Box, Discrete or MultiDiscrete .* a Dict"),
         (spaces.Dict(text=spaces.Text(3)), r"observation_space is Text.*, expected a Box"),
         (

@@ -100,7 +100,7 @@ def test_nothing_can_be_done_after_close(walkers: Callable[..., Any]) -> None:
     env.step(None)
     env.close()
     for use in (env.step, env.reset, lambda: env.step_rollout(rollout), lambda: env.ctx["rewards"]):
-        with pytest.raises(DefinitionError, match="was closed, which freed its arrays: make another one"):
+        with pytest.raises(DefinitionError, match="was closed, which freed its arrays: create another one"):
             use()
 
 
@@ -331,19 +331,19 @@ def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
         ({"policy_tags": {"all": 3}}, "policy tag 'all' is 3, expected a list of agent ids"),
         ({"policy_tags": {"all": "012"}}, "policy tag 'all' is '012', expected a list of agent ids"),
         ({"policy_tags": {"all": [0.0, 1.0, 2.0]}}, r"policy tag 'all' is \[0.0, 1.0, 2.0\], expected a list"),
-        ({"policy_tags": {"odd": [0, 2]}}, "agent 1 is left out"),
+        ({"policy_tags": {"odd": [0, 2]}}, "agent 1 is missing"),
         ({"policy_tags": {"odd": [0, 1, 2], "even": [1]}}, "agent 1 has two policy tags, 'odd' and 'even'"),
-        ({"policy_tags": {"odd": [0, 1, 2, 3]}}, "agent 3 is no agent"),
+        ({"policy_tags": {"odd": [0, 1, 2, 3]}}, "agent 3 does not exist"),
         ({"observe": print}, "expected a function marked with @wd.kernel"),
         ({"action_space": spaces.Text(3)}, "expected a Box, Discrete or MultiDiscrete"),
-        ({"action_space": spaces.MultiDiscrete([[2, 3], [2, 3]])}, "its components must lie along one axis"),
+        ({"action_space": spaces.MultiDiscrete([[2, 3], [2, 3]])}, "expected a space with one axis"),
         ({"action_space": spaces.Box(-1, 1, (2,), np.float64)}, "a Box of actions must be float32"),
         (
             {"action_space": spaces.Box(0, np.array([1, 0]), dtype=np.float32)},
             "its bounds must differ in every component",
         ),
         ({"action_space": {"odd": spaces.Discrete(3)}}, r"action_space has the tags \['odd'\]"),
-        ({"bonus": "high"}, "parameter 'bonus' of kernel function 'walk' is bound to nothing"),
+        ({"bonus": "high"}, "parameter 'bonus' of kernel function 'walk' is not bound"),
         ({"bonus": 1 << 40}, "does not fit into int32"),
         ({"global_state": "position"}, "global_state is 'position', expected a list of names of arrays, each once"),
         ({"global_state": ["visits"] * 2}, "expected a list of names of arrays, each once"),
@@ -364,8 +364,8 @@ def test_definitions_that_cannot_work(
     ("state", "message"),
     [
         ({"position": np.zeros(3, "U2")}, "array 'position' of initial_state of Walkers has dtype <U2"),
-        ({5: np.zeros(3)}, "returned an array named 5, which no parameter can have"),
-        ({"rewards": np.zeros(3, np.float32)}, "returned 'rewards', which the library writes itself"),
+        ({5: np.zeros(3)}, "returned an array named 5, which is not a valid name of a parameter"),
+        ({"rewards": np.zeros(3, np.float32)}, "returned 'rewards', which is reserved for the library"),
         ({"active": np.zeros(2, bool)}, r"array 'active' is bool \(2,\), expected bool \(3,\)"),
         ({"observations": np.zeros((3, 4))}, r"'observations' is float64 \(3, 4\), expected float32 \(3, 4\)"),
     ],

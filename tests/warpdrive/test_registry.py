@@ -42,8 +42,8 @@ def test_a_module_in_the_working_directory_is_found(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("tag_gridwrold", "there is no environment 'tag_gridwrold'. Did you mean 'tag_gridworld'?"),
-        ("nowhere.py:Game", "there is no file 'nowhere.py'"),
+        ("tag_gridwrold", "unknown environment 'tag_gridwrold'. Did you mean 'tag_gridworld'?"),
+        ("nowhere.py:Game", "no such file: 'nowhere.py'"),
         ("no_such_module:Game", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
         ("warpdrive.envs.tag_gridworld:TagGridwrld", "has no class 'TagGridwrld'. Did you mean 'TagGridworld'?"),
         ("json:loads", "expected a subclass of warpdrive.Environment"),
@@ -66,5 +66,5 @@ def test_what_is_registered_is_found_by_its_name(tmp_path: Path, monkeypatch: py
     assert env.env.grid_length == 5  # type: ignore[attr-defined]
     wd.register("little_game", TagGridworld)  # a class, and in place of what was there
     assert type(wd.make("little_game")) is TagGridworld
-    with pytest.raises(DefinitionError, match=r"no environment 'litle_game'. Did you mean 'little_game'"):
+    with pytest.raises(DefinitionError, match=r"unknown environment 'litle_game'. Did you mean 'little_game'"):
         wd.make("litle_game")

@@ -73,7 +73,7 @@ def find(
     if output.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"--output: found '{output}', expected the name of a YAML file")
     if not output.parent.is_dir():
-        raise ConfigError(f"--output: found '{output}', but there is no folder '{output.parent}'")
+        raise ConfigError(f"--output: found '{output}', but the folder '{output.parent}' does not exist")
     if output.exists() and not output.read_text(errors="replace").startswith(_FOUND_BY):
         raise ConfigError(
             f"--output: '{output}' already exists and was not written by autoscale: expected another name"

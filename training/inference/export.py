@@ -144,7 +144,7 @@ def _check(policy: TrainedPolicy, path: Path, action_mask: bool) -> None:
         hint = nearest(suffix, FORMATS) if suffix else ""
         raise ExportError(f"{path}: the name of an exported policy ends in .onnx (ONNX) or .pt2 (torch.export).{hint}")
     if os.path.isdir(path) or not os.path.isdir(path.parent):
-        description = "is a folder; name a file in it" if os.path.isdir(path) else "there is no such folder"
+        description = "is a folder; name a file in it" if os.path.isdir(path) else "no such folder"
         raise ExportError(f"{one_line(str(path))}: {description}")
     if action_mask and isinstance(policy.action_space, spaces.Box):
         raise ExportError(

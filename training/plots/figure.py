@@ -112,7 +112,7 @@ def check_output(path: Path) -> None:
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
     if not path.parent.is_dir():
-        raise ConfigError(f"{path}: there is no folder {path.parent}")
+        raise ConfigError(f"{path}: the folder {path.parent} does not exist")
 
 
 def _panels(

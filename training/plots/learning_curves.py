@@ -127,7 +127,7 @@ def chosen_metrics(runs: Sequence[LoggedRun], wanted: Sequence[str]) -> list[str
             known = list(dict.fromkeys(base_of(name, runs)[0] for name in logged))
             hint = nearest(pattern, [*known, *logged])
             problem = f"--metric {one_line(pattern, 100)}: not logged by these runs"
-            raise ConfigError(f"{problem}.{hint} There are {', '.join(known)}")
+            raise ConfigError(f"{problem}.{hint} Metrics: {', '.join(known)}")
         found += fitting
     return list(dict.fromkeys(found))
 

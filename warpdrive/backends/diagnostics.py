@@ -46,7 +46,7 @@ def gpu_of(process_id: int, machine: Machine) -> int:
 def cpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
     """Yield the unmet requirements of the CPU backend."""
     if machine.pytorch.failure:
-        yield Lack(f"PyTorch cannot be imported ({machine.pytorch.failure})", f"install it anew ({_GET_PYTORCH})")
+        yield Lack(f"PyTorch cannot be imported ({machine.pytorch.failure})", f"reinstall it ({_GET_PYTORCH})")
     if "numba" not in machine.packages:
         yield Lack("numba is not installed", "pip install numba")
 
@@ -57,7 +57,7 @@ def _gpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
     if driver.failure:
         yield Lack(driver.failure)
     elif driver.cuda is None or not driver.gpus:
-        yield Lack("the NVIDIA driver sees no GPU", "see whether nvidia-smi lists one")
+        yield Lack("the NVIDIA driver sees no GPU", "check that nvidia-smi lists one")
     yield from cpu_lacks(machine, process_id)
     if not pytorch.failure and pytorch.cuda is None:
         yield Lack(

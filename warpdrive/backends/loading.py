@@ -108,7 +108,7 @@ def _best_backend(process_id: int) -> Backend:
             missing = [Lack(str(error))]
     _log_once(
         logging.WARNING if machine.driver.gpus else logging.INFO,
-        f"env_backend 'auto' is 'cpu', since {missing[0]} (`warpdrive doctor` tells more)",
+        f"env_backend 'auto' is 'cpu', since {missing[0]} (see `warpdrive doctor`)",
     )
     return TABLE["cpu"].load(process_id)
 

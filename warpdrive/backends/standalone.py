@@ -79,7 +79,7 @@ def device_of(kernel: Kernel, arguments: dict[str, Any]) -> torch.device:
         if first and (device.type != other.type or _differ(device.index, other.index)):
             raise KernelError(
                 f"argument '{name}' of kernel '{kernel.source.name}' is on {_in_words(other)}, but '{first}' on "
-                f"{_in_words(device)}: all arrays of a launch must be in one place; tensor.to(...) copies one"
+                f"{_in_words(device)}: all arrays of a launch must be on one device; tensor.to(...) copies one"
             )
         if not first or device.index is None:
             device, first = other, name

@@ -173,7 +173,7 @@ class AccessLog(NullLog):
             other: Number of a thread that does not.
             elsewhere: Line of the barrier at which the other thread waits; None if it reached the end of the kernel.
         """
-        description = "came to the end of the kernel without it" if elsewhere is None else "waits at another"
+        description = "returned without reaching it" if elsewhere is None else "waits at another"
         name, block = self.grid.thread_name, self.grid.block_name(self.block)
         self.report.add(
             Finding(
@@ -314,7 +314,7 @@ class AccessLog(NullLog):
 
     def _uninitialised(self, block: Block, address: int, line: Line) -> None:
         index = block.index_of(address)
-        message = f"thread {self.me} reads '{block.element_at(address)}', which nothing has written"
+        message = f"thread {self.me} reads '{block.element_at(address)}', which was never written"
         self.find("uninitialised", block.name, index, [line], message, advice.for_uninitialised(block.is_private))
 
     def _line(self) -> Line:

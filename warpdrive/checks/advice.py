@@ -8,59 +8,63 @@ import re
 from collections.abc import Iterator
 
 DIVERGENCE = (
-    "all threads of a block must come to the same barrier: move it out of the condition or loop, "
+    "all threads of a block must reach the same barrier: move it out of the condition or loop, "
     "or let the other threads leave by 'return' before it"
 )
 VARIABLE = "assign it before the condition or loop under which it is assigned now"
-NAN = "look for a division by zero, a root or logarithm of what may be negative, or an overflow"
-ORDER_OF_RACES = "mend the races first: they are the likely cause"
+NAN = "look for a division by zero, a root or logarithm of a negative number, or an overflow"
+ORDER_OF_RACES = "fix the races first: they are the likely cause"
 ORDER = (
-    "if the order is not to matter, use what an atomic operation returns for nothing but itself: "
-    "let the thread's index decide, not which thread comes first"
+    "to be independent of the order, do not let the return value of an atomic operation decide: use the "
+    "thread's index, not which thread comes first"
 )
 WAITING = (
-    "threads of a block, and blocks, need not go on while another waits: where all threads wait for one, "
+    "threads of a block, and blocks, may not make progress while another waits: where all threads wait for one, "
     "use cuda.syncthreads(); where blocks wait for each other, end the launch"
 )
 ENDLESS = (
-    "see what ends the loop: threads run one after the other here, from barrier to barrier, so one that waits in a "
-    "loop for another never ends; max_steps sets how many steps it may take"
+    "check the condition of the loop: threads run one after the other here, from barrier to barrier, so one "
+    "that waits in a loop for another never ends; max_steps sets the limit"
 )
-FLOAT64 = "where float32 will do, make it one with np.float32(...)"
+FLOAT64 = "if float32 is sufficient, convert with np.float32(...)"
 INTEGER_WITH_FLOAT32 = "numba computes an integer with float32 in float64: convert the integer first, np.float32(...)"
 QUOTIENT_OF_INTEGERS = "a quotient of integers is float64: convert them first, np.float32(...), or use // for integers"
-FUNCTION_OF_INTEGERS = "functions give float64 for integers: convert what they are given first, np.float32(...)"
-OUTSIDE_OF_SPACE = "widen the space, or divide what is observed by the largest value that it can have"
+FUNCTION_OF_INTEGERS = "functions give float64 for integers: convert their arguments first, np.float32(...)"
+OUTSIDE_OF_SPACE = "widen the space, or divide the observation by its largest possible value"
 STALE = (
-    "write the observations in an observe kernel, which also runs after each reset, or give the first ones in "
-    "initial_state"
+    "write the observations in an observe kernel, which also runs after each reset, or return the first ones "
+    "from initial_state"
 )
-REFERENCE = "one of the two is wrong; if a float decides here, the state may be within rounding of the decision"
+REFERENCE = (
+    "one of the two is wrong; at a comparison of floats, the state may be within rounding error of the threshold"
+)
 NOT_DETERMINISTIC = (
     "look for races with the kernel checks, for state that initial_state does not return, and for random numbers that "
     "do not come from wd.random"
 )
-BACKENDS = "look for what a backend leaves open: the order of atomic operations, or races (the kernel checks tell)"
-DIVISOR = "look at the divisor first: a device neither stops nor is bound to any result"
+BACKENDS = (
+    "look for results that backends do not define: the order of atomic operations, or races (see the kernel checks)"
+)
+DIVISOR = "check the divisor first: a device raises no error, and the result is undefined"
 SHIFT = "shift by 0 to 63 places: integers are shifted in 64 bits"
 CONVERSION = (
-    "bound the number with min and max first, and keep NaN out: a CPU gives the least integer, a GPU the nearest one, "
+    "clamp the number with min and max first, and exclude NaN: a CPU gives the least integer, a GPU the nearest one, "
     "and 0 for NaN"
 )
 NEGATIVE_POWER = "of integers this is an integer, not a fraction: make the base a np.float32"
 VERSIONS = (
-    "the two versions compute something else: compare them line by line; if they say the same, look for what a backend "
-    "leaves open, as the order of atomic operations, and for races (the kernel checks tell)"
+    "the two versions compute different results: compare them line by line; if they agree, look for results "
+    "that backends do not define, such as the order of atomic operations, and for races (see the kernel checks)"
 )
 DRAWS = (
-    "one of them draws more random numbers than the other (rng[agent, 3] counts them): let each agent draw equally "
-    "often, in the same order, and under the same conditions; all else may follow from that"
+    "one of them draws more random numbers than the other (rng[agent, 3] counts them): let each agent draw the "
+    "same number of times, in the same order, and under the same conditions; other differences may follow from that"
 )
 WIDE_STATE = (
-    "'{name}' is an array of float64, and what is computed with it is float64, too, which a GPU does at a fraction of "
-    "its speed: where float32 will do, give it dtype=np.float32"
+    "'{name}' is an array of float64, and so are computations with it, which a GPU does at a fraction of "
+    "its speed: if float32 is sufficient, set dtype=np.float32"
 )
-WIDE_ARRAY = "where half the width will do, give a dtype of 32 bits"
+WIDE_ARRAY = "if 32 bits are sufficient, use a dtype of 32 bits"
 
 
 def for_race(kinds: tuple[str, str], lines: tuple[str, str], is_within_a_block: bool) -> str:
@@ -91,7 +95,9 @@ def for_race(kinds: tuple[str, str], lines: tuple[str, str], is_within_a_block: 
     if kinds == ("writes", "writes"):
         return "let one thread write, or use cuda.atomic.add, max or min if the values are to be combined"
     if _race_across_iterations(*lines):
-        return "put cuda.syncthreads() at the end of the loop's body, too: the next round begins before all have read"
+        return (
+            "put cuda.syncthreads() at the end of the loop's body, too: the next iteration begins before all have read"
+        )
     return "put cuda.syncthreads() between the two lines, or write to an array that is not read here"
 
 
@@ -107,7 +113,7 @@ def for_bounds(index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> s
         The advice.
     """
     if wraps:
-        return "make sure that the index is not negative; for the last element write array.shape[0] - 1"
+        return "ensure that the index is not negative; the index of the last element is array.shape[0] - 1"
     axis = next((axis for axis, (i, n) in enumerate(zip(index, shape, strict=False)) if not 0 <= i < n), 0)
     if index[axis] < 0:
         return "make sure that the index is not negative"
@@ -123,8 +129,8 @@ def for_broadcast(missing: int) -> str:
 def for_uninitialised(is_local: bool) -> str:
     """Return advice about a read of shared or local memory that was never written."""
     if is_local:
-        return "local memory is not cleared: write all elements that are read"
-    return "shared memory is not cleared: let a thread write it, and put cuda.syncthreads() after that"
+        return "local memory is not initialised: write all elements before reading them"
+    return "shared memory is not initialised: let a thread write it, and put cuda.syncthreads() after that"
 
 
 def source_line(place: str) -> str:

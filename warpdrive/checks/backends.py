@@ -68,8 +68,8 @@ def check_backends(
             report.add(_finding(env, difference, loaded[0], other))
         if found.doubtful:
             report.note(
-                f"{len(found.doubtful)} of {found.steps} steps went otherwise on '{other.name}' where a float decided, "
-                f"within the tolerance of {tolerance:g}; the first: {found.doubtful[0]}"
+                f"{len(found.doubtful)} of {found.steps} steps diverged on '{other.name}' at a comparison of "
+                f"floats, within the tolerance of {tolerance:g}; the first: {found.doubtful[0]}"
             )
         on_step()
     return report

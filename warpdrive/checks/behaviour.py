@@ -264,7 +264,7 @@ def _find_stale(env: Environment, name: str, wrong: Array, when: str, report: Re
     if wrong.any():
         replica, *element = _first(wrong)
         place = f"{name}[{', '.join(map(str, element))}]"
-        message = f"{when}, {name} are not those of the new start: {place} depends on what was there before"
+        message = f"{when}, {name} are not those of the new episode: {place} depends on its previous value"
         kernel = env.observe or env.step
         report.add(_finding("resets", kernel, name, replica, tuple(element), message, advice.STALE))
 

@@ -59,12 +59,12 @@ def check_environment(
     if is_written_for(env, "Python"):
         report.join(check_environment_kernels(env, kernel_steps, replicas, seed, nan, on_step, max_steps))
     else:
-        report.note("its kernels are CUDA C: they were not run access by access")
+        report.note("its kernels are CUDA C: they were not interpreted")
     if report.bounds:
-        report.note("it was not played, as its kernels reach outside of arrays")
+        report.note("its steps were not run, as its kernels access arrays out of bounds")
         return report
     if report.endless:
-        report.note("it was not played, as its kernels do not end")
+        report.note("its steps were not run, as its kernels do not end")
         return report
     backends = backends or comparable_backends(env) or ["auto"]
     report.join(check_environment_behaviour(env, steps, 2 * replicas, seed, backends[0], tolerance, on_step))

@@ -41,7 +41,7 @@ def endless_error(threads: Sequence[Thread], log: NullLog, line: Line) -> Endles
         more = f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
         parts.append(f"thread{'s' * (len(numbers) > 1)} {', '.join(names)}{more} at the barrier {place}")
     if number[inspect.GEN_CREATED]:
-        parts.append(f"{number[inspect.GEN_CREATED]} not begun")
+        parts.append(f"{number[inspect.GEN_CREATED]} not started")
     if number[inspect.GEN_CLOSED]:
         parts.append(f"{number[inspect.GEN_CLOSED]} ended")
     return EndlessError("; ".join(parts), (here, *waiting))

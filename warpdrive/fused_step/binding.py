@@ -93,8 +93,9 @@ class Binding:
             return name in self.constants
         if name != "num_envs" and not _is_bindable(getattr(self.environment, name, None)):
             raise KernelError(
-                f"{kernel.where}: parameter '{name}' of kernel function '{_name(kernel)}' is bound to nothing: "
-                f"it is no reserved array, no array of initial_state, and no number or array among the attributes of "
+                f"{kernel.where}: parameter '{name}' of kernel function '{_name(kernel)}' is not bound: it is "
+                "neither a reserved array, nor an array of initial_state, nor a number or array among the "
+                "attributes of "
                 f"{type(self.environment).__name__}.{nearest(name, self._candidates())}"
             )
         return True

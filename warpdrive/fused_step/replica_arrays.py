@@ -129,7 +129,7 @@ def _check_pool_size(pool_size: int, starts: list[State], seconds: float) -> Non
     if drawn > 1 and seconds / drawn * pool_size > _LONGEST_DRAWING:
         raise DefinitionError(
             f"reset_pool_size is {pool_size}: drawing that many start states would take about "
-            f"{seconds / drawn * pool_size:.0f} s, of which at most {_LONGEST_DRAWING} s are spent; there is time for "
+            f"{seconds / drawn * pool_size:.0f} s, more than the limit of {_LONGEST_DRAWING} s, which suffices for "
             f"about {int(_LONGEST_DRAWING * drawn / seconds)}. {_ON_THE_DEVICE}"
         )
 
@@ -198,12 +198,14 @@ def _check_starts(environment: Environment, starts: list[State], reserved: Shape
             raise DefinitionError(f"{title} returned the arrays {sorted(start)} and before {sorted(starts[0])}")
         for name, value in start.items():
             if not isinstance(name, str) or not name.isidentifier():
-                raise DefinitionError(f"{title} returned an array named {shown(name)}, which no parameter can have")
+                raise DefinitionError(
+                    f"{title} returned an array named {shown(name)}, which is not a valid name of a parameter"
+                )
             torch_dtype(value.dtype, f"array '{name}' of {title}")
             expected = (starts[0][name].shape, starts[0][name].dtype)
             if name in reserved:
                 if not name.startswith(_MAY_START):
-                    raise DefinitionError(f"{title} returned '{name}', which the library writes itself")
+                    raise DefinitionError(f"{title} returned '{name}', which is reserved for the library")
                 expected = (reserved[name][0], np.dtype(reserved[name][1]))
             if (value.shape, value.dtype) != expected:
                 raise DefinitionError(

@@ -152,7 +152,10 @@ class _Straightener:
     def loop_with_barrier(self, node: ast.For | ast.While, outer: _Flags | None) -> list[ast.stmt]:
         if isinstance(node, ast.While) and contains_barrier([node.test]):
             if _jumps_among(node.orelse) - {"return"}:
-                refuse(node, "no 'break' or 'continue' can stand in the 'else' of a loop whose condition has a barrier")
+                refuse(
+                    node,
+                    "'break' and 'continue' are not supported in the 'else' of a loop whose condition has a barrier",
+                )
             leave = at(node.test, ast.If(negate(node.test), [*node.orelse, at(node, ast.Break())], []))
             node = at(node, ast.While(ast.Constant(True), [leave, *node.body], []))
         orelse = self.block(node.orelse, outer)
@@ -242,8 +245,8 @@ class _Straightener:
         called = f", not over {name.removeprefix(f'{GENERATED}builtins_')}(...)" if name else ""
         refuse(
             over,
-            f"a loop with a barrier inside goes over a range(...), an array or a tuple{called}: count with a range and "
-            "take elements by their index",
+            f"a loop that contains a barrier must iterate over a range(...), an array or a tuple{called}: iterate "
+            "over a range and index the elements",
         )
 
     def jump(self, node: ast.stmt, flags: _Flags | None) -> list[ast.stmt]:

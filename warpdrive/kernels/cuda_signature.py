@@ -101,8 +101,8 @@ def read_signatures(text: str, file: str) -> dict[str, Signature]:
         signature = _read(plain, match.end(), file)
         if signature.name in found:
             raise KernelError(
-                f"{signature.where}: a second function '{signature.name}', after {found[signature.name].where}: "
-                "kernel functions go by their names, give it another"
+                f"{signature.where}: function '{signature.name}' is already defined at "
+                f"{found[signature.name].where}: rename one of them"
             )
         found[signature.name] = signature
     return found
@@ -196,7 +196,7 @@ def _check(signature: Signature, parameter: Parameter, value: Any) -> None:
     title = f"{parameter.where}: parameter '{parameter.text}{'' if parameter.is_pointer else ' '}{name}' of "
     title += f"kernel function '{signature.name}'"
     if is_array(value) and found not in _C_TYPES:
-        raise KernelError(f"{title}: {is_what} '{name}' holds {found}, for which there is no type here")
+        raise KernelError(f"{title}: {is_what} '{name}' holds {found}, which has no corresponding type")
     if is_array(value):
         const = "const " * is_constant(value)
         expected = f"{const}{_C_TYPES[found][0]} *"

@@ -204,7 +204,7 @@ class _Inliner:
         function = node.func.function
         results = [child.value for child in walk(function.body) if isinstance(child, ast.Return) and child.value]
         if not results:
-            refuse(node, f"'{function.source.name}' returns nothing that could be used here")
+            refuse(node, f"'{function.source.name}' does not return a value")
         name = f"{GENERATED}result_{self.copies + 1}"
         lengths = {len(value.elts) if isinstance(value, ast.Tuple) else None for value in results}
         length = lengths.pop() if len(lengths) == 1 else None

@@ -42,8 +42,8 @@ class DeviceFunction:
         if _file_state(self.function) != self._file_as_imported:
             code = self.function.__code__
             raise KernelError(
-                f"{code.co_filename}:{code.co_firstlineno}: the file has changed since '{code.co_name}' was imported "
-                "from it: start Python anew"
+                f"{code.co_filename}:{code.co_firstlineno}: the file has changed since '{code.co_name}' was "
+                "imported from it: restart Python"
             )
         return read_function(self.function)
 
@@ -211,7 +211,7 @@ def python_function(value: Any) -> FunctionType:
     """Return the Python function behind a plain function or a ``@cuda.jit`` or ``@njit`` dispatcher."""
     function = value.function if isinstance(value, DeviceFunction) else getattr(value, "py_func", value)
     if not isinstance(function, FunctionType):
-        raise KernelError(f"a kernel function is made of a Python function, found {shown(value)}")
+        raise KernelError(f"@wd.kernel expects a Python function, found {shown(value)}")
     return function
 
 

@@ -158,7 +158,7 @@ class _Resolver(ast.NodeTransformer):
     def resolve_body(self) -> list[ast.stmt]:
         for name in self.source.parameters:
             if name.startswith(GENERATED):
-                refuse(self.source.tree, f"names that begin with '{GENERATED}' belong to the library")
+                refuse(self.source.tree, f"names that begin with '{GENERATED}' are reserved for the library")
         body = [copy_tree(statement) for statement in self.source.tree.body if not _is_docstring(statement)]
         resolved = [self.visit(statement) for statement in self._without_aliases(body)]
         return without_absent(resolved) if any(value is None for value in self.constants.values()) else resolved
@@ -181,7 +181,7 @@ class _Resolver(ast.NodeTransformer):
                 if not stored_names(node.targets) & aliases:
                     return self.generic_visit(node)
                 if not stored_names(node.targets) <= aliases:
-                    refuse(node, "what stands for indices is assigned in a statement of its own")
+                    refuse(node, "a variable that holds indices must be assigned in a separate statement")
                 return at(node, ast.Pass())
 
             def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -191,7 +191,7 @@ class _Resolver(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id.startswith(GENERATED):
-            refuse(node, f"names that begin with '{GENERATED}' belong to the library")
+            refuse(node, f"names that begin with '{GENERATED}' are reserved for the library")
         return self._resolved(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
@@ -251,7 +251,7 @@ class _Resolver(ast.NodeTransformer):
         if not (isinstance(value, type) and issubclass(value, BaseException)) or node.cause:
             refuse(node, "a kernel raises a new exception, such as ValueError(...)")
         if called and (called.keywords or len(said) < len(called.args)):
-            refuse(node, "what an exception says must be known when the kernel is compiled")
+            refuse(node, "the message of an exception must be a constant when the kernel is compiled")
         text = ": ".join([value.__name__, *[", ".join(map(str, said))] * bool(said)])
         return at(node, ast.Raise(self._fault(node, text)))
 
@@ -397,7 +397,7 @@ class _Resolver(ast.NodeTransformer):
         given = arguments["dtype"]
         dtype = self._dtype_of(given)
         if dtype is None:
-            refuse(node, f"'{ast.unparse(given)}' is no dtype that a device array can have")
+            refuse(node, f"'{ast.unparse(given)}' is not a dtype that device arrays support")
         if dtype == np.float16:
             refuse(node, HALF)
         size, largest = math.prod(shape) * dtype.itemsize, LARGEST_ARRAY[path]
@@ -470,17 +470,17 @@ _REFUSED_NAMES: dict[type[ast.AST], str] = {
 _REFUSED = tuple(_REFUSED_NAMES)
 _OUTSIDE = ": write it as a 'def' outside, which is called by its name"
 _WITHOUT_MEMORY = ": use cuda.local.array, or a tuple of a known length"
-_IN_A_LOOP = ": write a loop, with a cuda.local.array for what is kept"
+_IN_A_LOOP = ": write a loop, with a cuda.local.array for the results"
 _INSTEAD: dict[type[ast.AST], str] = {
     ast.Lambda: _OUTSIDE,
     ast.FunctionDef: _OUTSIDE,
     ast.ClassDef: ": write it outside",
-    ast.Try: ": nothing in a kernel catches an exception, which ends the launch",
+    ast.Try: ": exceptions cannot be caught in a kernel, they end the launch",
     ast.List: _WITHOUT_MEMORY,
     **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _IN_A_LOOP),
     **dict.fromkeys((ast.Import, ast.ImportFrom), ": import outside of the kernel"),
     ast.JoinedStr: ": print takes several values; wd.debug(kernel)[blocks, threads](*arrays) runs any Python",
-    ast.NamedExpr: ": assign in a statement of its own",
+    ast.NamedExpr: ": assign in a separate statement",
     ast.Starred: ": write out the elements, as in min(t[0], t[1])",
 }
 """Suggested replacements for unsupported syntax."""

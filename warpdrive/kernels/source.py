@@ -144,10 +144,12 @@ def _unreadable(function: FunctionType, file: str) -> KernelError:
     where = "write the function into a file and import it, or use IPython or a notebook"
     if file.startswith("<stdin>"):
         later = "" if sys.version_info >= (3, 13) else "; from Python 3.13 on the prompt keeps it"
-        return KernelError(f"{what}Python keeps none of what comes from its prompt or standard input: {where}{later}")
+        return KernelError(
+            f"{what}Python does not keep source entered at its prompt or on standard input: {where}{later}"
+        )
     if file.startswith("<"):
-        return KernelError(f"{what}Python keeps none of what exec or python -c run: {where}")
-    return KernelError(f"{what}the file is not there, or not what was imported: {where}")
+        return KernelError(f"{what}Python does not keep source run by exec or python -c: {where}")
+    return KernelError(f"{what}the file does not exist, or differs from the imported one: {where}")
 
 
 def _read_lambda(function: FunctionType, file: str) -> FunctionSource:
@@ -160,7 +162,7 @@ def _read_lambda(function: FunctionType, file: str) -> FunctionSource:
         if isinstance(node, ast.Lambda) and node.lineno == first_line and _is_of(node, function)
     ]
     if len(found) != 1:
-        raise KernelError(f"{file}:{first_line}: which lambda of this line is meant cannot be told: give it a 'def'")
+        raise KernelError(f"{file}:{first_line}: the lambdas on this line cannot be distinguished: use a 'def'")
     parameters, value = ast.unparse(found[0].args), ast.unparse(found[0].body)
     source = parse_function(f"def lambda_function({parameters}):\n    return {value}", file, first_line, {})
     for node in ast.walk(source.tree):

@@ -20,7 +20,7 @@ _VECTOR = "keep the components in variables or in a cuda.local.array"
 _ONLY_CALLED = "a function can only be called, not passed on, assigned or put into a tuple"
 HALF = f"float16 is not part of the kernel language: {_HALF}"
 _PARTS = {"atomic": "atomic.add", "local": "local.array", "shared": "shared.array", "const": "const.array_like"}
-_HOST = "that belongs to the host: do it before the launch and pass arrays and numbers to the kernel"
+_HOST = "this is host code: run it before the launch and pass arrays and numbers to the kernel"
 _INSTEAD = {
     **dict.fromkeys(("shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "shfl_sync_intrinsic"), _SHARED),
     **dict.fromkeys(("all_sync", "any_sync", "eq_sync", "ballot_sync", "vote_sync_intrinsic"), _VOTE.format(_SHARED)),
@@ -48,11 +48,12 @@ def refusal_of_function(module: str, name: str) -> str:
     """Return the error message for an unsupported function of Python or NumPy, or ``""`` if it may be supported."""
     if module == "builtins" and name in _IN_PYTHON_ALONE:
         return (
-            f"{name}() needs Python, and a compiled kernel has none: wd.debug(kernel)[blocks, threads](*arrays) runs "
+            f"{name}() needs the Python interpreter, which compiled kernels do not have: wd.debug(kernel)[blocks, "
+            "threads](*arrays) runs "
             "it as Python, thread by thread"
         )
     if module == "builtins" and name == "sorted":
-        return "sorted(...) makes a list, which takes new memory: sort in a cuda.local.array, in a loop"
+        return "sorted(...) allocates a list: sort in a cuda.local.array, in a loop"
     if module.startswith("numpy.random"):
         return (
             f"np.random.{name} draws from the host's generator: use wd.random or the xoroshiro128p functions of "
@@ -61,7 +62,7 @@ def refusal_of_function(module: str, name: str) -> str:
     if module != "numpy" or name not in _MAKES_ARRAYS:
         return ""
     return (
-        f"np.{name} makes an array, which takes new memory: use cuda.local.array or cuda.shared.array, and compute "
+        f"np.{name} allocates an array: use cuda.local.array or cuda.shared.array, and compute "
         "element by element, in a loop"
     )
 
@@ -78,19 +79,19 @@ def message_for_bare_member(path: str) -> str:
     if path in DIMENSIONS:
         instead = f"name an axis, such as cuda.{path}.x, and pass that to functions"
     elif path in SPACES:
-        instead = f"name what is in it, such as cuda.{_PARTS[path]}"
+        instead = f"name one of its members, such as cuda.{_PARTS[path]}"
     else:
         instead = _ONLY_CALLED
-    return f"cuda.{path} alone means nothing here: {instead}"
+    return f"cuda.{path} cannot be used alone: {instead}"
 
 
 def unusable(name: str, value: Any) -> str:
     """Return the error message for an object of the user's module, referred to as ``name``, that kernels cannot use."""
     function = getattr(value, "py_func", value)
     if isinstance(function, FunctionType):
-        return f"the function '{name}' stands here as a value: {_ONLY_CALLED}"
+        return f"the function '{name}' is used as a value: {_ONLY_CALLED}"
     if isinstance(value, MethodType):
-        return f"'{name}' is a method, which belongs to an object: make it a function that takes what it needs"
+        return f"'{name}' is a method of an object: make it a function of the values that it needs"
     if isinstance(value, list):
         return f"'{name}' is a list: make it a tuple, or a NumPy array"
     if isinstance(value, (dict, set, frozenset)):
@@ -100,7 +101,7 @@ def unusable(name: str, value: Any) -> str:
     kind = "class" if isinstance(value, type) else type(value).__name__
     return (
         f"'{name}' is a {kind}; a kernel can use numbers, NumPy arrays, tuples of these, strings, named tuples, "
-        "enumerations, functions that it calls, and what numba knows of math, cmath and numpy"
+        "enumerations, functions that it calls, and what numba supports of math, cmath and numpy"
     )
 
 

@@ -148,7 +148,7 @@ class Recording:
         for index in indices:
             if not 0 <= index < self.num_replicas:
                 last = self.num_replicas - 1
-                raise WarpDriveError(f"the recording has {self.num_replicas} replicas, 0 to {last}: no {index}")
+                raise WarpDriveError(f"the recording has {self.num_replicas} replicas, 0 to {last}: found {index}")
         rows, length = list(indices), int(self.lengths[list(indices)].max())
 
         def cut(names: Iterable[str], end: int) -> dict[str, Any]:
@@ -197,9 +197,7 @@ class Recording:
             arrays, text = (_read_npz if path.suffix.lower() == ".npz" else _read_safetensors)(path)
             return cls(**_nested(arrays), **json.loads(text))
         except Exception as error:  # each format raises errors of its own, none of which is helpful to users
-            raise WarpDriveError(
-                f"{path}: is no recording that Recording.save wrote, or is damaged ({error})"
-            ) from error
+            raise WarpDriveError(f"{path}: not a recording written by Recording.save, or damaged ({error})") from error
 
     def _of_file(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the arrays under flat names, and the remaining attributes."""

@@ -2,7 +2,7 @@
 
 from base import Walk
 
-EXPECTED = r"policy_tags must give each of the agents 0 to 2 one tag; agent 2 is left out"
+EXPECTED = r"policy_tags must give each of the agents 0 to 2 one tag; agent 2 is missing"
 
 
 class Broken(Walk):

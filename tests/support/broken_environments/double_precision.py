@@ -5,7 +5,7 @@ from numba import cuda
 
 import warpdrive as wd
 
-EXPECTED = r"float64 .*0\.1.*make it one with np.float32"
+EXPECTED = r"float64 .*0\.1.*convert with np.float32"
 
 
 @wd.kernel

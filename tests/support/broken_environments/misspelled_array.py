@@ -6,7 +6,7 @@ from numba import cuda
 
 import warpdrive as wd
 
-EXPECTED = r"misspelled_array.py:\d+: parameter 'positon' of .* is bound to nothing.*Did you mean 'position'"
+EXPECTED = r"misspelled_array.py:\d+: parameter 'positon' of .* is not bound.*Did you mean 'position'"
 
 
 @wd.kernel

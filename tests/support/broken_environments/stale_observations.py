@@ -6,7 +6,7 @@ from numba import cuda
 
 import warpdrive as wd
 
-EXPECTED = r"resets .*observations are not those of the new start.*write the observations in an observe kernel"
+EXPECTED = r"resets .*observations are not those of the new episode.*write the observations in an observe kernel"
 
 
 @wd.kernel

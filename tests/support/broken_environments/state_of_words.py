@@ -3,7 +3,7 @@
 import numpy as np
 from base import Walk
 
-EXPECTED = r"array 'mood' of initial_state of Broken has dtype .*, which has no counterpart on a device"
+EXPECTED = r"array 'mood' of initial_state of Broken has dtype .*, which devices do not support"
 
 
 class Broken(Walk):

@@ -4,7 +4,7 @@ from base import Walk
 
 import warpdrive as wd
 
-EXPECTED = r"stopped_by_a_breakpoint.py:\d+: breakpoint\(\) needs Python.*wd.debug\(kernel\)\[blocks, threads\]"
+EXPECTED = r"stopped_by_a_breakpoint.py:\d+: breakpoint\(\) needs .*wd.debug\(kernel\)\[blocks, threads\]"
 
 
 @wd.kernel

@@ -195,7 +195,7 @@ def test_processes_that_have_only_their_own_rows_are_refused(sections: Sections,
 @pytest.mark.parametrize(
     ("policy", "told"),
     [
-        ("function: 'nowhere.py:learn'", r"policy\.odd\.function: there is no file 'nowhere\.py'"),
+        ("function: 'nowhere.py:learn'", r"policy\.odd\.function: no such file: 'nowhere\.py'"),
         (f"function: '{FILE}:climb'", r"policy\.odd\.function: .* has no function 'climb'\. Did you mean 'Climb'"),
         (
             f"function: '{FILE}:Climb', sigmma: 1",

@@ -245,7 +245,7 @@ def test_where_nothing_fits_the_reason_is_told(made_up, monkeypatch, capsys):
     [
         (["--memory", "much"], "--memory: found 'much', expected a size such as 2GiB"),
         (["-o", "found.txt"], "--output: found 'found.txt', expected the name of a YAML file"),
-        (["-o", "nowhere/found.yaml"], "--output: found 'nowhere/found.yaml', but there is no folder 'nowhere'"),
+        (["-o", "nowhere/found.yaml"], "--output: found 'nowhere/found.yaml', but the folder 'nowhere' does not exist"),
         (["--min_updates", "999999999"], "which do not fit into"),
     ],
 )

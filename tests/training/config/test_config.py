@@ -282,7 +282,7 @@ def test_the_file_of_an_environment_is_found_again_from_anywhere(
     assert config.env is not None and config.env.name == f"{tmp_path / 'game.py'}:Game"
     overridden = load_config(run_yaml, ["env.name=other.py:Game"])
     assert overridden.env is not None and overridden.env.name == f"{tmp_path / 'elsewhere' / 'other.py'}:Game"
-    with pytest.raises(ConfigError, match=r"there is no file 'no.py'"):
+    with pytest.raises(ConfigError, match=r"no such file: 'no.py'"):
         load_config(run_yaml, ["env.name=no.py:Game"])
 
 

@@ -179,7 +179,7 @@ def test_what_cannot_be_exported_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     for name, told in [
         ("policy.onx", r"ends in .onnx \(ONNX\) or .pt2 \(torch.export\)\. Did you mean '.onnx'"),
         ("policy", "ends in .onnx"),
-        ("nowhere/policy.onnx", "there is no such folder"),
+        ("nowhere/policy.onnx", "no such folder"),
     ]:
         with pytest.raises(ExportError, match=told):
             policy.export(tmp_path / name)

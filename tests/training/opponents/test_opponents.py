@@ -309,7 +309,7 @@ def test_a_policy_that_does_not_fit_is_told(sections: Sections, trainer_of: Trai
         ("{algorithm: function, function: act}", r"function: found 'act' .*expected package\.module:function or"),
         (f"{{algorithm: function, function: '{BOTS}:aims'}}", r"has no function 'aims'\. Did you mean 'aim'\?"),
         (f"{{algorithm: function, function: '{BOTS}:constant'}}", r"constant' is 3, expected a function"),
-        ("{algorithm: function, function: 'nowhere.py:act'}", r"policy\.odd\.function: there is no file 'nowhere\.py'"),
+        ("{algorithm: function, function: 'nowhere.py:act'}", r"policy\.odd\.function: no such file: 'nowhere\.py'"),
         ("{algorithm: function, function: 'no_such:act'}", r"cannot be imported: ModuleNotFoundError"),
     ],
 )

@@ -80,7 +80,7 @@ def test_metrics_are_named_whole_without_their_tag_or_by_patterns(run: Run) -> N
     assert chosen_metrics(runs, ["losses/entropy"]) == names[:2]
     assert chosen_metrics(runs, ["losses/entropy/runner", "losses/entropy"]) == [names[1], names[0]]
     assert chosen_metrics(runs, ["perf/*_seconds"]) == names[2:]
-    told = r"--metric losses/entropi: not logged.*Did you mean 'losses/entropy'\? There are losses/entropy, perf/"
+    told = r"--metric losses/entropi: not logged.*Did you mean 'losses/entropy'\? Metrics: losses/entropy, perf/"
     with pytest.raises(ConfigError, match=told):
         chosen_metrics(runs, ["losses/entropi"])
 
@@ -151,7 +151,7 @@ def test_mistakes_are_told(run: Run, tmp_path: Path, capsys: pytest.CaptureFixtu
     path = run("a", {f"{RETURN}/tagger": {100: 1.0}})
     for arguments, told in (
         (["-o", "curves.jpg"], "curves.jpg: expected a name that ends in .png, .svg, .pdf"),
-        (["-o", "nowhere/curves.png"], "there is no folder nowhere"),
+        (["-o", "nowhere/curves.png"], "the folder nowhere does not exist"),
         (["-m", "losses/x"], "--metric losses/x: not logged by these runs"),
     ):
         assert main(["plot", str(path), *arguments]) == 2

@@ -55,7 +55,7 @@ MACHINES = {
     ),
     "broken PyTorch": (
         {"pytorch": PyTorch("2.13.0", failure="OSError: libcudart.so.13: cannot open")},
-        ["PyTorch cannot be imported (OSError: libcudart.so.13", "install it anew"],
+        ["PyTorch cannot be imported (OSError: libcudart.so.13", "reinstall it"],
     ),
     "no driver": ({"driver": NvidiaDriver(failure="there is no NVIDIA driver")}, ["there is no NVIDIA driver"]),
     "no GPU": ({"driver": NvidiaDriver((13, 0))}, ["the NVIDIA driver sees no GPU", "nvidia-smi"]),

@@ -112,7 +112,7 @@ def test_cuda_c_alone_is_played_and_not_run_access_by_access(capsys: pytest.Capt
     assert main(["check", f"{__file__}:Counters", "cuda_only=true"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "counters: clean. Ran 50 steps" in printed and "replicas with" not in printed
-    assert "note: its kernels are CUDA C: they were not run access by access" in printed
+    assert "note: its kernels are CUDA C: they were not interpreted" in printed
 
 
 @wd.kernel

@@ -63,9 +63,9 @@ def finding_line(finding):
 
 READ = "and read 'flag[0]' last, which is 0"
 STANDS = {
-    waits_there_and_back: (waits_there_and_back, "while flag[0]", ["thread 0 of block 0", READ, "3 not begun"]),
+    waits_there_and_back: (waits_there_and_back, "while flag[0]", ["thread 0 of block 0", READ, "3 not started"]),
     runs_on: (runs_on, "while True", ["thread 1 of block 0", "threads 2, 3 at the barrier", "1 ended"]),
-    runs_on_in_a_function: (turn, "flag[0] *= 2", ["thread 1 of", READ, "thread 0 at the barrier", "2 not begun"]),
+    runs_on_in_a_function: (turn, "flag[0] *= 2", ["thread 1 of", READ, "thread 0 at the barrier", "2 not started"]),
     goes_round_a_barrier: (goes_round_a_barrier, "out[", ["thread 0 of", "threads 1, 2, 3 at the barrier"]),
 }
 """By kernel: the function and line of its endless loop, and the description of the threads."""
@@ -127,4 +127,4 @@ def test_an_environment_that_does_not_end_is_not_played():
     report = check_environment(Stuck(), max_steps=2000)
     (finding,) = report.endless
     assert "while level[env, agent] >= 0:" in finding.sources or "level[env, agent] += 1" in str(finding.sources)
-    assert report.notes == ["it was not played, as its kernels do not end"]
+    assert report.notes == ["its steps were not run, as its kernels do not end"]

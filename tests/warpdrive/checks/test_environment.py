@@ -130,7 +130,7 @@ def test_observations_that_only_some_starts_write_are_found():
     report = check_environment_behaviour(Forgetful(), steps=10, backend="cpu")
     (finding,) = report.resets
     assert finding.array == "observations" and finding.index[-1] == 1
-    assert "observations[0, 1] depends on what was there before" in finding.message
+    assert "observations[0, 1] depends on its previous value" in finding.message
 
 
 def test_the_library_s_own_kernels_are_checked_as_well(monkeypatch):
@@ -193,7 +193,7 @@ def test_float64_in_arrays_of_the_environment_is_noted():
 
 def test_the_helper_for_tests_fails_with_the_findings():
     wd.testing.check_kernels(Careful(), steps=2)
-    with pytest.raises(AssertionError, match=r"(?s)'careless' are not clean.*races.*'rewards"):
+    with pytest.raises(AssertionError, match=r"(?s)'careless' failed their checks.*races.*'rewards"):
         wd.testing.check_kernels(Careless(), steps=2)
 
 
@@ -253,7 +253,7 @@ def test_the_command_takes_run_configurations(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["tag_gridwrld"], "there is no environment 'tag_gridwrld'. Did you mean 'tag_gridworld'?"),
+        (["tag_gridwrld"], "unknown environment 'tag_gridwrld'. Did you mean 'tag_gridworld'?"),
         (["tag_gridworld", "num_tagers=2"], "no parameter 'num_tagers'. Did you mean 'num_taggers'?"),
         (["tag_gridworld", "trainer.num_envs=2"], "trainer.num_envs: expected a parameter of the environment as"),
         (["nowhere.yaml"], "nowhere.yaml"),

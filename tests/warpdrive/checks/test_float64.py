@@ -261,7 +261,7 @@ def test_fields_of_arrays_of_records_are_looked_into():
         (integer_literal, "convert the integer first"),
         (division_of_integers, "a quotient of integers is float64"),
         (function_of_an_integer, "functions give float64 for integers"),
-        (double_constant, "where float32 will do"),
+        (double_constant, "if float32 is sufficient"),
     ],
 )
 def test_what_to_do_about_integers_is_said(kernel, said):

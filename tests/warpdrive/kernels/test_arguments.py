@@ -147,7 +147,7 @@ class OnAnotherDevice:
         ([1, 2], "a list; .*: make it an array with np.array"),
         (OnAnotherDevice(), "argument 'weights' of kernel 'optional' is on a GPU, but 'out' on the CPU"),
         ((1, [2]), r"argument 'weights\[1\]' of kernel 'optional' is a list"),
-        (np.zeros(4, ">f8"), "has dtype >f8, which the CPU backend does not compute with"),
+        (np.zeros(4, ">f8"), "has dtype >f8, which the CPU backend does not support"),
         (np.zeros(4, np.float16), "has dtype float16"),
         ("text", "is a str; a kernel takes NumPy arrays, CPU tensors, numbers, None, and tuples of these"),
     ],
@@ -200,7 +200,7 @@ def test_a_dtype_that_is_not_known_is_refused():
         other = cuda.local.array(2, mine.dtype)
         out[0] = other.shape[0]
 
-    with pytest.raises(wd.KernelError, match=r"test_arguments.py:\d+: 'mine.dtype' is no dtype"):
+    with pytest.raises(wd.KernelError, match=r"test_arguments.py:\d+: 'mine.dtype' is not a dtype"):
         wd.kernel(unknown)[1, 4](np.zeros(4))
 
 

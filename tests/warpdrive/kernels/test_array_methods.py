@@ -216,7 +216,7 @@ def unravels(m, out):
     out[0] = m.ravel()[3]  # here
 
 
-LOOP = "takes new memory.*: compute and assign element by element, in a loop"
+LOOP = "allocates memory.*: compute and assign element by element, in a loop"
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ LOOP = "takes new memory.*: compute and assign element by element, in a loop"
         (adds_arrays, LOOP),
         (copies_a_part, LOOP),
         (adds_to_a_part, LOOP),
-        (makes_an_array, "np.zeros makes an array, which takes new memory: use cuda.local.array or cuda.shared.array"),
-        (unravels, "may copy the array, which takes new memory, which a kernel cannot: use reshape"),
+        (makes_an_array, "np.zeros allocates an array: use cuda.local.array or cuda.shared.array"),
+        (unravels, "may copy the array, and a kernel cannot allocate memory: use reshape"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

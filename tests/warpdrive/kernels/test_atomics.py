@@ -376,7 +376,7 @@ REFUSED = [
     (float_index, np.int32, "takes an integer for each axis as the index, found float64"),
     (complex_value, np.int32, "cuda.atomic.add takes numbers, found complex128"),
     (unaligned_field, PACKED, "cuda.atomic.add needs elements at multiples of their size: .*align=True"),
-    (read_only, np.int32, "cuda.atomic.add changes an array, but this one can only be read"),
+    (read_only, np.int32, "cuda.atomic.add changes an array, but this one is read-only"),
 ]
 
 

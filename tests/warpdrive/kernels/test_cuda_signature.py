@@ -67,7 +67,10 @@ def test_places_are_those_of_the_file():
         ("WD_KERNEL void f(int) {}", "parameter 'int'"),
         ("WD_KERNEL void f(int x, float x) {}", "two parameters 'x'"),
         ("WD_KERNEL int f(int x) {}", "returns 'int', expected 'WD_KERNEL void f(...)'"),
-        ("WD_KERNEL void f(int x) {}\nWD_KERNEL void f(float x) {}", "f.cu:2: a second function 'f', after f.cu:1"),
+        (
+            "WD_KERNEL void f(int x) {}\nWD_KERNEL void f(float x) {}",
+            "f.cu:2: function 'f' is already defined at f.cu:1",
+        ),
         ("WD_KERNEL void", "f.cu:1: expected 'WD_KERNEL void name(parameters)'"),
     ],
 )
@@ -120,7 +123,7 @@ def test_types_that_fit(parameter, value):
         ("float x", np.int32(10), "is one int32, 10: expected 'int x'"),
         ("double x", np.float32(0.5), "expected 'float x'"),
         ("float x", torch.zeros(3, dtype=torch.float32), "the array 'x' holds float32: expected 'float *x'"),
-        ("float *x", torch.zeros(3, dtype=torch.float16), "holds float16, for which there is no type here"),
+        ("float *x", torch.zeros(3, dtype=torch.float16), "holds float16, which has no corresponding type"),
     ],
 )
 def test_types_that_do_not_fit_are_both_named(parameter, value, message):

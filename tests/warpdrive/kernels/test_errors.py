@@ -441,16 +441,16 @@ MISTAKES = [
     (with_misspelt_atomic, ["cuda.atomic.ad is not part", "Did you mean 'add'?"]),
     (with_w_dimension, ["cuda.threadIdx.w is not part"]),
     (barrier_with_a_value, ["cuda.syncthreads() is a statement"]),
-    (barrier_by_another_name, ["cuda.syncthreads alone means nothing"]),
-    (whole_index, ["cuda.threadIdx alone means nothing"]),
-    (index_as_an_argument, ["cuda.threadIdx alone means nothing", "cuda.threadIdx.x"]),
-    (index_by_its_number, ["cuda.blockIdx alone means nothing", "cuda.blockIdx.x"]),
-    (function_as_an_argument, ["the function 'takes_two' stands here as a value", "can only be called"]),
-    (function_in_a_variable, ["the function 'takes_two' stands here as a value", "can only be called"]),
-    (atomic_as_an_argument, ["cuda.atomic.add alone means nothing", "can only be called"]),
+    (barrier_by_another_name, ["cuda.syncthreads cannot be used alone"]),
+    (whole_index, ["cuda.threadIdx cannot be used alone"]),
+    (index_as_an_argument, ["cuda.threadIdx cannot be used alone", "cuda.threadIdx.x"]),
+    (index_by_its_number, ["cuda.blockIdx cannot be used alone", "cuda.blockIdx.x"]),
+    (function_as_an_argument, ["the function 'takes_two' is used as a value", "can only be called"]),
+    (function_in_a_variable, ["the function 'takes_two' is used as a value", "can only be called"]),
+    (atomic_as_an_argument, ["cuda.atomic.add cannot be used alone", "can only be called"]),
     (method_of_an_object, ["'THING.double' is a method", "make it a function"]),
     (starred_values, ["a starred expression is not part", "min(t[0], t[1])"]),
-    (enumerate_around_a_barrier, ["goes over a range(...), an array or a tuple, not over enumerate(...)"]),
+    (enumerate_around_a_barrier, ["must iterate over a range(...), an array or a tuple, not over enumerate(...)"]),
     (half_precision, ["float16 is not part", "np.float32"]),
     (half_precision_in_a_constant, ["float16 is not part", "np.float32"]),
     (conversion_to_half_precision, ["float16 is not part", "np.float32"]),
@@ -477,17 +477,17 @@ MISTAKES = [
     (type_error_in_inlined_function, ["'y[1]': int32 has no elements"]),
     (types_that_do_not_unify, ["'x'", "unify"]),
     (memory_of_the_heap, ["zeros"]),
-    (sorted_numbers, ["sorted(...) makes a list", "cuda.local.array"]),
+    (sorted_numbers, ["sorted(...) allocates a list", "cuda.local.array"]),
     (shape_known_only_at_run_time, ["must be known when the kernel is compiled", "'n'"]),
     (shape_known_only_at_run_time_in_a_function, ["argument 'n' of 'remembers'", "must be known"]),
     (shape_of_zero, ["positive integers", "(2, 0)"]),
     (shape_of_a_fraction, ["positive integers", "1.5"]),
     (no_dtype, ["takes a shape and a dtype"]),
-    (unknown_dtype, ["'COUNT' is no dtype"]),
+    (unknown_dtype, ["'COUNT' is not a dtype"]),
     (four_dimensions, ["1, 2 or 3"]),
     (returns_a_value, ["a kernel returns nothing"]),
-    (result_of_nothing, ["'waits' returns nothing"]),
-    (barrier_in_a_loop_over_what_is_no_array, ["goes over a range"]),
+    (result_of_nothing, ["'waits' does not return a value"]),
+    (barrier_in_a_loop_over_what_is_no_array, ["must iterate over a range"]),
     (barrier_in_an_index, ["in a statement of its own"]),
 ]
 
@@ -520,7 +520,7 @@ def test_a_lambda_is_no_kernel():
 
 @pytest.mark.parametrize("value", [3, "kernel", Thing])
 def test_what_is_no_function_is_no_kernel(value):
-    with pytest.raises(wd.errors.WarpDriveError, match="made of a Python function"):
+    with pytest.raises(wd.errors.WarpDriveError, match="expects a Python function"):
         wd.kernel(value)
 
 

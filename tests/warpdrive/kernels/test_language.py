@@ -182,7 +182,7 @@ def test_kernels_are_made_with_functions(operation, expected):
 def test_two_lambdas_that_cannot_be_told_apart():
     k = len("a closure's variable")
     first, _second = (lambda x: x + k), (lambda x: x - k)
-    with pytest.raises(wd.KernelError, match=r"test_language.py:\d+: which lambda of this line is meant"):
+    with pytest.raises(wd.KernelError, match=r"test_language.py:\d+: the lambdas on this line cannot be distinguished"):
         wd.kernel(of_operator(lambda x, y: first(x)))[1, 16](np.arange(10), np.zeros(10, np.int64))
 
 

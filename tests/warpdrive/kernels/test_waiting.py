@@ -168,7 +168,7 @@ def test_a_launch_that_waits_for_ever_says_where_and_the_next_one_runs():
     with pytest.raises(KernelError) as raised:
         kernel[2, 8](zeros(2))
     text = str(raised.value)
-    assert "kernel 'lone_flag' does not end" in text
+    assert "kernel 'lone_flag' is deadlocked" in text
     assert "thread 0 of block 0 and 3 more at" in text and "cuda.syncthreads()" in text
     assert "thread 2 of block 0 and 11 more at" in text and "while flag[cuda.blockIdx.x] == 0:" in text
     kernel[2, 8](zeros(2) + 1)

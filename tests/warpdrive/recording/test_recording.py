@@ -81,7 +81,7 @@ def test_an_episode_is_cut_out_at_its_end(walkers: Callable[..., Any]) -> None:
         np.testing.assert_array_equal(episode.states["position"][:, 0], recording.states["position"][: length + 1, row])
         np.testing.assert_array_equal(episode.actions[:, 0], recording.actions[:length, row])
         assert episode.logits["odd"].shape == (length, 1, 2, 3)
-    with pytest.raises(WarpDriveError, match="2 replicas, 0 to 1: no 2"):
+    with pytest.raises(WarpDriveError, match="2 replicas, 0 to 1: found 2"):
         recording.episode(2)
 
 
@@ -272,5 +272,5 @@ def test_files_that_are_no_recordings_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", rewards=np.zeros(3))
     (tmp_path / "other.safetensors").write_bytes(b"nothing of the kind")
     for name in ("other.npz", "other.safetensors"):
-        with pytest.raises(WarpDriveError, match=rf"{name}: is no recording"):
+        with pytest.raises(WarpDriveError, match=rf"{name}: not a recording"):
             wd.Recording.load(tmp_path / name)

@@ -422,8 +422,8 @@ class WaitingLaunch:
     ) -> None:
         if _PROCESSOR not in _ASSEMBLY:
             raise KernelError(
-                f"threads of kernel '{name}' may wait for each other ({sites[0]}), which the CPU backend can run on "
-                f"x86-64 and ARM64 alone, not on {platform.machine()}"
+                f"threads of kernel '{name}' may wait for each other ({sites[0]}), which the CPU backend supports "
+                f"only on x86-64 and ARM64, not on {platform.machine()}"
             )
         self.name, self.sites, self.blocks, self.threads = name, sites, blocks, threads
         self.stack, self.fibre, self.table = stack, fibre, table
@@ -486,8 +486,8 @@ class WaitingLaunch:
             parts.append(f"{who}{others} at {self.sites[site]}")
         left = _product(self.blocks) - begun
         if left:
-            parts.append(f"{left} blocks have not begun, as {MOST_THREADS} threads at most are there at once")
-        return f"kernel '{self.name}' does not end: all its threads wait, and none can go on: {'; '.join(parts)}"
+            parts.append(f"{left} blocks have not started, as at most {MOST_THREADS} threads run at once")
+        return f"kernel '{self.name}' is deadlocked: all its threads wait, and none can continue: {'; '.join(parts)}"
 
 
 def _position(number: int, dimensions: Dimensions) -> str:

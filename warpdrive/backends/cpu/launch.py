@@ -173,7 +173,7 @@ def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
         except (TypeError, RuntimeError):
             raise KernelError(
                 f"argument '{name}' of kernel '{kernel.source.name}' has dtype {value.dtype} and layout "
-                f"{value.layout}, which no kernel can use"
+                f"{value.layout}, which kernels do not support"
             ) from None
     if isinstance(value, np.ndarray):
         return value
@@ -206,8 +206,8 @@ def _kind(kernel: Kernel, name: str, value: Any, leaves: list[tuple[Any, Array |
     kind = _kind_of(array.dtype, None if is_number else array.ndim, array.flags.num)
     if kind is None:
         raise KernelError(
-            f"argument '{name}' of kernel '{kernel.source.name}' has dtype {array.dtype}, "
-            f"which the CPU backend does not compute with{_instead_of(array.dtype)}"
+            f"argument '{name}' of kernel '{kernel.source.name}' has dtype {array.dtype}, which the CPU backend "
+            f"does not support{_instead_of(array.dtype)}"
         )
     return kind
 
@@ -216,7 +216,7 @@ def _instead_of(dtype: np.dtype[Any]) -> str:
     if dtype == np.float16:
         return ": convert it with .astype(np.float32)"
     if not dtype.isnative:
-        return ", as its bytes are in another order than this machine's: convert it with .astype(dtype.newbyteorder())"
+        return ", as its byte order is not that of this machine: convert it with .astype(dtype.newbyteorder())"
     return ""
 
 

@@ -123,8 +123,8 @@ class Device:
     def allow_shared_bytes(self, function: Function, dynamic: int) -> None:
         """Allow a kernel this many bytes of dynamic shared memory, as required beyond a total of 48 KiB."""
         what = (
-            f"kernel '{function.name}' cannot have {dynamic} bytes of shared memory given at launch, beside the "
-            f"{function.shared_bytes} that it declares, on GPU {self.index}"
+            f"kernel '{function.name}' cannot have {dynamic} bytes of dynamic shared memory in addition to its "
+            f"{function.shared_bytes} static ones on GPU {self.index}"
         )
         with self.in_context():
             self.driver.call(what, "cuFuncSetAttribute", function.handle, MOST_DYNAMIC_SHARED_BYTES, dynamic)

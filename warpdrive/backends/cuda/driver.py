@@ -108,14 +108,14 @@ class Driver:
 
     def gpus(self) -> list[Gpu]:
         """Return the GPUs, in PyTorch's order. Raises :class:`DriverError` if there are none."""
-        self.call("the NVIDIA driver does not start", "cuInit", 0)
+        self.call("the NVIDIA driver cannot be initialised", "cuInit", 0)
         count = c_int()
         self.call("the GPUs cannot be counted", "cuDeviceGetCount", count)
         return [self._gpu(index) for index in range(count.value)]
 
     def _gpu(self, index: int) -> Gpu:
         what, device, name, memory = (
-            f"GPU {index} cannot be asked",
+            f"GPU {index} cannot be queried",
             c_int(),
             ctypes.create_string_buffer(256),
             c_size_t(),

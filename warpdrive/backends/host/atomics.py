@@ -175,7 +175,7 @@ def _check(path: str, array: Any, index: Any, *values: Any) -> None:
     if not isinstance(array, types.Array) or str(array.dtype) not in allowed:
         raise TypingError(f"cuda.{path} works on an array of {_listed(allowed)}, found {array}")
     if not array.mutable:
-        raise TypingError(f"cuda.{path} changes an array, but this one can only be read: {array}")
+        raise TypingError(f"cuda.{path} changes an array, but this one is read-only: {array}")
     if not array.aligned:
         raise TypingError(
             f"cuda.{path} needs elements at multiples of their size: give the records' dtype align=True, found {array}"

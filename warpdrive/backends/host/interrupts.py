@@ -173,8 +173,8 @@ def _write_to_stderr(text: str) -> None:
 def _end(number: signal.Signals, launch: FrameType, why: str) -> None:
     """End the process as the default action of the signal does."""
     _write_to_stderr(
-        f"{_described(launch)} {why}: the process ends. What was saved stays; 'warpdrive check' and wd.check_launch "
-        "say where a kernel that does not end stands"
+        f"{_described(launch)} {why}: the process ends. Saved files are kept; 'warpdrive check' and wd.check_launch "
+        "show where an endless kernel is stuck"
     )
     with contextlib.suppress(Exception):
         sys.stdout.flush()

@@ -173,5 +173,7 @@ def _computable(name: str, dtype: Any, kernel: str) -> np.dtype[Any]:
     except (TypeError, numba.core.errors.NumbaError):
         found = np.dtype(object)
     if found.kind == "O" or not found.isnative:
-        raise KernelError(f"argument '{name}' of kernel '{kernel}' has dtype {dtype}, which no kernel can use on a GPU")
+        raise KernelError(
+            f"argument '{name}' of kernel '{kernel}' has dtype {dtype}, which kernels on a GPU do not support"
+        )
     return found

@@ -97,7 +97,9 @@ def _compile(
         image, resources = link(ptx, capability)
     except LinkError as error:
         source = kernel.function.source
-        raise KernelError(f"{source.file}:{source.tree.lineno}: kernel '{name}' fits no GPU: {error}") from error
+        raise KernelError(
+            f"{source.file}:{source.tree.lineno}: kernel '{name}' cannot run on any GPU: {error}"
+        ) from error
     return CudaCode(name, image, ptx, resources)
 
 

@@ -39,7 +39,7 @@ class BoundOnGpu:
     ) -> None:
         if configuration.stream is None:
             raise KernelError(
-                f"kernel '{kernel.source.name}' is launched on something that is no stream: give it a stream of "
+                f"kernel '{kernel.source.name}' is launched on an object that is not a stream: pass a stream of "
                 "PyTorch or numba.cuda, or 0 for PyTorch's current one"
             )
         if index is None:

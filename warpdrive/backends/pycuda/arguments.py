@@ -62,7 +62,7 @@ def _members(arguments: Mapping[str, Any], replicas: int) -> Iterator[tuple[str,
     yield "num_replicas", np.int32(replicas)
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor) and not value.is_contiguous():
-            raise KernelError(f"array '{name}' is a view whose elements do not lie side by side, which CUDA C needs")
+            raise KernelError(f"array '{name}' is a view whose elements are not contiguous, as CUDA C requires")
         yield name, value
         if is_array(value) and len(_varying(value, replicas)) == 2:
             yield _length(name).removeprefix("wd_"), np.int32(value.shape[0])

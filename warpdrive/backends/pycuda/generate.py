@@ -185,7 +185,8 @@ def _header(function: DeviceFunction) -> str:
     header = LIBRARY / f"{module}.cuh"
     if not header.is_file() or f" {_library_name(function)}(" not in header.read_text(encoding="utf-8"):
         raise KernelError(
-            f"{function.where}: '{function.source.name}' is Python and has no twin in CUDA C, which this backend runs"
+            f"{function.where}: '{function.source.name}' is in Python and has no twin in CUDA C, which this backend "
+            "requires"
         )
     return header.name
 
@@ -204,7 +205,7 @@ def _views(fusion: Fusion, arguments: Mapping[str, Any], replicas: int) -> Itera
     for parameter in dict.fromkeys(name for call in calls for name in call.arguments):
         value = arguments[parameter]
         if not is_array(value):
-            raise KernelError(f"'{parameter}', which a function of the library is given, is no array")
+            raise KernelError(f"'{parameter}', passed to a function of the library, is not an array")
         kind, made = view(parameter, value, replicas)
         yield f"WD_FUNCTION {kind} wd_view_{parameter}(const wd_arguments &given) {{ return {made}; }}"
 

@@ -130,7 +130,7 @@ def host_compiler() -> str:
         found = shutil.which(name)
         if found:
             return found
-    missing = f"CXX is '{wanted}', which is no program" if wanted else f"none of {', '.join(COMPILERS)} was found"
+    missing = f"CXX is '{wanted}', which is not a program" if wanted else f"none of {', '.join(COMPILERS)} was found"
     raise BackendError(
         f"CUDA C on the host (WARPDRIVE_CUDA_ON_HOST) needs a C++ compiler: {missing}; install one, such as the "
         "package g++, or set CXX"

@@ -38,7 +38,7 @@ def usable_device(process_id: int) -> torch.device:
     try:
         check_usable("pycuda", pycuda_lacks, process_id)
     except BackendError as error:
-        raise BackendError(f"{error}; WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, to test it") from None
+        raise BackendError(f"{error}; WARPDRIVE_CUDA_ON_HOST=1 runs CUDA C on the host, for testing") from None
     index = gpu_of(process_id, this_machine())
     pytorch.start(index)  # creates the context that PyCUDA then shares
     pytorch.make_current(index)

@@ -11,10 +11,10 @@ from warpdrive.kernels.errors import KernelError
 
 _WARPS = "works on warps, which a replica may share with others, or have several of: use WD_SHARED and wd_barrier()"
 _REFUSED = {
-    r"extern\s+__shared__": "has no size here: WD_SHARED(type, name, size) declares shared memory",
+    r"extern\s+__shared__": "has no known size: WD_SHARED(type, name, size) declares shared memory",
     r"__(?:shfl|ballot|any|all|match|reduce)\w*_sync|__(?:activemask|syncwarp)|warpSize": _WARPS,
     r"cooperative_groups": "works on blocks, which a replica may share with others: use wd_barrier()",
-    r"gridDim": "is not known here: the number of replicas is a parameter, int num_envs",
+    r"gridDim": "is not available: the number of replicas is a parameter, int num_envs",
 }
 
 
@@ -39,8 +39,8 @@ def check_text(text: str, file: str, arrays: Collection[str]) -> None:
         is_in_a_macro = re.search(r"^\s*#\s*define\b.*$", plain[: found.start()].rpartition("\n")[2])
         if found[2] not in arrays and not is_in_a_macro:
             raise KernelError(
-                f"{_where(plain, found, file)}: {found[1]}({found[2]}, ...) goes by the names of a kernel function's "
-                f"array parameters, and '{found[2]}' is none of them.{nearest(found[2], arrays)}"
+                f"{_where(plain, found, file)}: {found[1]}({found[2]}, ...) takes the name of an array parameter of "
+                f"the kernel function, and '{found[2]}' is not one.{nearest(found[2], arrays)}"
             )
 
 

@@ -124,7 +124,7 @@ def _cannot_unify(found: Sequence[str], nodes: Sequence[ast.AST]) -> str:
 
 def _not_called(found: Sequence[str], nodes: Sequence[ast.AST]) -> str:
     called = next((ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)), "this")
-    hint = ": an index stands in brackets, [...]" if _is_array(found[0]) else ""
+    hint = ": write an index in brackets, [...]" if _is_array(found[0]) else ""
     return f"'{called}' is {_words(found[0])}, which cannot be called{hint}"
 
 
@@ -136,7 +136,7 @@ _TRANSLATIONS = (
     (r"^failed to unpack (.*)$", lambda found, nodes: f"{_words(found[0])} cannot be unpacked"),
     (
         r"Untyped global name '(\w+)'",
-        lambda found, nodes: f"'{found[0]}' belongs to Python, and a compiled kernel has none",
+        lambda found, nodes: f"'{found[0]}' requires the Python interpreter, which compiled kernels do not have",
     ),
 )
 

@@ -55,12 +55,13 @@ def errors_at_their_origin(
 _PLACE = r'File "([^"]+)", line (\d+)|^During: .* at (\S+) \((\d+)\)$'
 """Pattern of the source locations in numba's messages, during type inference and during compilation."""
 
-_TAKES_MEMORY = "this takes new memory, which a kernel cannot: compute and assign element by element, in a loop"
+_TAKES_MEMORY = "this allocates memory, which a kernel cannot: compute and assign element by element, in a loop"
 _IN_WORDS = {
     "NRT required but not enabled": _TAKES_MEMORY,
     "_ol_array_allocate(": _TAKES_MEMORY,
-    "Only accept returning of array passed into the function as argument": "this may copy the array, which takes new "
-    "memory, which a kernel cannot: use reshape",
+    "Only accept returning of array passed into the function as argument": (
+        "this may copy the array, and a kernel cannot allocate memory: use reshape"
+    ),
 }
 """Readable messages, by a part of numba's message."""
 

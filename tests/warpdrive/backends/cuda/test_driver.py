@@ -195,7 +195,7 @@ def test_much_shared_memory_is_asked_for_once(fake_gpu, launch_of):
 
 def test_more_shared_memory_than_there_is_is_told(fake_gpu, launch_of):
     fake_gpu.set(cuFuncSetAttribute=1)
-    with pytest.raises(BackendError, match=r"'step' cannot have 300000 bytes of shared memory .*INVALID_VALUE"):
+    with pytest.raises(BackendError, match=r"'step' cannot have 300000 bytes of dynamic shared memory .*INVALID_VALUE"):
         launch_of(shared_bytes=300_000)
 
 
@@ -217,7 +217,7 @@ def test_a_fault_of_an_earlier_kernel_is_told(fake_gpu, launch_of):
     for part in (
         "ILLEGAL_ADDRESS",
         "launched earlier",
-        "start Python anew",
+        "restart Python",
         "warpdrive check",
         "CUDA_LAUNCH_BLOCKING=1",
     ):

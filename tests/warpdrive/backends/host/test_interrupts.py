@@ -74,7 +74,7 @@ def test_an_endless_kernel_ends_with_its_process(tmp_path, how, number, times):
             process.kill()
     assert process.returncode == -number, said
     if how != "thread":  # which Python itself may give up
-        assert "the process ends. What was saved stays" in said
+        assert "the process ends. Saved files are kept" in said
         assert f"launched at {program}:" in said
 
 

@@ -149,7 +149,7 @@ def test_as_many_replicas_share_a_block_as_their_shared_memory_lets(size, replic
 def test_more_shared_memory_than_a_block_has_is_told():
     line = shares.function.__code__.co_firstlineno + 1
     with pytest.raises(
-        KernelError, match=rf"test_compile.py:{line}: kernel 'shares' fits no GPU: .*too much shared data"
+        KernelError, match=rf"test_compile.py:{line}: kernel 'shares' cannot run on any GPU: .*too much shared data"
     ):
         compiled(shares, x=torch.zeros(9, 3), size=np.int32(20_000))
 

@@ -282,7 +282,7 @@ def test_the_authors_stream(fake_gpu):
     for stream in (0, OfPyTorch(), OfCudaCore(), 0x50):
         scale[1, 4, stream](*arrays)
     assert [line.split()[-1] for line in launches(fake_gpu)] == ["0x10", "0x30", "0x40", "0x50"]
-    with pytest.raises(wd.KernelError, match="'scale' is launched on something that is no stream"):
+    with pytest.raises(wd.KernelError, match="'scale' is launched on an object that is not a stream"):
         scale[1, 4, "stream"](*arrays)
 
 

@@ -95,7 +95,7 @@ def test_types_are_checked_when_an_environment_is_bound(on_host, tmp_path):
     with pytest.raises(KernelError, match=r"wrong.cu:1: .*'const float \*position'.*holds int32: expected 'int \*"):
         wd.EnvWrapper(environment, 2, "pycuda")
     environment.cuda_twins = {**environment.cuda_twins, "step": wd.cuda_kernel(file, "observe")}
-    with pytest.raises(KernelError, match=r"wrong.cu:2: parameter 'positon' .* bound to nothing.*'position'\?"):
+    with pytest.raises(KernelError, match=r"wrong.cu:2: parameter 'positon' .* is not bound.*'position'\?"):
         wd.EnvWrapper(environment, 2, "pycuda")
 
 
@@ -117,7 +117,7 @@ def test_a_python_function_without_a_twin_is_told(on_host):
 
     from warpdrive.kernels.fusion import Fusion
 
-    with pytest.raises(KernelError, match=r"test_host.py:\d+: 'mine' is Python and has no twin in CUDA C"):
+    with pytest.raises(KernelError, match=r"test_host.py:\d+: 'mine' is in Python and has no twin in CUDA C"):
         PyCudaBackend().bind(Fusion.of(mine), {"x": torch.zeros(1)}, 1, 1)
 
 
@@ -384,14 +384,14 @@ def test_more_agents_than_a_block_has_threads_are_refused(run):
     ("line", "message"),
     [
         ("    x[0] = y;", "'y' was not declared in this scope\n    x[0] = y;\n           ^"),
-        ("    x[wd_index(z, 0)] = 1;", "wd_index(z, ...) goes by the names"),
+        ("    x[wd_index(z, 0)] = 1;", "wd_index(z, ...) takes the name of an array parameter"),
         ("    x[wd_index(x, 0, 0, 0, 0)] = 1;", "more indices than the array has axes"),
         ("    x[0] = wd_extent(x, 0);", "num_envs"),
-        ("    x[0] = gridDim.x;", "'gridDim' is not known here: the number of replicas is a parameter, int num_envs"),
-        ("    extern __shared__ int y[];", "'extern __shared__' has no size here: WD_SHARED(type, name, size)"),
+        ("    x[0] = gridDim.x;", "'gridDim' is not available: the number of replicas is a parameter, int num_envs"),
+        ("    extern __shared__ int y[];", "'extern __shared__' has no known size: WD_SHARED(type, name, size)"),
         ("    x[0] = __shfl_down_sync(0xffffffffu, x[1], 1);", "'__shfl_down_sync' works on warps"),
         ("    __syncwarp();", "'__syncwarp' works on warps"),
-        ("    x[wd_index(xx, 0)] = 1;", "'xx' is none of them. Did you mean 'x'?"),
+        ("    x[wd_index(xx, 0)] = 1;", "'xx' is not one. Did you mean 'x'?"),
         ("    x[0] = 1", "expected ';'"),
     ],
 )
@@ -405,7 +405,9 @@ def test_compile_errors_are_told_at_the_authors_line(run, line, message):
 
 def test_a_missing_compiler_is_told(run, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(BackendError, match=r"needs a C\+\+ compiler: CXX is 'no-such-compiler', which is no program"):
+    with pytest.raises(
+        BackendError, match=r"needs a C\+\+ compiler: CXX is 'no-such-compiler', which is not a program"
+    ):
         run("WD_KERNEL void step(int *x) { x[0] = 4711; }", 1, 1, x=np.zeros((1, 1), np.int32))
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "/nowhere")

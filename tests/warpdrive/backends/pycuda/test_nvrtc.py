@@ -146,7 +146,7 @@ def test_a_replica_has_a_block_where_its_author_declares_shared_variables(compil
     ("line", "message"),
     [
         ("    x[0] = y;", 'identifier "y" is undefined\n      x[0] = y;\n             ^'),
-        ("    x[wd_index(z, 0)] = 1;", "wd_index(z, ...) goes by the names"),
+        ("    x[wd_index(z, 0)] = 1;", "wd_index(z, ...) takes the name of an array parameter"),
         ("    x[wd_index(x, 0, 0, 0, 0)] = 1;", "more indices than the array has axes"),
         ("    x[0] = wd_extent(x, 0);", "num_envs"),
     ],

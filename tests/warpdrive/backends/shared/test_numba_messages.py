@@ -85,7 +85,7 @@ def test_types_that_do_not_fit_are_told_with_the_expressions_they_are_of(line, f
         (
             "y = x(0)",
             "Invalid use of array(float32, 1d, C) with parameters (Literal[int](0))",
-            "'x' is an array of float32 with 1 axis, which cannot be called: an index stands in brackets",
+            "'x' is an array of float32 with 1 axis, which cannot be called: write an index in brackets",
         ),
         ("a, b = x[0]", "failed to unpack float32", "float32 cannot be unpacked"),
         (
