@@ -108,10 +108,10 @@ def on(monkeypatch):
     def see(machine):
         for module in (loading, selection):
             monkeypatch.setattr(module, "this_machine", lambda: machine)
-        loading._say.cache_clear()
+        loading._log_once.cache_clear()
 
     yield see
-    loading._say.cache_clear()
+    loading._log_once.cache_clear()
 
 
 @pytest.mark.parametrize(("changes", "said"), MACHINES.values(), ids=MACHINES)
