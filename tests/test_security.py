@@ -294,7 +294,7 @@ def test_who_does_not_know_the_secret_is_refused() -> None:
     class Strangers:
         rank = 0
 
-        def all_gather_object(self, value: Any) -> list[Any]:
+        def all_gather_values(self, value: Any) -> list[Any]:
             return [value, "0" * len(value)]
 
     _check_peers(Strangers(), "", "session")  # type: ignore[arg-type]

@@ -102,7 +102,7 @@ def check_script(process_group: ProcessGroup, trainer: Trainer, folder: Path) ->
     trainer.save(folder / "saved")
     loaded = Trainer.load(folder / "saved")
     assert (
-        process_group.all_gather_object([loaded.evaluate(8), loaded.updates])
+        process_group.all_gather_values([loaded.evaluate(8), loaded.updates])
         == [[found, trainer.updates]] * process_group.world_size
     )
     loaded.collect()

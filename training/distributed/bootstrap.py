@@ -85,7 +85,7 @@ def share_of(process_group: ProcessGroup, env: EnvWrapper, dedicated_learner: bo
         return Share(0, env.num_envs, env.num_envs)
     own = Share(0, 0, 0) if dedicated_learner and process_group.is_leader else Share(env.first_env, env.num_envs, 0)
     first = 0
-    for rank, (theirs, count) in enumerate(process_group.all_gather_object((own.first, own.count))):
+    for rank, (theirs, count) in enumerate(process_group.all_gather_values((own.first, own.count))):
         if theirs != first:
             raise ConfigError(
                 f"the replicas of rank {rank} begin with number {theirs}, expected {first}: give EnvWrapper "

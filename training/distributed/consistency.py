@@ -64,7 +64,7 @@ def check_weights(process_group: ProcessGroup, models: Mapping[str, nn.Module]) 
 
 
 def _check_same(process_group: ProcessGroup, own: Mapping[str, Any], why: str) -> None:
-    everybody = process_group.all_gather_object(own)
+    everybody = process_group.all_gather_values(own)
     for name, value in everybody[0].items():
         others = [rank for rank, theirs in enumerate(everybody) if theirs.get(name, _ABSENT) != value]
         if others:

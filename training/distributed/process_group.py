@@ -150,7 +150,7 @@ class ProcessGroup:
         """Return the value of rank 0: anything that ``objects.encoded`` supports."""
         return value
 
-    def all_gather_object(self, value: Any) -> list[Any]:
+    def all_gather_values(self, value: Any) -> list[Any]:
         """Return the values of all processes, by rank: anything that ``objects.encoded`` supports."""
         return [value]
 

@@ -192,7 +192,7 @@ def _check_peers(process_group: TorchProcessGroup, secret: str, session: str) ->
     def proof(rank: int) -> str:
         return hmac.new(secret.encode(), f"{session} {rank}".encode(), hashlib.sha256).hexdigest()
 
-    for rank, found in enumerate(process_group.all_gather_object(proof(process_group.rank))):
+    for rank, found in enumerate(process_group.all_gather_values(proof(process_group.rank))):
         if secret and not (isinstance(found, str) and hmac.compare_digest(found, proof(rank))):
             raise TeamError(
                 f"rank {process_group.rank}: the peer connected as rank {rank} belongs to another run, or has another "

@@ -141,7 +141,7 @@ class TorchProcessGroup(ProcessGroup):
             dist.broadcast(letters, 0)
         return value if self.is_leader else decoded(letters)
 
-    def all_gather_object(self, value: Any) -> list[Any]:
+    def all_gather_values(self, value: Any) -> list[Any]:
         """See ``ProcessGroup``."""
         if self._leading:
             raise TeamError(
@@ -278,7 +278,7 @@ class TorchProcessGroup(ProcessGroup):
             dist.all_gather(hashes, own)
         keys = [int(key) for key in hashes]
         if not self._known.keys() >= set(keys):  # equal on all ranks, which have seen the same layouts
-            self._known |= zip(keys, self.all_gather_object(layout), strict=True)
+            self._known |= zip(keys, self.all_gather_values(layout), strict=True)
         layouts = [self._known[key] for key in keys]
         for rank, layout in enumerate(layouts):
             wrong = difference(layouts[0], layout)

@@ -42,7 +42,7 @@ def measured(workload: dict[str, Any], sync: str, backend: str, updates: int) ->
     messages, sent = 0, 0
     for number in range(_WARM_UP + updates):
         for part, seconds in spans.items():
-            process_group.all_gather_object(None)  # all begin at the same time
+            process_group.all_gather_values(None)  # all begin at the same time
             before = _traffic(process_group)
             began = time.perf_counter()
             getattr(trainer, part)()
