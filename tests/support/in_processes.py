@@ -49,7 +49,7 @@ def check_messages(process_group: ProcessGroup) -> None:
         assert all(found[name].dtype == expected[name].dtype for name in expected)
         assert all(torch.equal(found[name], expected[name]) for name in expected)
     with pytest.raises(
-        TeamError, match=r"rank 0 and rank 1 bring .* 'x' is float32 \[rows, 1\] and float32 \[rows, 2\]"
+        TeamError, match=r"rank 0 and rank 1 are incompatible: 'x' is float32 \[rows, 1\] and float32 \[rows, 2\]"
     ):
         process_group.gather({"x": torch.zeros(1, min(rank, 1) + 1)})
 
