@@ -15,8 +15,8 @@ struct wd_dimensions {
 #define __syncthreads_or(condition) (wd_barrier_count(condition) > 0)
 #define __syncthreads_and(condition) (wd_barrier_count(condition) == wd_num_agents())
 
-// Without double, see trigonometry.cuh.
-#define sinf(x) wd_sine(x)
-#define cosf(x) wd_cosine(x)
-#define tanf(x) wd_tangent(x)
-#define sincosf(x, sine, cosine) wd_sine_and_cosine(x, sine, cosine)
+// Without double, which CUDA's own use for large angles: see math.cuh.
+#define sinf(x) wd_sin(x)
+#define cosf(x) wd_cos(x)
+#define tanf(x) wd_tan(x)
+#define sincosf(x, sine, cosine) wd_sincos(x, sine, cosine)

@@ -18,5 +18,5 @@
 WD_FUNCTION constexpr int wd_num_agents() { return WD_NUM_AGENTS; }
 
 #include "indexing.cuh"
+#include "math.cuh"
 #include "random.cuh"
-#include "trigonometry.cuh"

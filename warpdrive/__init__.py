@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not see through __getattr__
+    from warpdrive import math as math
     from warpdrive import random as random
     from warpdrive import testing as testing
     from warpdrive.checks.debugger import debug as debug
@@ -91,7 +92,7 @@ _HOME_OF = {
     "CheckDevice": "warpdrive.training.models.check_device",
     "register_model": "warpdrive.training.models.registry",
 }
-_MODULES = ("random", "testing")
+_MODULES = ("math", "random", "testing")
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 

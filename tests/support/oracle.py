@@ -89,18 +89,34 @@ class _OnGpu:
 
 def launch_gpu_code(function: Any, blocks: Any, threads: Any, arguments: Sequence[Any]) -> None:
     """Run the GPU code of the Numba CUDA backend on the host."""
+    resolved, taken, given = _of_gpu(function, arguments)
+    with llvm_modules() as modules:
+        _gpu_code(resolved, taken)
+    words = read_all(taken, given)
+    assert words is not None
+    HostCode(modules).run(blocks, threads, [part for word in words for part in words_of(word)])
+
+
+def ptx_of(function: Any, arguments: Sequence[Any]) -> str:
+    """Return the PTX of the Numba CUDA backend for a kernel."""
+    resolved, taken, _ = _of_gpu(function, arguments)
+    return str(_gpu_code(resolved, taken).ptx)
+
+
+def _of_gpu(function: Any, arguments: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
+    """Return a kernel for arrays on a GPU, the arguments as the backend takes them, and their values."""
     kernel = wd.kernel(function)
     given = [_OnGpu(value) if isinstance(value, np.ndarray) else value for value in arguments]
     named = dict(zip(kernel.parameters, given, strict=True))
     baked = baked_values(kernel, named)
     taken = [argument(name, value, "kernel") for name, value in named.items() if name not in baked]
-    parameters = [known.parameter for known in taken]
-    resolved = resolved_for(kernel, baked, {parameter.name: parameter.kind for parameter in parameters})
-    with llvm_modules() as modules, patch.object(gpu, "link", lambda ptx, capability: (b"", None)):
-        gpu._compile("", resolved, parameters, None, CAPABILITY)
-    words = read_all(taken, [named[parameter.name] for parameter in parameters])
-    assert words is not None
-    HostCode(modules).run(blocks, threads, [part for word in words for part in words_of(word)])
+    resolved = resolved_for(kernel, baked, {known.parameter.name: known.parameter.kind for known in taken})
+    return resolved, taken, [named[known.parameter.name] for known in taken]
+
+
+def _gpu_code(resolved: Any, taken: Sequence[Any]) -> Any:
+    with patch.object(gpu, "link", lambda ptx, capability: (b"", None)):
+        return gpu._compile("", resolved, [known.parameter for known in taken], None, CAPABILITY)
 
 
 def shrunk(outcome: Outcome, folder: Path, gpu_code: bool = False) -> Outcome:

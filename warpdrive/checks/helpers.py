@@ -6,9 +6,10 @@ import inspect
 
 from numba.cuda import random as cuda_random
 
+import warpdrive.math
 import warpdrive.random
 
-HELPERS = frozenset(inspect.getfile(module) for module in (warpdrive.random, cuda_random))
+HELPERS = frozenset(inspect.getfile(module) for module in (warpdrive.math, warpdrive.random, cuda_random))
 
 
 def is_of_library(array: str) -> bool:
