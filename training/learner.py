@@ -104,6 +104,7 @@ class Learner:
                 seed=_seed_of_policy(config.trainer.seed, index),
                 sharding=sharding,
                 global_state={name: env.ctx[name][0].numel() for name in env.env.global_state},
+                update=config.trainer.update,
             )
             for index, tag in enumerate(env.policy_tags)
             if isinstance(settings := config.policy_over_the_run(tag), LearningConfig)

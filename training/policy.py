@@ -19,7 +19,7 @@ from warpdrive.observations import Observations, mapped
 from warpdrive.rollout import Rollout, of_agents
 from warpdrive.training.algorithms import build_algorithm
 from warpdrive.training.algorithms.base import LearningConfig
-from warpdrive.training.algorithms.task import Task
+from warpdrive.training.algorithms.task import Task, UpdateKind
 from warpdrive.training.config.schedule import value_at
 from warpdrive.training.config.schema import PolicyConfig
 from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
@@ -43,6 +43,7 @@ class Policy:
         seed: seed of the initial parameters and of the order of minibatches.
         sharding: distribution of the experience over processes.
         global_state: number of elements of each global state array of the environment in a replica, by name.
+        update: ``trainer.update`` of the run configuration.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Policy:
         seed: int,
         sharding: Sharding = UNSHARDED,
         global_state: Mapping[str, int] | None = None,
+        update: UpdateKind = "auto",
     ) -> None:
         assert isinstance(config, LearningConfig), "agents that learn nothing need no policy"
         self.tag, self.config, self.env_steps = tag, config, 0
@@ -75,6 +77,7 @@ class Policy:
             {name: len(ids) for name, ids in policy_tags.items()},
             global_state or {},
             load=lambda model: initialize_from_run(model, config, tag),
+            update=update,
         )
         self.algorithm, self.experience = build_algorithm(config, task)
         acting = self.algorithm.actor if config.to_train else self.model

@@ -26,6 +26,7 @@ TINY = (
     "trainer.train_batch_size=200",
     "trainer.total_steps=800",
     "trainer.torch_threads=1",
+    "trainer.update=torch",
 )
 PENDULUM = (
     "env.episode_length=20",

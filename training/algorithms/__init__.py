@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from warpdrive.errors import ConfigError
 from warpdrive.training.algorithms import a2c, custom, ddpg, dqn, mappo, ppo, pqn, reinforce, sac, td3
 from warpdrive.training.algorithms.base import Algorithm, LearningConfig, optimizer_step
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig
@@ -33,8 +34,14 @@ ALGORITHMS: dict[type[LearningConfig], Callable[[Any, Task], tuple[Algorithm[Any
 
 
 def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any], ExperienceSource]:
-    """Build the algorithm that ``config`` describes, with a new model, and its source of experience."""
+    """Build the algorithm that ``config`` describes, with a new model, and its source of experience.
+
+    Raises:
+        ConfigError: ``trainer.update`` is ``"compiled"``, and there is no native code for the algorithm and model.
+    """
     algorithm, source = ALGORITHMS[type(config)](config, task)
+    if task.update == "compiled" and algorithm.not_compiled:
+        raise ConfigError(f"trainer.update: found 'compiled', but policy '{task.tag}': {algorithm.not_compiled}")
     if task.sharding.process_group.world_size > 1:
         _share(algorithm, task.sharding.process_group, config.off_policy)
     return algorithm, source

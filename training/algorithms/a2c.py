@@ -5,6 +5,7 @@ With ``steps_per_update`` the experience is that of one of several groups of rep
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -70,6 +71,10 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         """Take one optimizer step on the whole batch, without ``generator``. Returns scalars on the device."""
         self.observe_returns(batch)
         advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
+        if self.is_compiled:
+            batch = replace(batch, advantages=advantages)
+            every = torch.arange(len(batch))
+            return {**self.compiled_steps(batch, [[every]]), "explained_variance": explained_variance(batch)}
         loss, terms = self.loss(batch, advantages)
         metrics = self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
         return {**metrics, "explained_variance": explained_variance(batch)}
@@ -93,6 +98,7 @@ def build(config: A2CConfig, task: Task) -> tuple[A2C, ExperienceSource]:
     model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
     algorithm = config.derived_from(A2C)(config, model, distribution, adam(model, eps=1e-5))
     if config.steps_per_update is None:
+        algorithm.compile_update(task, A2C)
         return algorithm, rollout_batcher(algorithm, task)
     process_group = task.sharding.process_group
     return algorithm, StaggeredGroups(task.tag, algorithm, config.steps_per_update, task.device, process_group)

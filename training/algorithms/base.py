@@ -253,12 +253,14 @@ class Algorithm(ABC, Generic[Experience]):
         model: the policy, which acts in evaluations.
         actor: the actor of training rollouts: the model, possibly with exploration.
         optimizer_step: takes optimizer steps; may be replaced by one for several processes.
+        not_compiled: reason why PyTorch takes the gradient steps; empty if native code does.
     """
 
     config: LearningConfig
     model: Actor
     actor: Actor
     optimizer_step: OptimizerStep = staticmethod(optimizer_step)
+    not_compiled: str = "the algorithm has no native code"
 
     @abstractmethod
     def update(self, experience: Experience, generator: torch.Generator) -> dict[str, Tensor]:

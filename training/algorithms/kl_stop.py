@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-_TOLERANCE = 1.5  # as in the authors' code of PPO (Spinning Up, Stable-Baselines3)
+TOLERANCE = 1.5  # as in the authors' code of PPO (Spinning Up, Stable-Baselines3)
 
 
 class KlStop:
@@ -30,7 +30,7 @@ class KlStop:
         """Check ``approx_kl`` before an optimizer step. Returns a metric: 1 if the step is skipped, else 0."""
         if self.target_kl is None:
             return {}
-        is_too_far = (metrics["approx_kl"] > _TOLERANCE * self.target_kl).float()
+        is_too_far = (metrics["approx_kl"] > TOLERANCE * self.target_kl).float()
         self._is_over = is_too_far if self._is_over is None else torch.maximum(self._is_over, is_too_far)
         self.optimizer.found_inf = self._is_over  # type: ignore[attr-defined]
         return {"skipped_steps": self._is_over}

@@ -112,6 +112,10 @@ class MAPPO(PPO):
         probabilities = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
         return *probabilities, self._critic_values(_states_of(batch), batch.sequences)
 
+    def critic_inputs(self, batch: Batch) -> Tensor:
+        """See ``ActorCriticAlgorithm``."""
+        return self.critic.normalized(_states_of(batch))
+
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``PPO``."""
         metrics = super().update(batch, generator)
@@ -154,4 +158,8 @@ def build(config: PPOConfig, task: Task) -> tuple[MAPPO, ExperienceSource]:
     optimizer = adam(model if apart else nn.ModuleList([model, critic]), eps=1e-5)
     mappo = config.derived_from(MAPPO)
     algorithm = mappo(config, model, critic, critic_input, distribution, optimizer, critic_optimizer)
+    if type(critic) is CentralCritic and critic_optimizer is None:
+        algorithm.compile_update(task, MAPPO, (critic.value, critic_input.size))
+    else:
+        algorithm.not_compiled = "the critic is recurrent, or has an optimizer of its own"
     return algorithm, rollout_batcher(algorithm, task, critic_input)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch
@@ -9,9 +12,11 @@ from torch import Tensor, nn
 
 from warpdrive.errors import DefinitionError
 from warpdrive.observations import Observations
-from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, Stateful
+from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, Stateful, optimizer_step
 from warpdrive.training.algorithms.common import at, set_learning_rate
+from warpdrive.training.algorithms.kl_stop import TOLERANCE
 from warpdrive.training.algorithms.task import Task
+from warpdrive.training.config.schedule import value_at
 from warpdrive.training.config.values import (
     FractionSchedule,
     NonNegativeSchedule,
@@ -23,12 +28,15 @@ from warpdrive.training.experience.batch import Batch, RolloutBatcher
 from warpdrive.training.experience.sequences import Replayed, outputs, replay_of
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.critic_inputs import CriticInput
-from warpdrive.training.models.distributions import Distribution
+from warpdrive.training.models.distributions import Distribution, Gaussian
+from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.options import FullyConnectedConfig, ModelConfig
 from warpdrive.training.models.running_moments import RunningMoments
 
 if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
+    from warpdrive.training.compiled.forward import CompiledActor
+    from warpdrive.training.compiled.learn import CompiledUpdate
 
 Class = TypeVar("Class")
 
@@ -139,13 +147,18 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 
     Attributes:
         returns: running mean and standard deviation of the returns.
+        compiled: gradient steps as native code; None: PyTorch takes them.
+        value_model: estimates the values of a rollout.
     """
+
+    compiled: CompiledUpdate | None = None
 
     def __init__(
         self, config: Estimating, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
     ) -> None:
         super().__init__(config, model, distribution, optimizer)
         self.returns = RunningMoments().to(next(model.parameters()).device)
+        self.value_model: ActorCritic | CompiledActor = model
 
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
@@ -158,7 +171,7 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 
     def values(self, observations: Observations) -> Tensor:
         """Return the estimated returns ``[rows]`` float32 of ``[rows, *observation_shape]`` of any dtype."""
-        return self.denormalized(self.model.values(observations))
+        return self.denormalized(self.value_model.values(observations))
 
     def forward_sequence(
         self, observations: Observations, state: Tensor, begins: Tensor
@@ -180,6 +193,86 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         """See ``OnPolicy``."""
         found = super().replay(rollout, tag)
         return found._replace(values=self.denormalized(found.values))
+
+    def compile_update(
+        self, task: Task, own_class: type[ActorCriticAlgorithm[Any]], critic: tuple[nn.Module, int] | None = None
+    ) -> None:
+        """Take gradient steps as native code, if ``trainer.update`` and the model allow it.
+
+        Args:
+            task: what the algorithm is built for.
+            own_class: class whose loss is compiled; a user's class that derives from it has its own.
+            critic: layers of a centralised critic and the number of its inputs, or None.
+        """
+        from warpdrive.training.compiled.forward import CompiledActor  # loads LLVM
+        from warpdrive.training.compiled.learn import CompiledUpdate
+        from warpdrive.training.compiled.plan import NoPlanError, layers_of, plan_of, vector_of
+
+        if task.update == "torch":
+            self.not_compiled = "trainer.update: torch"
+            return
+        try:
+            if type(self) is not own_class:
+                raise NoPlanError(f"the algorithm is {type(self).__name__}, a class of its own")
+            given = self.schedules
+            plan = plan_of(
+                given.algorithm,
+                self.model,
+                self.distribution,
+                self.optimizer,
+                critic,
+                value_clip=getattr(given, "value_clip", None) is not None,
+                huber=given.value_loss == "huber",
+                early_stopping=getattr(given, "target_kl", None) is not None,
+            )
+        except NoPlanError as reason:
+            self.not_compiled = str(reason)
+            return
+        self.not_compiled = ""
+        self.compiled = CompiledUpdate(plan, self.optimizer)
+        assert isinstance(self.model, FullyConnected)
+        own_value = layers_of(self.model.value, vector_of(self.optimizer))
+        self.actor = self.value_model = CompiledActor(self.model, plan.trunk + plan.policy, plan.trunk + own_value)
+
+    @property
+    def is_compiled(self) -> bool:
+        """True if native code takes the gradient steps; False also if ``optimizer_step`` has been replaced."""
+        return self.compiled is not None and getattr(self.optimizer_step, "func", self.optimizer_step) is optimizer_step
+
+    def compiled_steps(self, batch: Batch, epochs: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:
+        """Take a gradient step on each minibatch of each epoch as native code.
+
+        Args:
+            batch: rows, with values and advantages in the units of the loss.
+            epochs: indices of the rows of each minibatch.
+
+        Returns:
+            Means of the terms over the steps, by name.
+        """
+        assert self.compiled is not None and isinstance(self.model, FullyConnected)
+        config = self.config
+        actions = batch.actions
+        if isinstance(self.distribution, Gaussian) and self.distribution.box is not None:
+            actions = self.distribution.box.of(actions.flatten(1))
+        kl = getattr(config, "target_kl", None)
+        coefficients = {
+            "clip": getattr(config, "clip", 0.0),
+            "value_clip": getattr(config, "value_clip", None) or 0.0,
+            "value_coef": config.value_coef,
+            "entropy_coef": config.entropy_coef,
+            "huber_delta": config.huber_delta,
+            "max_grad_norm": config.max_grad_norm,
+            "most_kl": math.inf if kl is None else TOLERANCE * kl,
+        }
+        with torch.no_grad():
+            observations, states = self.model.flatten(batch.observations), self.critic_inputs(batch)
+            batch = replace(batch, returns=self.normalized(batch.returns))
+        numbers = {name: float(value_at(c, 0)) for name, c in coefficients.items()}
+        return self.compiled.steps(batch, observations, actions, states, epochs, numbers)
+
+    def critic_inputs(self, batch: Batch) -> Tensor | None:
+        """Return the inputs ``[rows, size]`` float32 of a centralised critic; None without one."""
+        return None
 
     def observe_returns(self, batch: Batch) -> None:
         """Update the running mean and standard deviation of returns with a batch before training on it."""

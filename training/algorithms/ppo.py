@@ -94,11 +94,11 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         self.observe_returns(batch)
         if self.config.normalize_advantage:
             batch = replace(batch, advantages=normalised(batch.advantages, batch))
+        epochs = [batch.partition(self.config.minibatches, generator) for _ in range(self.config.epochs)]
+        if self.is_compiled:
+            return {**self.compiled_steps(batch, epochs), "explained_variance": explained}
         stop = KlStop(self.optimizer, self.config.target_kl)
-        history: list[dict[str, Tensor]] = []
-        for _ in range(self.config.epochs):
-            for part in batch.minibatches(self.config.minibatches, generator):
-                history.append(self.step(part, stop.after))
+        history = [self.step(part, stop.after) for parts in epochs for part in batch.split(parts)]
         return {**means(history), "explained_variance": explained}
 
     def step(self, batch: Batch, before: BeforeStep) -> dict[str, Tensor]:
@@ -149,4 +149,5 @@ def build(config: PPOConfig, task: Task) -> tuple[PPO, ExperienceSource]:
     """Build the algorithm and its source of experience, without a centralised critic."""
     model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
     algorithm = config.derived_from(PPO)(config, model, distribution, adam(model, eps=1e-5))
+    algorithm.compile_update(task, PPO)
     return algorithm, rollout_batcher(algorithm, task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from gymnasium import Space
@@ -19,6 +19,9 @@ from warpdrive.training.models.base import Actor
 if TYPE_CHECKING:
     from warpdrive.backends.interface import Backend
     from warpdrive.rollout import Rollout
+
+UpdateKind = Literal["auto", "torch", "compiled"]
+"""How gradient steps are taken."""
 
 CRITIC_SEED = 500_000_003
 """Number added to the policy's seed for the initialization of critics."""
@@ -48,6 +51,7 @@ class Task:
         num_agents: number of agents, for every policy tag.
         global_state: number of elements of each global state array of the environment in a replica, by name.
         load: loads pretrained parameters into a new model, if the configuration names some.
+        update: ``trainer.update`` of the run configuration.
     """
 
     tag: str
@@ -62,6 +66,7 @@ class Task:
     num_agents: Mapping[str, int] = field(default_factory=dict)
     global_state: Mapping[str, int] = field(default_factory=dict)
     load: Callable[[Actor], object] = lambda model: None
+    update: UpdateKind = "auto"
 
     @property
     def device(self) -> torch.device:

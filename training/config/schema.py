@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_v
 from warpdrive.step_graph import UseCudaGraph
 from warpdrive.training.algorithms import ALGORITHMS
 from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.algorithms.task import UpdateKind
 from warpdrive.training.config.section import Section
 from warpdrive.training.config.values import (
     Count,
@@ -78,6 +79,12 @@ class TrainerConfig(Section):
 
     ``auto``: on a GPU where capture works (else a warning names the cause); ``on``: an error if it does not; ``off``:
     no capture.
+    """
+    update: UpdateKind = "auto"
+    """Execution of gradient steps on the CPU.
+
+    ``compiled``: native code, an error if there is none for the algorithm and model; ``torch``: PyTorch; ``auto``:
+    native code where there is some. Results agree up to float32 rounding.
     """
     reset_pool_size: Count | None = None
     """Number of start states drawn at construction for replicas to restart from.

@@ -71,12 +71,25 @@ class Batch(Rows):
         part = self._taken(lambda rows: rows.unflatten(0, shape)[:, index].flatten(0, 1))
         return replace(part, sequences=sequences.of(index))
 
-    def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Batch]:
-        """Split the rows, or the whole sequences, into ``count`` random minibatches; each row is in exactly one.
+    def partition(self, count: int, generator: torch.Generator) -> list[Tensor]:
+        """Return the indices of this process's rows, or sequences, in each of ``count`` random minibatches.
 
         The permutation is over the rows of all processes; each process takes its own rows of each minibatch, so their
-        number varies. All rows are gathered at once, which needs the memory of a second batch and is faster than
-        gathering one minibatch after the other.
+        number varies.
+
+        Args:
+            count: number of minibatches.
+            generator: random number generator of the permutation, on the device of the batch.
+
+        Returns:
+            ``[rows]`` int64 for each minibatch; each row is in exactly one.
+        """
+        units = len(self) if self.sequences is None else len(self.sequences)
+        order = torch.randperm(self.sharding.total(units), generator=generator, device=self.weight.device)
+        return [self.sharding.own(part) for part in order.tensor_split(count)]
+
+    def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Batch]:
+        """Split the rows, or the whole sequences, into ``count`` random minibatches, see :meth:`partition`.
 
         Args:
             count: number of minibatches.
@@ -85,11 +98,16 @@ class Batch(Rows):
         Yields:
             Minibatches whose ``counting`` is that of the minibatch over all processes.
         """
-        units = len(self) if self.sequences is None else len(self.sequences)
-        order = torch.randperm(self.sharding.total(units), generator=generator, device=self.weight.device)
-        parts = [self.sharding.own(part) for part in order.tensor_split(count)]
+        return self.split(self.partition(count, generator))
+
+    def split(self, parts: Sequence[Tensor]) -> Iterator[Batch]:
+        """Return minibatches of the rows, or sequences, of a :meth:`partition`.
+
+        All rows are gathered at once, which needs the memory of a second batch and is faster than gathering one
+        minibatch after the other.
+        """
         # one permutation for all tensors keeps each agent's observation, action and advantage together
-        shuffled, end = self.rows(torch.cat(parts)), 0
+        shuffled, end = self.rows(torch.cat(list(parts))), 0
         for part, counting in zip(parts, shuffled._counting_in([len(part) for part in parts]), strict=True):
             begin, end = end, end + len(part)
             minibatch = shuffled.rows(slice(begin, end)) if len(part) else self._zero_weight_batch()

@@ -48,7 +48,7 @@ class CentralCritic(nn.Module):
 
     def values(self, rows: Tensor) -> Tensor:
         """Return the value estimates ``[...]`` float32 of rows ``[..., size]`` float32."""
-        outputs: Tensor = self.value(self._normalised(rows))
+        outputs: Tensor = self.value(self.normalized(rows))
         return outputs.squeeze(-1)
 
     def forward_sequence(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,7 +69,8 @@ class CentralCritic(nn.Module):
         if self.moments is not None:
             self.moments.observe(rows, weight)
 
-    def _normalised(self, rows: Tensor) -> Tensor:
+    def normalized(self, rows: Tensor) -> Tensor:
+        """Return rows ``[..., size]`` in the units of the network."""
         return rows if self.moments is None else self.moments.clipped(rows)
 
 
@@ -99,12 +100,12 @@ class RecurrentCritic(CentralCritic):
 
     def forward_sequence(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
         """See ``CentralCritic``."""
-        after = states_after(self.cell, self.encoder(self._normalised(rows)), state, begins)
+        after = states_after(self.cell, self.encoder(self.normalized(rows)), state, begins)
         return self._value_of(after), after
 
     def step(self, rows: Tensor, state: Tensor) -> Tensor:
         """Return the next state ``[..., state_size]`` from rows ``[..., size]`` and the state ``[..., state_size]``."""
-        features = self.encoder(self._normalised(rows))
+        features = self.encoder(self.normalized(rows))
         after: Tensor = self.cell(features.flatten(0, -2), state.flatten(0, -2))
         return after.view(state.shape)
 

@@ -11,6 +11,7 @@ from warpdrive.training.config.values import Width
 
 Initialization = Literal["orthogonal", "xavier", "uniform"]
 Trunk = Literal["separate", "shared"]
+Activation = Literal["tanh", "relu", "elu", "silu"]
 
 
 class PerceptronConfig(Section):
@@ -18,7 +19,7 @@ class PerceptronConfig(Section):
 
     type: Literal["fully_connected"] = "fully_connected"
     hidden: list[Width] = [64, 64]
-    activation: Literal["tanh", "relu"] = "tanh"
+    activation: Activation = "tanh"
     scale_observations: bool = False
     """If True, elements that the observation space bounds are scaled to [-1, 1] first."""
     normalize_observations: bool = False
@@ -62,7 +63,7 @@ class ConvolutionsConfig(PerceptronConfig):
     type: Literal["convolutional"]  # type: ignore[assignment]
     hidden: list[Width] = [64]
     """Widths of the perceptron's hidden layers, after the convolutions."""
-    activation: Literal["tanh", "relu"] = "relu"
+    activation: Activation = "relu"
     filters: list[Width] = [16, 32]
     """Number of output channels of each convolution."""
     kernel_size: Width = 3

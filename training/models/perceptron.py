@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from warpdrive.training.models.options import Initialization, PerceptronConfig
 
-ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
 
 
 def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") -> None:

@@ -253,7 +253,9 @@ def test_one_term_of_ppo_is_changed(sections: Sections, trainer_of: TrainerOf, t
     learned = {}
     for name in ("ppo", "dear", "free"):
         own = "" if name == "ppo" else f", function: '{tmp_path}/{name}.py:CautiousPPO'"
-        trainer = trainer_of(sections(), f"policy.odd={{algorithm: ppo, minibatches: 2, epochs: 4{own}}}")
+        trainer = trainer_of(
+            sections(), "trainer.update=torch", f"policy.odd={{algorithm: ppo, minibatches: 2, epochs: 4{own}}}"
+        )
         trainer.collect()
         assert ("losses/moved/odd" in trainer.update()) == (name != "ppo")
         learned[name] = weights(trainer.models["odd"])

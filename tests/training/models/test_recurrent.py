@@ -373,7 +373,7 @@ def test_what_does_not_fit_what_is_remembered_is_told(
     recurrent, other = policies["outer"], policies["inner"]
     assert recurrent.is_recurrent and not other.is_recurrent
     recurrent.act(np.zeros((3, 6)))
-    with pytest.raises(ActionError, match=r"found 2 row\(s\) of observations, expected 3, .* policy\.reset\(\) begins"):
+    with pytest.raises(ActionError, match=r"found 2 row\(s\) of observations, expected 3, .* policy\.reset\(\) starts"):
         recurrent.act(np.zeros((2, 6)))
     with pytest.raises(ActionError, match=r"found an episode_start of shape \(2,\), expected \(3,\)"):
         recurrent.act(np.zeros((3, 6)), episode_start=[True, False])

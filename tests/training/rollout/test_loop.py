@@ -117,7 +117,7 @@ def test_a_model_that_looks_at_the_device_is_told_of_once(
         return outputs if outputs.isfinite().all() else torch.zeros_like(outputs)
 
     monkeypatch.setattr(FullyConnected, "logits", looking)
-    trainer = trainer_of(sections())
+    trainer = trainer_of(sections(), "trainer.update=torch")
     told = rf"without a CUDA graph.*{Path(__file__).name}:\d+: bool\(tensor\)"
     with pytest.warns(RuntimeWarning, match=told):
         trainer.collect()

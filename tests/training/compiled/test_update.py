@@ -1,0 +1,193 @@
+"""Compiled updates compared with PyTorch's in float64: terms, gradients, optimizer state and parameters."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from pydantic import TypeAdapter
+
+from warpdrive.backends.host import workers
+from warpdrive.errors import ConfigError
+from warpdrive.training.algorithms.a2c import A2C, A2CConfig
+from warpdrive.training.algorithms.ppo import PPO, PPOConfig
+from warpdrive.training.algorithms.task import Task, adam
+from warpdrive.training.experience.batch import Batch
+from warpdrive.training.models import build_actor_critic, seeded
+from warpdrive.training.models.options import FullyConnectedConfig
+
+BOX = spaces.Box(-2.0, 3.0, (3,))
+
+
+@dataclass
+class Case:
+    actions: spaces.Space = field(default_factory=lambda: spaces.Discrete(2))
+    hidden: tuple = (64, 64)
+    size: int = 4
+    rows: int = 300
+    model: dict = field(default_factory=dict)
+    options: dict = field(default_factory=dict)
+    algorithm: str = "ppo"
+    masked: bool = False
+    absent: bool = False
+
+
+CASES = {
+    "plain": Case(),
+    "odd widths": Case(spaces.Discrete(7), (33, 17, 5), 13, 77),
+    "no hidden layers": Case(spaces.Discrete(3), (), 21, 40),
+    "several choices": Case(spaces.MultiDiscrete([2, 5, 3]), (16,), 6, options={"entropy_coef": 0.3}),
+    "shared trunk": Case(hidden=(24, 40), model={"trunk": "shared", "activation": "relu"}),
+    "shared trunk of one layer": Case(hidden=(24,), model={"trunk": "shared"}, options={"minibatches": 5}),
+    "masked": Case(spaces.Discrete(5), masked=True, absent=True, options={"minibatches": 3}),
+    "several masked choices": Case(spaces.MultiDiscrete([3, 4]), (20,), masked=True),
+    "box": Case(BOX, (32, 32), model={"initial_log_std": -0.5}, options={"entropy_coef": 0.02}),
+    "box in its own units": Case(BOX, (32,), model={"normalize_actions": False, "trunk": "shared"}, absent=True),
+    "clipped values": Case(options={"value_clip": 0.1, "value_coef": 1.3}),
+    "huber": Case(options={"value_loss": "huber", "huber_delta": 0.4, "value_clip": 0.2}),
+    "normalised": Case(model={"normalize_observations": True}, options={"normalize_returns": True}),
+    "unclipped gradient": Case(options={"max_grad_norm": 1e9, "normalize_advantage": False, "clip": 0.05}),
+    "early stopping": Case(options={"target_kl": 0.02, "lr": 1e-2, "epochs": 6}),
+    "parts": Case(rows=2500, options={"minibatches": 2}, absent=True),
+    "layer norm": Case(hidden=(24, 40), model={"layer_norm": True, "activation": "relu"}),
+    "layer norm in a shared trunk": Case(hidden=(33,), model={"layer_norm": True, "trunk": "shared"}),
+    "elu": Case(hidden=(20, 12), model={"activation": "elu"}),
+    "silu": Case(hidden=(20, 12), model={"activation": "silu", "layer_norm": True}),
+    "a2c": Case(algorithm="a2c", absent=True, options={"value_loss": "huber"}),
+    "a2c in a box": Case(BOX, (48,), algorithm="a2c"),
+}
+
+
+def config_of(case):
+    model = {"hidden": list(case.hidden), **case.model}
+    options = {"lr": 3e-3, "normalize_advantage": True, **case.options}
+    if case.algorithm == "ppo":
+        options = {"epochs": 3, "minibatches": 4, **options}
+    kind = PPOConfig if case.algorithm == "ppo" else A2CConfig
+    return kind.model_validate({"algorithm": case.algorithm, "model": model, **options})
+
+
+def batch_of(case, model, distribution, dtype=torch.float32):
+    """Random rows, as a rollout of the model would have them before some updates."""
+    draw = np.random.default_rng(1)
+    normal = lambda *shape: torch.from_numpy(draw.normal(size=shape)).float()  # noqa: E731
+    observations = 2.0 * normal(case.rows, case.size)
+    mask = None
+    if case.masked:
+        mask = torch.from_numpy(draw.random((case.rows, distribution.num_outputs + 2)) < 0.6)
+        mask[::7] = False  # nothing allowed: all options are
+    with torch.no_grad():
+        logits = model.logits(observations)
+        actions = distribution.sample(logits, torch.Generator().manual_seed(2), mask)
+        actions = actions.squeeze(-1).int() if actions.dtype == torch.int64 and actions.shape[-1] == 1 else actions
+        actions = actions.int() if actions.dtype == torch.int64 else actions
+        log_prob, _ = distribution.log_prob_and_entropy(logits + 0.2 * normal(*logits.shape), actions, mask)
+    weight = torch.ones(case.rows)
+    if case.absent:
+        weight = torch.from_numpy((draw.random(case.rows) < 0.7).astype(np.float32))
+    batch = Batch(
+        observations=observations,
+        actions=actions,
+        log_probabilities=log_prob,
+        values=normal(case.rows),
+        advantages=normal(case.rows) * weight,
+        returns=3.0 * normal(case.rows),
+        weight=weight,
+        action_mask=mask,
+    )
+    floats = {name: column.to(dtype) for name, column in batch.columns().items() if column.is_floating_point()}
+    return replace(batch, **floats)
+
+
+def algorithm_of(case, dtype, update):
+    config, space = config_of(case), spaces.Box(-np.inf, np.inf, (case.size,))
+    with seeded(5):
+        model = build_actor_critic(TypeAdapter(FullyConnectedConfig).validate_python(config.model), space, case.actions)
+    if model.flatten.moments is not None:
+        model.flatten.observe(torch.linspace(-1, 3, 40 * case.size).view(40, case.size), torch.ones(40))
+    with torch.no_grad():  # the initial policy is nearly uniform
+        model.policy[-1].weight *= 50.0
+    model = model.to(dtype)
+    model.flatten.register_forward_hook(lambda module, given, flat: flat.to(dtype))
+    distribution = config.acting_distribution(case.actions)
+    kind = PPO if case.algorithm == "ppo" else A2C
+    algorithm = kind(config, model, distribution, adam(model, eps=1e-5))
+    task = Task("agent", None, space, case.actions, 1, None, 5, update=update)
+    algorithm.compile_update(task, kind)
+    return algorithm
+
+
+def updated(case, dtype, update, updates=2):
+    algorithm = algorithm_of(case, dtype, update)
+    batch = batch_of(case, algorithm_of(case, torch.float32, "torch").model, algorithm.distribution, dtype)
+    generator = torch.Generator().manual_seed(7)
+    metrics = [algorithm.update(batch, generator) for _ in range(updates)]
+    ((state,),) = [algorithm.optimizer.state.values()]
+    (vector,) = algorithm.optimizer.param_groups[0]["params"]
+    return metrics, state, vector.detach()
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_compiled_updates_equal_those_of_pytorch_in_float64(case):
+    metrics, state, vector = updated(case, torch.float32, "compiled")
+    expected, expected_state, expected_vector = updated(case, torch.float64, "torch")
+    for found, wanted in zip(metrics, expected, strict=True):
+        assert list(found) == list(wanted)
+        for name in found:
+            assert found[name].item() == pytest.approx(wanted[name].item(), rel=2e-5, abs=2e-6), name
+    assert state["step"] == expected_state["step"]
+    for name in ("exp_avg", "exp_avg_sq"):
+        scale = expected_state[name].abs().max().item()
+        torch.testing.assert_close(state[name].double(), expected_state[name], rtol=1e-4, atol=2e-6 * scale)
+    moved = (expected_vector - algorithm_of(case, torch.float64, "torch").optimizer.param_groups[0]["params"][0]).abs()
+    assert moved.max() > 1e-3  # the parameters have changed
+    torch.testing.assert_close(vector.double(), expected_vector, rtol=1e-5, atol=2e-5)
+
+
+def test_early_stopping_skips_some_steps():
+    metrics, state, _ = updated(CASES["early stopping"], torch.float32, "compiled", updates=1)
+    assert 0 < metrics[0]["skipped_steps"] < 1
+    assert state["step"] == round((1 - metrics[0]["skipped_steps"].item()) * 24)
+
+
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
+    found = []
+    for count in (1, 2, 3):
+        monkeypatch.setattr(workers, "_num_threads", count)
+        found.append(updated(CASES["parts"], torch.float32, "compiled"))
+    for metrics, state, vector in found[1:]:
+        assert metrics == found[0][0]
+        assert torch.equal(vector, found[0][2])
+        assert torch.equal(state["exp_avg_sq"], found[0][1]["exp_avg_sq"])
+
+
+def test_nan_goes_through():
+    case = CASES["plain"]
+    algorithm = algorithm_of(case, torch.float32, "compiled")
+    batch = batch_of(case, algorithm.model, algorithm.distribution)
+    batch.observations[17, 2] = torch.nan
+    metrics = algorithm.update(batch, torch.Generator().manual_seed(7))
+    assert all(metrics[name].isnan() for name in ("policy_loss", "value_loss", "entropy", "grad_norm"))
+    assert all(parameter.isnan().any() for parameter in algorithm.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ({"state_dependent_std": True}, "standard deviations depend on the state"),
+        ({"squash_actions": True}, "the action distribution is a SquashedGaussian"),
+    ],
+)
+def test_what_is_not_compiled_is_left_to_pytorch(model, reason):
+    case = Case(BOX, model=model)
+    assert reason in algorithm_of(case, torch.float32, "auto").not_compiled
+
+
+def test_native_code_is_required_on_request(sections, trainer_of):
+    """It is an error where there is none, and the reason is known otherwise."""
+    dqn = "policy.odd={algorithm: dqn}"
+    assert trainer_of(sections(), dqn).policies["odd"].algorithm.not_compiled == "the algorithm has no native code"
+    told = "trainer.update: found 'compiled', but policy 'odd': the algorithm has no native code"
+    with pytest.raises(ConfigError, match=told):
+        trainer_of(sections(), dqn, "trainer.update=compiled")

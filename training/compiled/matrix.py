@@ -1,0 +1,161 @@
+"""Products of small matrices in the cache, with sizes and strides known when the code is emitted."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+
+from warpdrive.training.compiled.simd import I32, Code, Vector
+
+
+class Matrix(NamedTuple):
+    """Matrix in memory: element ``[i, j]`` is at ``memory[offset + i * row + j * column]``.
+
+    Attributes:
+        memory: address of float32.
+        row: distance of rows, in elements.
+        column: distance of columns, in elements.
+    """
+
+    memory: Any
+    row: int
+    column: int = 1
+
+
+def multiply(
+    code: Code, c: Matrix, a: Matrix, b: Matrix, size: tuple[int, int, int], bias: Any = None, add: bool = False
+) -> None:
+    """Emit ``c = a @ b``, plus ``bias`` of the rows or, with ``add``, plus the former ``c``.
+
+    Tiles of ``c`` stay in registers while ``k`` runs: each step multiplies a column of ``a``, spread over lanes, with
+    vectors of a row of ``b``.
+
+    Args:
+        code: code to emit into.
+        c: result ``[m, n]``, with columns side by side.
+        a: ``[m, k]``.
+        b: ``[k, n]``, with columns side by side.
+        size: ``m``, ``n`` and ``k``.
+        bias: address of ``[m]`` float32, or None.
+        add: If True, add to ``c``.
+    """
+    strides = (c.row, a.row, a.column, b.row)
+    name = "_".join(map(str, ("multiply", *size, *strides, int(bias is not None), int(add))))
+
+    def emit(c_: Any, a_: Any, b_: Any, bias_: Any = None) -> None:
+        _multiply(code, c._replace(memory=c_), a._replace(memory=a_), b._replace(memory=b_), size, bias_, add)
+
+    code.call(name, emit, c.memory, a.memory, b.memory, *([] if bias is None else [bias]))
+
+
+def _multiply(code: Code, c: Matrix, a: Matrix, b: Matrix, size: tuple[int, int, int], bias: Any, add: bool) -> None:
+    m, n, k = size
+    lanes = code.lanes
+    start = 0
+    while start < n:
+        left = n - start
+        if left >= lanes:
+            width, count = lanes, min(left // lanes, 4)
+            if count == 3:
+                count = 2
+        else:
+            width, count = 1 << (left.bit_length() - 1), 1
+        most = max(1, _REGISTERS.get(lanes, 12) // count)
+        tall = min(most, m)
+        panel = _Panel(c, a, b, k, start, width, count, bias, add)
+        full = m // tall * tall
+        with code.loop(full, step=tall) as i:
+            _emit(code, panel, i, tall)
+        if m % tall:
+            _emit(code, panel, full, m % tall)
+        start += width * count
+
+
+_REGISTERS = {16: 24, 8: 12, 4: 16}
+"""Vectors of a tile by lanes: what registers hold beside the operands."""
+
+
+class _Panel(NamedTuple):
+    c: Matrix
+    a: Matrix
+    b: Matrix
+    k: int
+    start: int
+    width: int
+    vectors: int
+    bias: Any
+    add: bool
+
+
+def _emit(code: Code, panel: _Panel, i: Any, tall: int) -> None:
+    """Emit ``tall`` rows of a panel from row ``i`` on."""
+    c, a, b, k, start, width, count, bias, add = panel
+    kind = ir.VectorType(code.vector_type.element, width)
+    cells = [[code.allocate(kind) for _ in range(count)] for _ in range(tall)]
+    first_c, first_a = code.times(i, c.row), code.times(i, a.row)
+    for row in range(tall):
+        for part in range(count):
+            if add:
+                value = code.load(c.memory, code.add(first_c, row * c.row + start + part * width), width)
+            elif bias is not None:
+                value = code.spread(code.scalar(bias, code.add(i, row)), width)
+            else:
+                value = code.spread(0.0, width)
+            code.builder.store(value.value, cells[row][part])
+    with code.loop(k) as step:
+        first_b, column = code.times(step, b.row), code.add(first_a, code.times(step, a.column))
+        vectors = [code.load(b.memory, code.add(first_b, start + part * width), width) for part in range(count)]
+        for row in range(tall):
+            factor = code.spread(code.scalar(a.memory, code.add(column, row * a.row)), width)
+            for part in range(count):
+                cell = cells[row][part]
+                total = factor.fma(vectors[part], Vector(code, code.builder.load(cell)))
+                code.builder.store(total.value, cell)
+    for row in range(tall):
+        for part in range(count):
+            value = Vector(code, code.builder.load(cells[row][part]))
+            code.store(value, c.memory, code.add(first_c, row * c.row + start + part * width))
+
+
+def transpose(code: Code, target: Matrix, source: Matrix, rows: int, columns: int) -> None:
+    """Emit ``target [columns, rows] = source [rows, columns]`` transposed, in blocks that fit into registers.
+
+    Args:
+        code: code to emit into.
+        target: result; its rows are long enough for whole blocks.
+        source: matrix whose rows are long enough for whole blocks.
+        rows: rows of ``source``; memory has whole blocks of lanes.
+        columns: columns of ``source``.
+    """
+    name = f"transpose_{rows}_{columns}_{target.row}_{source.row}"
+
+    def emit(target_: Any, source_: Any) -> None:
+        _transpose(code, target._replace(memory=target_), source._replace(memory=source_), rows, columns)
+
+    code.call(name, emit, target.memory, source.memory)
+
+
+def _transpose(code: Code, target: Matrix, source: Matrix, rows: int, columns: int) -> None:
+    lanes = code.lanes
+    height, width = (-(-count // lanes) * lanes for count in (rows, columns))
+    with code.loop(height, step=lanes) as i, code.loop(width, step=lanes) as j:
+        first = code.add(code.times(i, source.row), j)
+        block = [code.load(source.memory, code.add(first, n * source.row)).value for n in range(lanes)]
+        distance = 1
+        while distance < lanes:
+            low = [(n - distance) + lanes if n & distance else n for n in range(lanes)]
+            high = [n + lanes if n & distance else n + distance for n in range(lanes)]
+            for n in range(lanes):
+                if not n & distance:
+                    x, y = block[n], block[n + distance]
+                    block[n] = _shuffle(code, x, y, low)
+                    block[n + distance] = _shuffle(code, x, y, high)
+            distance *= 2
+        first = code.add(code.times(j, target.row), i)
+        for n in range(lanes):
+            code.store(Vector(code, block[n]), target.memory, code.add(first, n * target.row))
+
+
+def _shuffle(code: Code, x: Any, y: Any, mask: list[int]) -> Any:
+    return code.builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(mask)), mask))

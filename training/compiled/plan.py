@@ -1,0 +1,133 @@
+"""Plans of models and algorithms: what native code is specialised for, or the reason why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from warpdrive.training.compiled.network import Dense
+from warpdrive.training.compiled.update import Plan
+from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.distributions import Categorical, Distribution, Gaussian
+from warpdrive.training.models.fully_connected import FullyConnected
+
+_NAMES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu", nn.SiLU: "silu"}
+_MOST_OUTPUTS = 64  # heads are unrolled: more outputs take seconds to compile
+
+
+class NoPlanError(Exception):
+    """A model, distribution or optimizer that native code does not know; the message says which."""
+
+
+def plan_of(
+    algorithm: str,
+    model: ActorCritic,
+    distribution: Distribution,
+    optimizer: torch.optim.Optimizer,
+    critic: tuple[nn.Module, int] | None = None,
+    **options: Any,
+) -> Plan:
+    """Return the plan of an update.
+
+    Args:
+        algorithm: ``"ppo"`` or ``"a2c"``.
+        model: model to train.
+        distribution: action distribution for the model's logits.
+        optimizer: optimizer of the model's parameters, as one vector.
+        critic: layers of a centralised critic and the number of its inputs, or None.
+        options: further attributes of :class:`Plan`.
+
+    Returns:
+        The plan, without properties of the experience.
+
+    Raises:
+        NoPlanError: there is none.
+    """
+    if type(model) is not FullyConnected:
+        raise NoPlanError(f"the model is a {type(model).__name__}, not fully connected")
+    vector = vector_of(optimizer)
+    if vector.device.type != "cpu":
+        raise NoPlanError(f"the model is on {vector.device}")
+    choices: tuple[int, ...] = ()
+    log_std, log_reach = None, 0.0
+    if type(distribution) is Categorical:
+        choices = distribution.sizes
+    elif type(distribution) is Gaussian:
+        if model.log_std is None or layers_of(model.policy, vector)[-1].outputs != distribution.num_outputs:
+            raise NoPlanError("standard deviations depend on the state")
+        log_std = _place(model.log_std, vector)
+        log_reach = 0.0 if distribution.box is None else distribution.box.log_reach
+    else:
+        raise NoPlanError(f"the action distribution is a {type(distribution).__name__}")
+    if distribution.num_outputs > _MOST_OUTPUTS:
+        raise NoPlanError(f"the policy has {distribution.num_outputs} outputs, more than {_MOST_OUTPUTS}")
+    return Plan(
+        algorithm=algorithm,
+        parameters=vector.numel(),
+        observations=model.flatten.size,
+        trunk=() if isinstance(model.trunk, nn.Identity) else layers_of(model.trunk, vector),
+        policy=layers_of(model.policy, vector),
+        value=layers_of(model.value if critic is None else critic[0], vector),
+        states=0 if critic is None else critic[1],
+        choices=choices,
+        log_std=log_std,
+        log_reach=log_reach,
+        **options,
+    )
+
+
+def vector_of(optimizer: torch.optim.Optimizer) -> Tensor:
+    """Return the vector of parameters of an optimizer.
+
+    Raises:
+        NoPlanError: it is not Adam of one vector, without further options.
+    """
+    if type(optimizer) is not torch.optim.Adam or len(optimizer.param_groups) != 1:
+        raise NoPlanError(f"the optimizer is {type(optimizer).__name__}")
+    (group,) = optimizer.param_groups
+    changed = [name for name in ("weight_decay", "amsgrad", "maximize", "decoupled_weight_decay") if group.get(name)]
+    if changed or len(group["params"]) != 1 or group["params"][0].dtype != torch.float32:
+        raise NoPlanError(f"the optimizer has options of its own: {', '.join(changed) or 'parameters'}")
+    vector: Tensor = group["params"][0]
+    return vector
+
+
+def layers_of(network: nn.Module, vector: Tensor) -> tuple[Dense, ...]:
+    """Return the layers of a sequence of linear layers and activations.
+
+    Args:
+        network: the sequence.
+        vector: vector that its parameters are views of.
+
+    Returns:
+        The layers.
+
+    Raises:
+        NoPlanError: it has other modules.
+    """
+    layers: list[Dense] = []
+    for module in network.children():
+        if isinstance(module, nn.Linear):
+            places = _place(module.weight, vector), _place(module.bias, vector)
+            layers.append(Dense(module.in_features, module.out_features, *places))
+        elif isinstance(module, nn.LayerNorm) and layers and module.normalized_shape == (layers[-1].outputs,):
+            norm = _place(module.weight, vector), _place(module.bias, vector), module.eps
+            layers[-1] = replace(layers[-1], norm=norm)
+        elif (name := _NAMES.get(type(module))) and layers and layers[-1].activation is None:
+            layers[-1] = replace(layers[-1], activation=name)
+        else:
+            raise NoPlanError(f"the model has a {type(module).__name__}")
+    if not layers:
+        raise NoPlanError("the model has no layers")
+    return tuple(layers)
+
+
+def _place(parameter: Tensor, vector: Tensor) -> int:
+    """Return the index of a parameter in the vector."""
+    place = (parameter.data_ptr() - vector.data_ptr()) // 4
+    if not (place >= 0 and place + parameter.numel() <= vector.numel() and parameter.is_contiguous()):
+        raise NoPlanError("parameters are not part of the optimizer's vector")
+    return place

@@ -1,0 +1,134 @@
+"""Compilation of emitted code with LLVM, and the disk cache of the machine code."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+
+from warpdrive.backends.shared import cache as disk
+from warpdrive.training.compiled.simd import host_lanes
+
+_FILE = "program.o"
+_programs: dict[str, Program] = {}
+
+
+class Program:
+    """Machine code of functions ``void(table, part, parts)`` in memory.
+
+    Args:
+        machine_code: object file.
+
+    Attributes:
+        addresses: address of each function that was looked up.
+    """
+
+    def __init__(self, machine_code: bytes) -> None:
+        module = llvm.parse_assembly("")
+        self._engine = llvm.create_mcjit_compiler(module, _machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Return the address of a function."""
+        return int(self._engine.get_function_address(name))
+
+    def function(self, name: str) -> Callable[[int, int, int], None]:
+        """Return a function for Python, which releases the GIL."""
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+        return kind(self.address(name))
+
+
+def program_of(emit: Callable[[ir.Module, int], Any], specialisation: str) -> Program:
+    """Return the program of emitted functions, from the cache if it is there.
+
+    Args:
+        emit: emits the functions into a module, for a number of lanes.
+        specialisation: all that the functions depend on, besides this package's source and the processor.
+
+    Returns:
+        The program.
+    """
+    features = llvm.get_host_cpu_features().flatten()
+    versions = (llvmlite.__version__, llvm.get_host_cpu_name(), features, _own_content())
+    key = disk.key_of("compiled training", specialisation, *versions)
+    with disk.ONE_AT_A_TIME:
+        if key not in _programs:
+            with disk.one_process_at_a_time(key):
+                _programs[key] = _stored(key) or _compiled(key, emit)
+        return _programs[key]
+
+
+def _stored(key: str) -> Program | None:
+    if not disk.is_stored(key):
+        return None
+    try:
+        return Program(disk.path(key, _FILE).read_bytes())
+    except (OSError, RuntimeError):  # the stored file is damaged
+        disk.discard(key)
+        return None
+
+
+def _compiled(key: str, emit: Callable[[ir.Module, int], Any]) -> Program:
+    module = ir.Module("warpdrive")
+    module.triple = llvm.get_process_triple()
+    emit(module, host_lanes())
+    machine_code = _translated(str(module))
+    disk.store(key, {_FILE: machine_code})
+    return Program(machine_code)
+
+
+def _translated(text: str) -> bytes:
+    """Return the object file of LLVM assembly, which is vectorised as emitted: higher levels make it no faster."""
+    machine = _machine()
+    module = llvm.parse_assembly(text)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    found: bytes = machine.emit_object(module)
+    return found
+
+
+def _machine() -> Any:
+    _initialise()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True
+    )
+
+
+@cache
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def _own_content() -> str:
+    return "\0".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py")))
+
+
+def table_of(arguments: Mapping[int, Any], count: int) -> Any:
+    """Return the argument table: addresses of tensors and NumPy arrays, or integers, by word.
+
+    Args:
+        arguments: arguments, which must stay in memory as long as the table is used.
+        count: number of words.
+
+    Returns:
+        Array of 64-bit words.
+    """
+    words = (ctypes.c_int64 * count)()
+    for word, value in arguments.items():
+        if isinstance(value, np.ndarray):
+            words[word] = value.ctypes.data
+        else:
+            words[word] = value if isinstance(value, int) else value.data_ptr()
+    return words
