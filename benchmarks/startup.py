@@ -1,6 +1,8 @@
-"""Measure seconds from ``import warpdrive`` to the first step of a new process, with and without the compile cache.
+"""Measure seconds to the first step and to the first update of a new process, with and without the compile cache.
 
-python benchmarks/startup.py
+    python benchmarks/startup.py
+
+Steps are measured from ``import warpdrive``, the update of ``warpdrive train cartpole`` from the start of the process.
 """
 
 from __future__ import annotations
@@ -21,6 +23,29 @@ env.step(env.ctx["actions"])
 print(time.perf_counter() - start)
 """
 
+TRAINING = """
+import os, sys, time
+from warpdrive.training.cli import parser
+
+def load(name, import_module=parser.import_module):
+    command = import_module(name)
+    from warpdrive.training.learner import Learner
+    update = Learner.update
+
+    def first_update(*arguments):
+        update(*arguments)
+        print(f"\\n{time.time() - float(os.environ['STARTED'])}", flush=True)
+        os._exit(0)
+
+    Learner.update = first_update
+    return command
+
+parser.import_module = load
+sys.argv[1:] = ["train", "cartpole", "saving.folder=" + os.environ["WARPDRIVE_CACHE_DIR"]]
+parser.main()
+"""
+"""Calls the command as from a shell, up to the first update."""
+
 
 def main() -> None:
     """Print a table."""
@@ -29,9 +54,13 @@ def main() -> None:
     options = parser.parse_args()
     print(machine())
     print("seconds from import warpdrive to the end of the first env.step, medians of", options.rounds, "processes\n")
+    programs = {
+        title: PROGRAM.format(name=name, config=config, num_envs=num_envs)
+        for title, (name, num_envs, config) in CONFIGURATIONS.items()
+    }
+    programs["first update of warpdrive train cartpole"] = TRAINING
     with tempfile.TemporaryDirectory() as cache:
-        for title, (name, num_envs, config) in CONFIGURATIONS.items():
-            program = PROGRAM.format(name=name, config=config, num_envs=num_envs)
+        for title, program in programs.items():
             figures = medians(
                 {
                     "compiling": lambda program=program: compiling(program),  # type: ignore[misc]

@@ -16,6 +16,23 @@ import warpdrive
 
 FOLDERS = {"warpdrive": "warpdrive", "warpdrive.envs": "envs", "warpdrive.training": "training"}
 HEAVY = {"torch", "numba", "numpy", "matplotlib", "gymnasium", "pydantic"}
+UNUSED_BY_TRAINING = {
+    "matplotlib",
+    "PIL",
+    "imageio_ffmpeg",
+    "lightning",
+    "pandas",
+    "scipy.linalg",  # by numba, to compile
+    "sympy",
+    "tensorboard",
+    "torch._dynamo",  # takes a second
+    "torch._inductor",
+    "torch.onnx",
+    "torch.utils.tensorboard",
+    "wandb",
+    "warpdrive.checks",
+    "warpdrive.training.plots",
+}
 
 
 def modules_loaded_by(code: str) -> set[str]:
@@ -35,6 +52,16 @@ def test_the_help_of_the_command_loads_nothing_heavy():
     loaded = modules_loaded_by("from warpdrive.training.cli.parser import main; main(['--help'])")
     assert "warpdrive.training.cli.parser" in loaded
     assert not loaded & HEAVY
+
+
+def test_training_loads_only_what_it_needs(tmp_path):
+    sizes = ["trainer.total_steps=4096", f"saving.folder={tmp_path}", "--no-replay"]
+    run = f"from warpdrive.training.cli.parser import main; main(['train', 'cartpole', *{sizes}])"
+    modules_loaded_by(run)  # compiles
+    loaded = modules_loaded_by(run)
+    assert {"torch", "numba", "warpdrive.training.run.loop"} <= loaded
+    assert not loaded & UNUSED_BY_TRAINING
+    assert list(tmp_path.glob("*/*/tensorboard/events.out.tfevents.*"))
 
 
 @pytest.mark.parametrize("name", warpdrive.__all__)

@@ -99,10 +99,17 @@ __all__ = ["__version__", *_MODULES, *_HOME_OF]
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"warpdrive.{name}")
+        return _imported(f"warpdrive.{name}")
     if name in _HOME_OF:
-        return getattr(importlib.import_module(_HOME_OF[name]), name)
+        return getattr(_imported(_HOME_OF[name]), name)
     raise AttributeError(f"module 'warpdrive' has no attribute '{name}'")
+
+
+def _imported(module: str) -> Any:
+    from warpdrive.garbage_collection import no_garbage_collection
+
+    with no_garbage_collection():  # it would visit the objects of all modules several times
+        return importlib.import_module(module)
 
 
 def __dir__() -> list[str]:

@@ -15,6 +15,7 @@ from warpdrive.training.algorithms.base import LearningConfig, Stateful, as_vect
 from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.models import seeded
 from warpdrive.training.models.base import Actor
+from warpdrive.training.runtime.eager_optimizer import eager
 
 if TYPE_CHECKING:
     from warpdrive.backends.interface import Backend
@@ -100,4 +101,4 @@ class Task:
 
 def adam(module: nn.Module, **options: Any) -> torch.optim.Optimizer:
     """Return a fused Adam optimizer of the parameters of a module, as one vector."""
-    return torch.optim.Adam([as_vector(module)], fused=True, **options)
+    return eager(lambda: torch.optim.Adam([as_vector(module)], fused=True, **options))

@@ -12,6 +12,7 @@ which shows names as text whatever they contain.
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import os
 import re
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from warpdrive import __version__
 from warpdrive.errors import ConfigError, WarpDriveError, nearest, one_line, shown
+from warpdrive.garbage_collection import no_garbage_collection
 from warpdrive.terminal import plain
 
 COMMANDS = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
@@ -220,7 +222,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         check_machine()
-        command = import_module(f"warpdrive.training.cli.{options.command}")
+        with no_garbage_collection():  # it would visit the objects of all modules several times
+            command = import_module(f"warpdrive.training.cli.{options.command}")
+            if arguments is None:  # the process runs this command only: what was imported stays
+                gc.freeze()
         code: int = command.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # of `| head`

@@ -13,6 +13,7 @@ from warpdrive.errors import ConfigError
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import RunConfig
 from warpdrive.training.config.schema import WandbConfig
+from warpdrive.training.run.event_file import EventFile
 from warpdrive.training.runtime.atomic_write import writing
 
 
@@ -35,22 +36,19 @@ class TensorBoardEvents:
     """
 
     def __init__(self, folder: Path, go_on_after: int = 0) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # takes a second to import
-
         self._folder = folder
-        self._writer = SummaryWriter(str(folder), purge_step=go_on_after + 1 if go_on_after else None)
+        with writing(folder):
+            self._file = EventFile(folder, purge_step=go_on_after + 1 if go_on_after else None)
 
     def add(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """See ``MetricSink``."""
         with writing(self._folder):
-            for name, value in metrics.items():
-                if not math.isnan(value):
-                    self._writer.add_scalar(name, value, env_steps)
+            self._file.add(env_steps, {name: value for name, value in metrics.items() if not math.isnan(value)})
 
     def close(self) -> None:
         """See ``MetricSink``."""
         with writing(self._folder):
-            self._writer.close()
+            self._file.close()
 
 
 class WandbRun:

@@ -6,8 +6,10 @@ import csv
 import json
 import math
 import os
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from warpdrive.errors import CheckpointError
@@ -81,6 +83,37 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
     events = EventAccumulator(str(tmp_path / "events")).Reload()
     assert [(e.step, e.value) for e in events.Scalars("losses/value_loss/tagger")] == [(100, 0.5), (200, 0.25)]
     assert [(e.step, e.value) for e in events.Scalars("charts/episodic_return/tagger")] == [(200, 2.0)]
+
+
+def test_tensorboard_gets_any_number_of_any_step(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = TensorBoardEvents(tmp_path)
+    values = [0.0, -1.5, 1e-40, 1e300, math.inf, -math.inf, math.pi]
+    steps = [0, 127, 128, 2**31, 2**40 + 1, 2**50, 2**62]
+    for step, value in zip(steps, values, strict=True):
+        events.add(step, {f"a/{'long' * 60}": value, "/with spaces & ä": 1})
+    events.close()
+    (name,) = (path.name for path in tmp_path.iterdir())
+    assert name.startswith("events.out.tfevents.")
+    read = EventAccumulator(str(tmp_path)).Reload()
+    assert [e.step for e in read.Scalars("with_spaces___ä")] == steps
+    with np.errstate(over="ignore"):
+        expected = [float(np.float32(value)) for value in values]
+    assert [e.value for e in read.Scalars(f"a/{'long' * 60}")] == expected
+    assert all(abs(e.wall_time - time.time()) < 600 for e in read.Scalars("with_spaces___ä"))
+
+
+def test_tensorboard_drops_the_steps_that_a_resumed_run_repeats(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for go_on_after, steps in ((0, (100, 200, 300)), (200, (250, 350))):
+        events = TensorBoardEvents(tmp_path, go_on_after)
+        for step in steps:
+            events.add(step, {"value": step})
+        events.close()
+    read = EventAccumulator(str(tmp_path)).Reload()
+    assert [e.step for e in read.Scalars("value")] == [100, 200, 250, 350]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
