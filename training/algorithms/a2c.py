@@ -98,7 +98,7 @@ def build(config: A2CConfig, task: Task) -> tuple[A2C, ExperienceSource]:
     model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
     algorithm = config.derived_from(A2C)(config, model, distribution, adam(model, eps=1e-5))
     if config.steps_per_update is None:
-        algorithm.compile_update(task, A2C)
+        algorithm.compile_actor_critic(task, A2C)
         return algorithm, rollout_batcher(algorithm, task)
     process_group = task.sharding.process_group
     return algorithm, StaggeredGroups(task.tag, algorithm, config.steps_per_update, task.device, process_group)

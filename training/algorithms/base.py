@@ -30,6 +30,9 @@ from warpdrive.training.models.options import MODEL_CONFIGS
 
 if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
+    from warpdrive.training.algorithms.task import Task
+    from warpdrive.training.compiled.learn import CompiledUpdate
+    from warpdrive.training.compiled.update import Plan
     from warpdrive.training.experience.sequences import Replayed
     from warpdrive.training.policy import Policy
 
@@ -253,6 +256,7 @@ class Algorithm(ABC, Generic[Experience]):
         model: the policy, which acts in evaluations.
         actor: the actor of training rollouts: the model, possibly with exploration.
         optimizer_step: takes optimizer steps; may be replaced by one for several processes.
+        compiled: gradient steps as native code; None: PyTorch takes them.
         not_compiled: reason why PyTorch takes the gradient steps; empty if native code does.
     """
 
@@ -260,6 +264,7 @@ class Algorithm(ABC, Generic[Experience]):
     model: Actor
     actor: Actor
     optimizer_step: OptimizerStep = staticmethod(optimizer_step)
+    compiled: CompiledUpdate | None = None
     not_compiled: str = "the algorithm has no native code"
 
     @abstractmethod
@@ -269,6 +274,30 @@ class Algorithm(ABC, Generic[Experience]):
     @abstractmethod
     def parts(self) -> Mapping[str, Stateful]:
         """Return the state besides the model's parameters that belongs in a checkpoint, by name."""
+
+    @property
+    def is_compiled(self) -> bool:
+        """True if native code takes the gradient steps; False also if ``optimizer_step`` has been replaced."""
+        return self.compiled is not None and getattr(self.optimizer_step, "func", self.optimizer_step) is optimizer_step
+
+    def compile_update(self, task: Task, plan: Callable[[], Plan], optimizer: torch.optim.Optimizer) -> None:
+        """Take gradient steps as native code, if ``trainer.update`` allows it and there is a plan.
+
+        Args:
+            task: what the algorithm is built for.
+            plan: returns the plan of the update, or raises ``NoPlanError``.
+            optimizer: optimizer of the parameters, as one vector.
+        """
+        from warpdrive.training.compiled.learn import CompiledUpdate  # loads LLVM
+        from warpdrive.training.compiled.plan import NoPlanError
+
+        if task.update == "torch":
+            self.not_compiled = "trainer.update: torch"
+            return
+        try:
+            self.compiled, self.not_compiled = CompiledUpdate(plan(), optimizer), ""
+        except NoPlanError as reason:
+            self.not_compiled = str(reason)
 
     @property
     def learns_from_global_state(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,11 @@ from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models.running_moments import RunningMoments
 
 if TYPE_CHECKING:
+    from warpdrive.training.algorithms.base import Algorithm
     from warpdrive.training.algorithms.on_policy import OnPolicyConfig
+    from warpdrive.training.algorithms.task import Task
+    from warpdrive.training.experience.transitions import Transitions
+    from warpdrive.training.models.q_network import QNetwork
 
 _ROUNDING = 1e-5  # of returns in float32, relative to their mean
 
@@ -108,3 +112,44 @@ def soft_update(target: nn.Module, source: nn.Module, tau: float) -> None:
     """
     for parameter, wanted in zip(target.parameters(), source.parameters(), strict=True):
         parameter.lerp_(wanted, tau)
+
+
+def compile_q_update(algorithm: Algorithm[Any], task: Task, optimizer: torch.optim.Optimizer, huber: bool) -> None:
+    """Take gradient steps of action values as native code, where there is some.
+
+    Args:
+        algorithm: algorithm whose model is an action-value network.
+        task: what the algorithm is built for.
+        optimizer: optimizer of the model.
+        huber: If True, the loss is linear beyond ``huber_delta``.
+    """
+    from warpdrive.training.compiled.plan import q_plan_of  # loads LLVM
+
+    algorithm.compile_update(task, lambda: q_plan_of(algorithm.model, optimizer, huber), optimizer)
+
+
+def q_steps(
+    algorithm: Algorithm[Any], model: QNetwork, rows: Batch, epochs: Sequence[Sequence[Tensor]], **coefficients: float
+) -> dict[str, Tensor]:
+    """Take a gradient step of action values on each minibatch of each epoch as native code.
+
+    Args:
+        algorithm: algorithm whose update is compiled.
+        model: action-value network.
+        rows: rows whose ``returns`` are the targets.
+        epochs: indices of the rows of each minibatch.
+        coefficients: ``max_grad_norm`` and, of the Huber loss, ``huber_delta``.
+
+    Returns:
+        Means over the steps, by name.
+    """
+    assert algorithm.compiled is not None
+    with torch.no_grad():
+        observations = model.flatten(rows.observations)
+    return algorithm.compiled.steps(rows, observations, rows.actions, None, epochs, coefficients)
+
+
+def rows_with_targets(batch: Transitions, targets: Tensor) -> Batch:
+    """Return transitions as rows whose ``returns`` are ``targets [rows]``."""
+    zeros = torch.zeros_like(targets)
+    return Batch(batch.observations, batch.actions, zeros, zeros, zeros, targets, batch.weight, sharding=batch.sharding)

@@ -14,7 +14,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from warpdrive.training.algorithms.base import EveryN, Stateful
-from warpdrive.training.algorithms.common import soft_update, target_network
+from warpdrive.training.algorithms.common import (
+    compile_q_update,
+    q_steps,
+    rows_with_targets,
+    soft_update,
+    target_network,
+)
 from warpdrive.training.algorithms.off_policy import OffPolicy, OffPolicyConfig, replay_buffer
 from warpdrive.training.algorithms.task import Task, adam
 from warpdrive.training.config.values import Count, FractionSchedule
@@ -78,8 +84,13 @@ class DQN(OffPolicy[DQNConfig]):
 
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
-        loss, terms = self.loss(batch)
-        metrics = self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
+        if self.is_compiled:
+            rows = rows_with_targets(batch, self.targets(batch))
+            epochs, limit = [[torch.arange(len(rows))]], self.config.max_grad_norm
+            metrics = q_steps(self, self.model, rows, epochs, max_grad_norm=limit, huber_delta=1.0)
+        else:
+            loss, terms = self.loss(batch)
+            metrics = self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
         if self._target_is_due():
             soft_update(self.target, self.model, self.config.tau)
         return metrics
@@ -109,4 +120,5 @@ def build(config: DQNConfig, task: Task) -> tuple[DQN, ReplayBuffer]:
     """Build the algorithm and its source of experience."""
     model = task.new_model(config)
     algorithm = DQN(config, model, adam(model))
+    compile_q_update(algorithm, task, algorithm.optimizer, huber=True)
     return algorithm, replay_buffer(algorithm, task)

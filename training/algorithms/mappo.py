@@ -159,7 +159,7 @@ def build(config: PPOConfig, task: Task) -> tuple[MAPPO, ExperienceSource]:
     mappo = config.derived_from(MAPPO)
     algorithm = mappo(config, model, critic, critic_input, distribution, optimizer, critic_optimizer)
     if type(critic) is CentralCritic and critic_optimizer is None:
-        algorithm.compile_update(task, MAPPO, (critic.value, critic_input.size))
+        algorithm.compile_actor_critic(task, MAPPO, (critic.value, critic_input.size))
     else:
         algorithm.not_compiled = "the critic is recurrent, or has an optimizer of its own"
     return algorithm, rollout_batcher(algorithm, task, critic_input)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from warpdrive.errors import DefinitionError
 from warpdrive.observations import Observations
-from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, Stateful, optimizer_step
+from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, Stateful
 from warpdrive.training.algorithms.common import at, set_learning_rate
 from warpdrive.training.algorithms.kl_stop import TOLERANCE
 from warpdrive.training.algorithms.task import Task
@@ -36,7 +36,7 @@ from warpdrive.training.models.running_moments import RunningMoments
 if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
     from warpdrive.training.compiled.forward import CompiledActor
-    from warpdrive.training.compiled.learn import CompiledUpdate
+    from warpdrive.training.compiled.update import Plan
 
 Class = TypeVar("Class")
 
@@ -147,11 +147,8 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 
     Attributes:
         returns: running mean and standard deviation of the returns.
-        compiled: gradient steps as native code; None: PyTorch takes them.
         value_model: estimates the values of a rollout.
     """
-
-    compiled: CompiledUpdate | None = None
 
     def __init__(
         self, config: Estimating, model: ActorCritic, distribution: Distribution, optimizer: torch.optim.Optimizer
@@ -194,10 +191,10 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         found = super().replay(rollout, tag)
         return found._replace(values=self.denormalized(found.values))
 
-    def compile_update(
+    def compile_actor_critic(
         self, task: Task, own_class: type[ActorCriticAlgorithm[Any]], critic: tuple[nn.Module, int] | None = None
     ) -> None:
-        """Take gradient steps as native code, if ``trainer.update`` and the model allow it.
+        """Act, estimate values and take gradient steps as native code, where there is some.
 
         Args:
             task: what the algorithm is built for.
@@ -205,17 +202,13 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
             critic: layers of a centralised critic and the number of its inputs, or None.
         """
         from warpdrive.training.compiled.forward import CompiledActor  # loads LLVM
-        from warpdrive.training.compiled.learn import CompiledUpdate
         from warpdrive.training.compiled.plan import NoPlanError, layers_of, plan_of, vector_of
 
-        if task.update == "torch":
-            self.not_compiled = "trainer.update: torch"
-            return
-        try:
+        def plan() -> Plan:
             if type(self) is not own_class:
                 raise NoPlanError(f"the algorithm is {type(self).__name__}, a class of its own")
             given = self.schedules
-            plan = plan_of(
+            return plan_of(
                 given.algorithm,
                 self.model,
                 self.distribution,
@@ -225,19 +218,14 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
                 huber=given.value_loss == "huber",
                 early_stopping=getattr(given, "target_kl", None) is not None,
             )
-        except NoPlanError as reason:
-            self.not_compiled = str(reason)
-            return
-        self.not_compiled = ""
-        self.compiled = CompiledUpdate(plan, self.optimizer)
-        assert isinstance(self.model, FullyConnected)
-        own_value = layers_of(self.model.value, vector_of(self.optimizer))
-        self.actor = self.value_model = CompiledActor(self.model, plan.trunk + plan.policy, plan.trunk + own_value)
 
-    @property
-    def is_compiled(self) -> bool:
-        """True if native code takes the gradient steps; False also if ``optimizer_step`` has been replaced."""
-        return self.compiled is not None and getattr(self.optimizer_step, "func", self.optimizer_step) is optimizer_step
+        self.compile_update(task, plan, self.optimizer)
+        if self.compiled is not None:
+            assert isinstance(self.model, FullyConnected)
+            layers = self.compiled.plan
+            own_value = layers_of(self.model.value, vector_of(self.optimizer))
+            actor = CompiledActor(self.model, layers.trunk + layers.policy, layers.trunk + own_value)
+            self.actor = self.value_model = actor
 
     def compiled_steps(self, batch: Batch, epochs: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:
         """Take a gradient step on each minibatch of each epoch as native code.

@@ -149,5 +149,5 @@ def build(config: PPOConfig, task: Task) -> tuple[PPO, ExperienceSource]:
     """Build the algorithm and its source of experience, without a centralised critic."""
     model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
     algorithm = config.derived_from(PPO)(config, model, distribution, adam(model, eps=1e-5))
-    algorithm.compile_update(task, PPO)
+    algorithm.compile_actor_critic(task, PPO)
     return algorithm, rollout_batcher(algorithm, task)

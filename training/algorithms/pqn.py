@@ -15,7 +15,14 @@ from torch import Tensor
 from warpdrive.environment import Environment
 from warpdrive.observations import Observations
 from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, Stateful, UpdateSize
-from warpdrive.training.algorithms.common import at, means, minibatch_problems, set_learning_rate
+from warpdrive.training.algorithms.common import (
+    at,
+    compile_q_update,
+    means,
+    minibatch_problems,
+    q_steps,
+    set_learning_rate,
+)
 from warpdrive.training.algorithms.task import Task, adam
 from warpdrive.training.config.section import Problem
 from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule
@@ -93,12 +100,14 @@ class PQN(Algorithm[Batch]):
 
     def update(self, experience: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train for several epochs of random minibatches drawn with ``generator``. Returns means over all of them."""
+        epochs = [experience.partition(self.config.minibatches, generator) for _ in range(self.config.epochs)]
+        limit = self.config.max_grad_norm
+        if self.is_compiled:
+            return q_steps(self, self.model, experience, epochs, max_grad_norm=limit)
         history: list[dict[str, Tensor]] = []
-        for _ in range(self.config.epochs):
-            for part in experience.minibatches(self.config.minibatches, generator):
-                loss, terms = self.loss(part)
-                limit = self.config.max_grad_norm
-                history.append(self.optimizer_step(loss, terms, self.optimizer, self.model, limit))
+        for part in (part for parts in epochs for part in experience.split(parts)):
+            loss, terms = self.loss(part)
+            history.append(self.optimizer_step(loss, terms, self.optimizer, self.model, limit))
         return means(history)
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -206,4 +215,5 @@ def build(config: PQNConfig, task: Task) -> tuple[PQN, LambdaReturns]:
     """Build the algorithm and its source of experience."""
     model = task.new_model(config)
     algorithm = PQN(config, model, adam(model))
+    compile_q_update(algorithm, task, algorithm.optimizer, huber=False)
     return algorithm, LambdaReturns(task.tag, algorithm, task.sharding, task.device)

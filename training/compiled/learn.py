@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,7 @@ class CompiledUpdate:
         actions: Tensor,
         states: Tensor | None,
         epochs: Sequence[Sequence[Tensor]],
-        coefficients: dict[str, float],
+        coefficients: Mapping[str, float],
     ) -> dict[str, Tensor]:
         """Take a gradient step on each minibatch of each epoch.
 
@@ -97,7 +97,7 @@ class CompiledUpdate:
             Word.RETURNS: _floats(batch.returns),
             Word.VALUES: _floats(batch.values),
             Word.WEIGHT: _floats(batch.weight),
-            Word.COEFFICIENTS: np.array([coefficients[name.name.lower()] for name in Coefficient], np.float32),
+            Word.COEFFICIENTS: np.array([coefficients.get(name.name.lower(), 0.0) for name in Coefficient], np.float32),
             Word.ADAM: np.array([group["lr"], *group["betas"], group["eps"]], np.float64),
             Word.STOPPED: torch.zeros(1),
         }

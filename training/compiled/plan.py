@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from warpdrive.training.compiled.network import Dense
 from warpdrive.training.compiled.update import Plan
-from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.distributions import Categorical, Distribution, Gaussian
 from warpdrive.training.models.fully_connected import FullyConnected
+from warpdrive.training.models.q_network import QNetwork
 
 _NAMES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu", nn.SiLU: "silu"}
 _MOST_OUTPUTS = 64  # heads are unrolled: more outputs take seconds to compile
@@ -49,8 +50,6 @@ def plan_of(
     if type(model) is not FullyConnected:
         raise NoPlanError(f"the model is a {type(model).__name__}, not fully connected")
     vector = vector_of(optimizer)
-    if vector.device.type != "cpu":
-        raise NoPlanError(f"the model is on {vector.device}")
     choices: tuple[int, ...] = ()
     log_std, log_reach = None, 0.0
     if type(distribution) is Categorical:
@@ -79,11 +78,35 @@ def plan_of(
     )
 
 
+def q_plan_of(model: Actor, optimizer: torch.optim.Optimizer, huber: bool) -> Plan:
+    """Return the plan of gradient steps of action values.
+
+    Args:
+        model: action-value network.
+        optimizer: optimizer of its parameters, as one vector.
+        huber: If True, the loss is linear beyond ``huber_delta``.
+
+    Returns:
+        The plan, without properties of the experience.
+
+    Raises:
+        NoPlanError: there is none.
+    """
+    if type(model) is not QNetwork or not isinstance(model.features, nn.Identity):
+        raise NoPlanError(f"the model is a {type(model).__name__}, not fully connected")
+    vector = vector_of(optimizer)
+    layers = layers_of(model.value, vector)
+    if layers[-1].outputs > _MOST_OUTPUTS:
+        raise NoPlanError(f"there are {layers[-1].outputs} actions, more than {_MOST_OUTPUTS}")
+    size, outputs = model.flatten.size, layers[-1].outputs
+    return Plan("q", vector.numel(), size, trunk=(), policy=layers, value=(), choices=(outputs,), huber=huber)
+
+
 def vector_of(optimizer: torch.optim.Optimizer) -> Tensor:
     """Return the vector of parameters of an optimizer.
 
     Raises:
-        NoPlanError: it is not Adam of one vector, without further options.
+        NoPlanError: it is not Adam of one vector on the CPU, without further options.
     """
     if type(optimizer) is not torch.optim.Adam or len(optimizer.param_groups) != 1:
         raise NoPlanError(f"the optimizer is {type(optimizer).__name__}")
@@ -92,6 +115,8 @@ def vector_of(optimizer: torch.optim.Optimizer) -> Tensor:
     if changed or len(group["params"]) != 1 or group["params"][0].dtype != torch.float32:
         raise NoPlanError(f"the optimizer has options of its own: {', '.join(changed) or 'parameters'}")
     vector: Tensor = group["params"][0]
+    if vector.device.type != "cpu":
+        raise NoPlanError(f"the model is on {vector.device}")
     return vector
 
 

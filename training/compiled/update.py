@@ -69,13 +69,13 @@ class Plan:
     """What the machine code is specialised for.
 
     Attributes:
-        algorithm: ``"ppo"`` or ``"a2c"``.
+        algorithm: ``"ppo"``, ``"a2c"``, or ``"q"`` for action values.
         parameters: number of parameters.
         observations: number of elements of a flat observation.
         states: number of inputs of a centralised critic; 0: the value function sees the observations.
         trunk: shared layers, maybe none.
-        policy: layers of the policy.
-        value: layers of the value function.
+        policy: layers of the policy, or of the action values.
+        value: layers of the value function; none with action values.
         choices: number of options of each discrete choice; empty for actions in a Box.
         log_std: index of the logarithms of standard deviations in the parameters, or None.
         log_reach: see ``gaussian``.
@@ -108,6 +108,8 @@ class Plan:
     @property
     def terms(self) -> tuple[str, ...]:
         """Names of the terms of the loss that are reported."""
+        if self.algorithm == "q":
+            return "td_loss", "q_values"
         ppo = ("approx_kl", "clipfrac") if self.algorithm == "ppo" else ()
         return ("policy_loss", "value_loss", "entropy", *ppo)
 
@@ -218,9 +220,12 @@ class _Gradient:
             source = Matrix(code.at(memory, inputs), ROWS)
             transpose(code, Matrix(code.at(memory, place), width), source, plan.trunk[-1].outputs, ROWS)
         into = None if trunk is None else trunk.deltas[-1]
-        self._policy_loss(self.policy.forward(code, memory, self.policy.parameters(code, parameters), inputs))
+        loss = self._q_loss if plan.algorithm == "q" else self._policy_loss
+        loss(self.policy.forward(code, memory, self.policy.parameters(code, parameters), inputs))
         self.policy.backward(code, memory, parameters, self.gradient, self.features, into)
         features, add = self.features, True
+        if not plan.value:
+            return
         if plan.states:
             inputs, features, into, add = self.state_columns, self.state_rows, None, False
         self._value_loss(self.value.forward(code, memory, self.value.parameters(code, parameters), inputs))
@@ -276,6 +281,27 @@ class _Gradient:
                 place = self.log_std_sums + n * code.lanes
                 code.store(code.load(memory, place) + derivative, memory, place)
             self._report(terms, scale)
+
+    def _q_loss(self, outputs: int) -> None:
+        """Emit the loss of the values of the actions taken, whose targets are the returns."""
+        code, memory, delta = self.code, self.memory, self.policy.deltas[-1]
+        kind = ir.VectorType(I32, code.lanes)
+        with code.loop(ROWS, step=code.lanes) as v:
+            column = {name: code.load(memory, code.add(v, place)) for name, place in self.column.items()}
+            action, scale = self._integers(self.actions[0], v), self.scale * column["weight"]
+            (choices,) = self.plan.choices
+            taken = [
+                code.builder.icmp_signed("==", action, ir.Constant(kind, [n] * code.lanes)) for n in range(choices)
+            ]
+            value = code.spread(0.0)
+            for n, is_taken in enumerate(taken):
+                value = code.load(memory, code.add(v, outputs + n * ROWS)).where(is_taken, value)
+            value = code.variable(value)
+            loss = self._value_error(value - column["returns"])
+            (derivative,) = gradients(loss * scale, [value])
+            for n, is_taken in enumerate(taken):
+                code.store(derivative.where(is_taken, 0.0), memory, code.add(v, delta + n * ROWS))
+            self._report({"td_loss": loss, "q_values": value}, scale)
 
     def _value_loss(self, outputs: int) -> None:
         code, plan, memory = self.code, self.plan, self.memory

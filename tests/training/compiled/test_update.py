@@ -114,7 +114,7 @@ def algorithm_of(case, dtype, update):
     kind = PPO if case.algorithm == "ppo" else A2C
     algorithm = kind(config, model, distribution, adam(model, eps=1e-5))
     task = Task("agent", None, space, case.actions, 1, None, 5, update=update)
-    algorithm.compile_update(task, kind)
+    algorithm.compile_actor_critic(task, kind)
     return algorithm
 
 
@@ -186,8 +186,37 @@ def test_what_is_not_compiled_is_left_to_pytorch(model, reason):
 
 def test_native_code_is_required_on_request(sections, trainer_of):
     """It is an error where there is none, and the reason is known otherwise."""
-    dqn = "policy.odd={algorithm: dqn}"
-    assert trainer_of(sections(), dqn).policies["odd"].algorithm.not_compiled == "the algorithm has no native code"
+    reinforce = "policy.odd={algorithm: reinforce}"
+    assert (
+        trainer_of(sections(), reinforce).policies["odd"].algorithm.not_compiled == "the algorithm has no native code"
+    )
     told = "trainer.update: found 'compiled', but policy 'odd': the algorithm has no native code"
     with pytest.raises(ConfigError, match=told):
-        trainer_of(sections(), dqn, "trainer.update=compiled")
+        trainer_of(sections(), reinforce, "trainer.update=compiled")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "{algorithm: pqn, minibatches: 3}",
+        "{algorithm: pqn, model: {layer_norm: false, hidden: [20]}, max_grad_norm: 1e-3}",
+        "{algorithm: dqn, batch_size: 37, gradient_steps: 5, learning_starts: 0, lr: 1e-2, target_update_every: 3}",
+        "{algorithm: dqn, learning_starts: 0, double: true, n_step: 2, model: {activation: silu, hidden: [33, 8]}}",
+    ],
+)
+def test_action_values_learn_as_in_pytorch(sections, trainer_of, policy):
+    """Two updates of a run, whose later actions depend on what the first one learned."""
+    learned = {}
+    for update in ("torch", "compiled"):
+        trainer = trainer_of(sections(), f"policy.odd={policy}", f"trainer.update={update}")
+        metrics = {}
+        for _ in range(2):
+            trainer.collect()
+            metrics = trainer.update()
+        vector = torch.cat([parameter.detach().flatten() for parameter in trainer.models["odd"].parameters()])
+        learned[update] = vector, {name: value for name, value in metrics.items() if name.endswith("odd")}
+    (found, found_metrics), (expected, expected_metrics) = learned["compiled"], learned["torch"]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=2e-5)
+    assert list(found_metrics) == list(expected_metrics) and len(found_metrics) >= 3
+    for name in found_metrics:
+        assert found_metrics[name].item() == pytest.approx(expected_metrics[name].item(), rel=1e-4, abs=1e-5), name
