@@ -1,8 +1,8 @@
 """Interface of training algorithms.
 
-Trainable parameters are views of one vector (``as_vector``), of which the optimizer takes one step; ``gradient_of`` and
-``take_step`` are also the places at which gradients are measured and all-reduced. ``optimizer_step`` takes every
-gradient step of every algorithm, and ``Algorithm.optimizer_step`` may be replaced, as by ``training/lightning.py``.
+Trainable parameters are views of one vector (``models/parameters.py``), of which the optimizer takes one step;
+``gradient_of`` and ``take_step`` are also the places at which gradients are measured and all-reduced. Every gradient
+step of PyTorch is an ``optimizer_step``; ``Algorithm.optimizer_step`` may be replaced, as by ``training/lightning.py``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from warpdrive.training.models import acting_distribution, build_actor_critic
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.distributions import Distribution
 from warpdrive.training.models.options import MODEL_CONFIGS
+from warpdrive.training.models.parameters import trainable
 
 if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
@@ -178,22 +179,9 @@ class OptimizerStep(Protocol):
         """
 
 
-def as_vector(module: nn.Module) -> nn.Parameter:
-    """Return all trainable parameters of a module as one vector, and make the parameters views of its memory.
-
-    An optimizer of a single vector needs a tenth of the operations per step. The module must be on its device already.
-    """
-    parameters = _trained(module)
-    vector = nn.Parameter(torch.cat([parameter.detach().flatten() for parameter in parameters]))
-    parts = vector.detach().split([parameter.numel() for parameter in parameters])
-    for parameter, part in zip(parameters, parts, strict=True):
-        parameter.data = part.view_as(parameter)
-    return vector
-
-
 def gradient_of(loss: Tensor, module: nn.Module) -> Tensor:
     """Return the gradient of a scalar with respect to all trainable parameters of a module, as one vector."""
-    gradients = torch.autograd.grad(loss, _trained(module), materialize_grads=True)
+    gradients = torch.autograd.grad(loss, trainable(module), materialize_grads=True)
     return torch.cat([gradient.flatten() for gradient in gradients])
 
 
@@ -201,7 +189,7 @@ def take_step(optimizer: torch.optim.Optimizer, gradient: Tensor, max_grad_norm:
     """Clip the gradient in place and take an optimizer step on its vector. Returns the norm before clipping.
 
     Args:
-        optimizer: optimizer of one vector, see :func:`as_vector`.
+        optimizer: optimizer of one vector, see ``as_vector``.
         gradient: ``[parameters]``, clipped in place.
         max_grad_norm: norm to which the gradient is clipped.
 
@@ -244,10 +232,6 @@ def optimizer_step(
     return {**summed, **more, "grad_norm": take_step(optimizer, gradient, max_grad_norm)}
 
 
-def _trained(module: nn.Module) -> list[nn.Parameter]:
-    return [parameter for parameter in module.parameters() if parameter.requires_grad]
-
-
 class Algorithm(ABC, Generic[Experience]):
     """Algorithm that trains the model of one policy tag: defines its loss and its update.
 
@@ -265,7 +249,7 @@ class Algorithm(ABC, Generic[Experience]):
     actor: Actor
     optimizer_step: OptimizerStep = staticmethod(optimizer_step)
     compiled: CompiledUpdate | None = None
-    not_compiled: str = "the algorithm has no native code"
+    not_compiled: str = "native code computes its perceptrons only"
 
     @abstractmethod
     def update(self, experience: Experience, generator: torch.Generator) -> dict[str, Tensor]:

@@ -35,7 +35,6 @@ from warpdrive.training.models.running_moments import RunningMoments
 
 if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
-    from warpdrive.training.compiled.forward import CompiledActor
     from warpdrive.training.compiled.update import Plan
 
 Class = TypeVar("Class")
@@ -147,7 +146,6 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 
     Attributes:
         returns: running mean and standard deviation of the returns.
-        value_model: estimates the values of a rollout.
     """
 
     def __init__(
@@ -155,7 +153,6 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
     ) -> None:
         super().__init__(config, model, distribution, optimizer)
         self.returns = RunningMoments().to(next(model.parameters()).device)
-        self.value_model: ActorCritic | CompiledActor = model
 
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
@@ -168,7 +165,7 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 
     def values(self, observations: Observations) -> Tensor:
         """Return the estimated returns ``[rows]`` float32 of ``[rows, *observation_shape]`` of any dtype."""
-        return self.denormalized(self.value_model.values(observations))
+        return self.denormalized(self.model.values(observations))
 
     def forward_sequence(
         self, observations: Observations, state: Tensor, begins: Tensor
@@ -194,15 +191,14 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
     def compile_actor_critic(
         self, task: Task, own_class: type[ActorCriticAlgorithm[Any]], critic: tuple[nn.Module, int] | None = None
     ) -> None:
-        """Act, estimate values and take gradient steps as native code, where there is some.
+        """Take gradient steps as native code, where there is some.
 
         Args:
             task: what the algorithm is built for.
             own_class: class whose loss is compiled; a user's class that derives from it has its own.
             critic: layers of a centralised critic and the number of its inputs, or None.
         """
-        from warpdrive.training.compiled.forward import CompiledActor  # loads LLVM
-        from warpdrive.training.compiled.plan import NoPlanError, layers_of, plan_of, vector_of
+        from warpdrive.training.compiled.plan import NoPlanError, plan_of  # loads LLVM
 
         def plan() -> Plan:
             if type(self) is not own_class:
@@ -220,12 +216,6 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
             )
 
         self.compile_update(task, plan, self.optimizer)
-        if self.compiled is not None:
-            assert isinstance(self.model, FullyConnected)
-            layers = self.compiled.plan
-            own_value = layers_of(self.model.value, vector_of(self.optimizer))
-            actor = CompiledActor(self.model, layers.trunk + layers.policy, layers.trunk + own_value)
-            self.actor = self.value_model = actor
 
     def compiled_steps(self, batch: Batch, epochs: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:
         """Take a gradient step on each minibatch of each epoch as native code.

@@ -11,10 +11,12 @@ from gymnasium import Space
 from torch import Tensor, nn
 
 from warpdrive.errors import ConfigError
-from warpdrive.training.algorithms.base import LearningConfig, Stateful, as_vector
+from warpdrive.training.algorithms.base import LearningConfig, Stateful
 from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.models import seeded
 from warpdrive.training.models.base import Actor
+from warpdrive.training.models.parameters import as_vector
+from warpdrive.training.models.perceptron import Perceptron
 from warpdrive.training.runtime.eager_optimizer import eager
 
 if TYPE_CHECKING:
@@ -79,13 +81,23 @@ class Task:
         with seeded(self.seed):
             model = config.build_model(self.observation_space, self.action_space)
         self.load(model)
-        return model.to(self.device)
+        return self._native(model.to(self.device))
 
     def new_critic(self, build: Callable[[], Any]) -> Any:
         """Return a new critic on the device, initialised unlike the policy."""
         with seeded(self.seed + CRITIC_SEED):
             critic = build()
-        return critic.to(self.device)
+        return self._native(critic.to(self.device))
+
+    def _native(self, module: nn.Module) -> nn.Module:
+        """Let the perceptrons of a module run as native code on the CPU, unless ``update`` is ``"torch"``."""
+        if self.update != "torch" and self.device.type == "cpu":
+            from warpdrive.training.compiled.plan import native_perceptron  # loads LLVM
+
+            for part in module.modules():
+                if isinstance(part, Perceptron):
+                    part.native = native_perceptron(part)
+        return module
 
     def check_batch_size(self, batch_size: int) -> None:
         """Check that each process gets a row of each minibatch.

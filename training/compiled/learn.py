@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores
 from warpdrive.training.compiled.plan import vector_of
-from warpdrive.training.compiled.program import Program, program_of, table_of
+from warpdrive.training.compiled.program import Program, address_of, program_of, table_of
 from warpdrive.training.compiled.simd import host_lanes
 from warpdrive.training.compiled.update import Coefficient, Plan, Word, emit, workspace_size
 from warpdrive.training.distributed.process_group import ProcessGroup
@@ -103,7 +102,7 @@ class CompiledUpdate:
         }
         words = table_of({**arrays, Word.PARTS: parts, Word.FIRST: 0, Word.LAST: len(minibatches)}, len(Word))
         if process_group.world_size == 1 and (parts == 1 or get_num_threads() == 1):
-            program.function("update")(_address(words), 0, 1)
+            program.function("update")(address_of(words), 0, 1)
         else:
             self._one_by_one(program, words, parts, gradients[0, : plan.parameters], metrics, process_group)
         *terms, norm, skipped = metrics.mean(0).unbind()
@@ -114,7 +113,7 @@ class CompiledUpdate:
         self, program: Program, words: Any, parts: int, gradient: Tensor, metrics: Tensor, process_group: ProcessGroup
     ) -> None:
         """Take the steps one by one: parts on several threads, sums over several processes."""
-        table, terms = _address(words), self.plan.terms
+        table, terms = address_of(words), self.plan.terms
         reduce, apply = program.function("reduce"), program.function("apply")
         compute: Callable[[], None] = launch_on_all_cores(program.address("gradient"), table, parts)
         for number, row in enumerate(metrics):
@@ -145,7 +144,3 @@ class CompiledUpdate:
 
 def _floats(rows: Tensor) -> Tensor:
     return rows.detach().float().contiguous()
-
-
-def _address(words: Any) -> int:
-    return ctypes.addressof(words)

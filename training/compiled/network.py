@@ -144,7 +144,7 @@ class Network:
         self,
         code: Code,
         memory: Any,
-        parameters: Any,
+        parameters: Sequence[Sequence[Any]],
         gradient: Any,
         inputs: tuple[int, int],
         inputs_delta: int | None = None,
@@ -155,33 +155,31 @@ class Network:
         Args:
             code: code to emit into.
             memory: address of the workspace.
-            parameters: address of the parameters.
-            gradient: address of the gradient.
+            parameters: addresses of the parameters of each layer.
+            gradient: address of the gradient; None: that of the inputs is enough.
             inputs: index of the inputs ``[rows, inputs]`` in the workspace, and the distance of their rows.
             inputs_delta: index of the derivatives of the inputs ``[inputs, rows]`` to write, or None.
             add: If True, add to the derivatives of the inputs.
         """
         for number in reversed(range(len(self.layers))):
             layer = self.layers[number]
+            weight, _, *norm = parameters[number]
             delta = code.at(memory, self.deltas[number])
             kept = self.sums[number] if layer.activation in _OF_INPUTS else self.outputs[number]
             sums = [code.at(memory, start) for _, start in self.gradient_sums[number]]
-            if layer.norm is None:
-                _deactivate(code, layer.activation, layer.outputs, delta, code.at(memory, kept), sums[0])
-            else:
-                _deactivate(code, layer.activation, layer.outputs, delta, code.at(memory, kept), sums[2])
+            _deactivate(code, layer.activation, layer.outputs, delta, code.at(memory, kept), sums[-1 if norm else 0])
+            if norm:
                 places = (code.at(memory, self.normalized[number]), code.at(memory, self.deviations[number]))
-                _normalise_back(code, layer.outputs, delta, *places, code.at(parameters, layer.norm[0]), sums[1])
+                _normalise_back(code, layer.outputs, delta, *places, norm[0], sums[1])
                 _deactivate(code, None, layer.outputs, delta, delta, sums[0])
-            place, width = inputs if number == 0 else self.transposed[number - 1]
-            target, source = (
-                Matrix(code.at(gradient, layer.weight), layer.inputs),
-                Matrix(code.at(memory, place), width),
-            )
-            multiply(code, target, Matrix(delta, ROWS), source, (layer.outputs, layer.inputs, ROWS), add=True)
+            if gradient is not None:
+                place, width = inputs if number == 0 else self.transposed[number - 1]
+                target = Matrix(code.at(gradient, layer.weight), layer.inputs)
+                source = Matrix(code.at(memory, place), width)
+                multiply(code, target, Matrix(delta, ROWS), source, (layer.outputs, layer.inputs, ROWS), add=True)
             before = inputs_delta if number == 0 else self.deltas[number - 1]
             if before is not None:
-                weights = Matrix(code.at(parameters, layer.weight), 1, layer.inputs)
+                weights = Matrix(weight, 1, layer.inputs)
                 size, target = (layer.inputs, ROWS, layer.outputs), Matrix(code.at(memory, before), ROWS)
                 multiply(code, target, weights, Matrix(delta, ROWS), size, add=add and number == 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from warpdrive.training.compiled.network import Dense
+from warpdrive.training.compiled.perceptron import CompiledPerceptron
 from warpdrive.training.compiled.update import Plan
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.distributions import Categorical, Distribution, Gaussian
 from warpdrive.training.models.fully_connected import FullyConnected
+from warpdrive.training.models.parameters import as_vector
 from warpdrive.training.models.q_network import QNetwork
 
 _NAMES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu", nn.SiLU: "silu"}
@@ -148,6 +151,19 @@ def layers_of(network: nn.Module, vector: Tensor) -> tuple[Dense, ...]:
     if not layers:
         raise NoPlanError("the model has no layers")
     return tuple(layers)
+
+
+def native_perceptron(network: nn.Module) -> CompiledPerceptron | None:
+    """Return native code for a sequence of linear layers and activations on the CPU, or None if there is none."""
+    parameters = list(network.parameters())
+    if not parameters or any(p.device.type != "cpu" or p.dtype != torch.float32 for p in parameters):
+        return None
+    try:
+        # the layers of a copy whose parameters follow each other
+        copied = copy.deepcopy(network)
+        return CompiledPerceptron(layers_of(copied, as_vector(copied)))
+    except NoPlanError:
+        return None
 
 
 def _place(parameter: Tensor, vector: Tensor) -> int:

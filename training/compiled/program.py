@@ -132,3 +132,8 @@ def table_of(arguments: Mapping[int, Any], count: int) -> Any:
         else:
             words[word] = value if isinstance(value, int) else value.data_ptr()
     return words
+
+
+def address_of(table: Any) -> int:
+    """Return the address of an argument table."""
+    return ctypes.addressof(table)

@@ -222,16 +222,16 @@ class _Gradient:
         into = None if trunk is None else trunk.deltas[-1]
         loss = self._q_loss if plan.algorithm == "q" else self._policy_loss
         loss(self.policy.forward(code, memory, self.policy.parameters(code, parameters), inputs))
-        self.policy.backward(code, memory, parameters, self.gradient, self.features, into)
+        self.policy.backward(code, memory, self.policy.parameters(code, parameters), self.gradient, self.features, into)
         features, add = self.features, True
         if not plan.value:
             return
         if plan.states:
             inputs, features, into, add = self.state_columns, self.state_rows, None, False
         self._value_loss(self.value.forward(code, memory, self.value.parameters(code, parameters), inputs))
-        self.value.backward(code, memory, parameters, self.gradient, features, into, add)
+        self.value.backward(code, memory, self.value.parameters(code, parameters), self.gradient, features, into, add)
         if trunk is not None:
-            trunk.backward(code, memory, parameters, self.gradient, (self.rows, self.width))
+            trunk.backward(code, memory, trunk.parameters(code, parameters), self.gradient, (self.rows, self.width))
 
     def _integers(self, start: Any, at: Any) -> Any:
         kind = ir.VectorType(I32, self.code.lanes)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gymnasium import Space
-from torch import nn
 
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.options import FullyConnectedConfig
-from warpdrive.training.models.perceptron import hidden_layers, perceptron
+from warpdrive.training.models.perceptron import Perceptron, hidden_layers, perceptron
 from warpdrive.training.models.two_headed import LogStd, TwoHeaded
 
 
@@ -34,7 +33,7 @@ class FullyConnected(TwoHeaded):
         sizes = [flatten.size, *options.hidden]
         common = None
         if options.trunk == "shared":
-            common = nn.Sequential(*hidden_layers(sizes, options))
+            common = Perceptron(*hidden_layers(sizes, options))
             sizes = sizes[-1:]
         policy = perceptron([*sizes, num_outputs + log_std.num_outputs], options, last_gain=0.01)
         value = perceptron([*sizes, 1], options, last_gain=1.0)

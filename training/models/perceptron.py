@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -11,6 +11,31 @@ from torch import Tensor, nn
 from warpdrive.training.models.options import Initialization, PerceptronConfig
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
+
+
+class Perceptron(nn.Sequential):
+    """Linear layers with activations between them.
+
+    Attributes:
+        native: native code of the layers on the CPU, a function of inputs and parameters, or None; copies share it.
+    """
+
+    native: Callable[[Tensor, Sequence[Tensor]], Tensor] | None = None
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the outputs ``[..., outputs]`` of ``[..., inputs]``."""
+        is_plain = inputs.device.type == "cpu" and inputs.dtype == torch.float32
+        if self.native is not None and is_plain and not _is_transformed():
+            return self.native(inputs, list(self.parameters()))
+        for layer in self:
+            inputs = layer(inputs)
+        return inputs
+
+
+def _is_transformed() -> bool:
+    """Return True within ``torch.func`` transforms, tracing and compilation, which see PyTorch's operators only."""
+    is_traced = torch._C._get_tracing_state() is not None or torch.compiler.is_compiling()
+    return is_traced or torch._C._are_functorch_transforms_active()
 
 
 def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") -> None:
@@ -52,7 +77,7 @@ def hidden_layers(sizes: Sequence[int], options: PerceptronConfig) -> list[nn.Mo
     return layers
 
 
-def perceptron(sizes: Sequence[int], options: PerceptronConfig, last_gain: float) -> nn.Sequential:
+def perceptron(sizes: Sequence[int], options: PerceptronConfig, last_gain: float) -> Perceptron:
     """Build a multi-layer perceptron whose layers have ``sizes`` units, inputs and outputs included.
 
     The gain of the initialization is sqrt(2) in the hidden layers and ``last_gain`` in the last one.
@@ -66,7 +91,7 @@ def perceptron(sizes: Sequence[int], options: PerceptronConfig, last_gain: float
         Linear layers with activations between them.
     """
     hidden = hidden_layers(sizes[:-1], options)
-    return nn.Sequential(*hidden, _linear(sizes[-2], sizes[-1], last_gain, options.initialization))
+    return Perceptron(*hidden, _linear(sizes[-2], sizes[-1], last_gain, options.initialization))
 
 
 def _linear(inputs: int, outputs: int, gain: float, initialization: Initialization) -> nn.Linear:

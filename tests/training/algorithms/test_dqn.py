@@ -14,11 +14,11 @@ from float64 import Parameters, by_differences, gradients_of, parameters_of, per
 from gymnasium import spaces
 
 import warpdrive as wd
-from warpdrive.training.algorithms.base import as_vector
 from warpdrive.training.algorithms.dqn import DQN, DQNConfig
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.options import PerceptronConfig
+from warpdrive.training.models.parameters import as_vector
 from warpdrive.training.models.q_network import QNetwork
 from warpdrive.training.rollout.exploration import EpsilonGreedy
 from warpdrive.training.trainer import Trainer

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from warpdrive.host_transfers import no_host_transfers
 from warpdrive.training.algorithms.a2c import A2C, A2CConfig
-from warpdrive.training.algorithms.base import as_vector
 from warpdrive.training.algorithms.common import explained_variance, normalised
 from warpdrive.training.algorithms.ppo import PPO, PPOConfig
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Categorical
+from warpdrive.training.models.parameters import as_vector
 
 
 class Table(ActorCritic):

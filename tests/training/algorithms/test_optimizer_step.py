@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from warpdrive.training.algorithms.base import as_vector, optimizer_step
+from warpdrive.training.algorithms.base import optimizer_step
+from warpdrive.training.models.parameters import as_vector
 
 
 def network() -> nn.Module:

@@ -186,11 +186,9 @@ def test_what_is_not_compiled_is_left_to_pytorch(model, reason):
 
 def test_native_code_is_required_on_request(sections, trainer_of):
     """It is an error where there is none, and the reason is known otherwise."""
-    reinforce = "policy.odd={algorithm: reinforce}"
-    assert (
-        trainer_of(sections(), reinforce).policies["odd"].algorithm.not_compiled == "the algorithm has no native code"
-    )
-    told = "trainer.update: found 'compiled', but policy 'odd': the algorithm has no native code"
+    reinforce, reason = "policy.odd={algorithm: reinforce}", "native code computes its perceptrons only"
+    assert trainer_of(sections(), reinforce).policies["odd"].algorithm.not_compiled == reason
+    told = f"trainer.update: found 'compiled', but policy 'odd': {reason}"
     with pytest.raises(ConfigError, match=told):
         trainer_of(sections(), reinforce, "trainer.update=compiled")
 

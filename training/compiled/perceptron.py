@@ -1,0 +1,212 @@
+"""Perceptrons as native code: forward and backward passes as one operator of PyTorch each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from llvmlite import ir
+from torch import Tensor
+
+from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores
+from warpdrive.training.compiled.matrix import Matrix, transpose
+from warpdrive.training.compiled.network import ROWS, Dense, Network, Workspace, copy_floats, fill
+from warpdrive.training.compiled.program import address_of, program_of, table_of
+from warpdrive.training.compiled.simd import Code, host_lanes
+
+_ROWS_OF_A_PART = 256
+_MOST_PARTS = 16
+_ROWS, _INPUTS, _OUTPUTS, _INPUTS_GRADIENT, _GRADIENTS, _WORKSPACE, _PARAMETERS = range(7)
+"""Words of the argument table; ``_OUTPUTS`` are their derivatives in the backward pass. Parameters follow."""
+
+
+class _Emitter:
+    """Emits a pass over contiguous rows.
+
+    Args:
+        layers: the layers, whose parameters follow each other in the gradient.
+        lanes: float32 per vector.
+        of_inputs: If True, the backward pass writes the gradient of the inputs.
+        of_parameters: If True, it computes that of the parameters. Neither: this is the forward pass.
+    """
+
+    def __init__(self, layers: tuple[Dense, ...], lanes: int, of_inputs: bool, of_parameters: bool) -> None:
+        self.layers, self.of_inputs, self.of_parameters = layers, of_inputs, of_parameters
+        self.is_backward = of_inputs or of_parameters
+        workspace, inputs = Workspace(lanes), layers[0].inputs
+        self.rows = workspace.matrix(ROWS, inputs)
+        self.columns = workspace.take(workspace.padded(inputs) * ROWS)
+        self.inputs_delta = workspace.take(inputs * ROWS)
+        self.network = Network(layers, workspace, self.is_backward)
+        self.size = workspace.size
+
+    def emit(self, module: ir.Module, lanes: int) -> None:
+        """Emit the function ``run`` into a module."""
+        code, inputs, outputs = Code(module, "run", lanes), self.layers[0].inputs, self.layers[-1].outputs
+        builder, network = code.builder, self.network
+        rows = code.word(_ROWS)
+        tiles = builder.sdiv(code.add(rows, ROWS - 1), code.integer(ROWS))
+        first = builder.sdiv(builder.mul(tiles, code.part), code.parts)
+        last = builder.sdiv(builder.mul(tiles, code.add(code.part, 1)), code.parts)
+        memory = code.at(code.pointer(_WORKSPACE), code.times(code.part, self.size))
+        count = number_of_parameters(self.layers)
+        gradient = code.at(code.pointer(_GRADIENTS), code.times(code.part, count)) if self.of_parameters else None
+        words = iter(range(_PARAMETERS, _PARAMETERS + tensors_of_parameters(self.layers)))
+        parameters = [[code.pointer(next(words)) for _ in (layer.weight, *layer.vectors)] for layer in self.layers]
+        if self.is_backward:
+            network.begin(code, memory)
+            fill(code, memory, self.rows[0], ROWS * self.rows[1])
+            fill(code, memory, network.deltas[-1], outputs * ROWS)
+        with code.loop(last, start=first) as tile:
+            start = code.times(tile, ROWS)
+            left = builder.sub(rows, start)
+            own = builder.select(builder.icmp_signed("<", left, code.integer(ROWS)), left, code.integer(ROWS))
+            place, width = self.rows
+            if self.is_backward:  # of rows that are not there nothing is added
+                fill(code, memory, network.deltas[-1], outputs * ROWS)
+            with code.loop(own) as r:
+                row = builder.add(start, r)
+                target, source = code.add(code.times(r, width), place), code.times(row, inputs)
+                copy_floats(code, memory, target, code.pointer(_INPUTS), source, inputs)
+            source_rows = Matrix(code.at(memory, place), width)
+            transpose(code, Matrix(code.at(memory, self.columns), ROWS), source_rows, ROWS, inputs)
+            found = network.forward(code, memory, parameters, self.columns)
+            if not self.is_backward:
+                _copy_columns(code, memory, found, code.pointer(_OUTPUTS), start, own, outputs, into_rows=True)
+            else:
+                delta = network.deltas[-1]
+                _copy_columns(code, memory, delta, code.pointer(_OUTPUTS), start, own, outputs, into_rows=False)
+                into = self.inputs_delta if self.of_inputs else None
+                network.backward(code, memory, parameters, gradient, self.rows, into)
+                if into is not None:
+                    rows_of = code.pointer(_INPUTS_GRADIENT)
+                    _copy_columns(code, memory, into, rows_of, start, own, inputs, into_rows=True)
+        if gradient is not None:
+            network.end(code, memory, gradient)
+        code.finish()
+
+
+def _copy_columns(
+    code: Code, memory: Any, place: int, rows: Any, start: Any, count: Any, width: int, into_rows: bool
+) -> None:
+    """Emit a copy of ``count`` rows of ``[rows, width]`` from ``start`` on, from or to ``[width, ROWS]``."""
+    with code.loop(count) as r:
+        row = code.times(code.builder.add(start, r), width)
+        with code.loop(width) as n:
+            inside = code.at(memory, code.add(code.add(code.times(n, ROWS), r), place))
+            outside = code.at(rows, code.add(row, n))
+            source, target = (inside, outside) if into_rows else (outside, inside)
+            code.builder.store(code.builder.load(source), target)
+
+
+def tensors_of_parameters(layers: tuple[Dense, ...]) -> int:
+    """Return the number of tensors of parameters."""
+    return sum(1 + len(layer.vectors) for layer in layers)
+
+
+def number_of_parameters(layers: tuple[Dense, ...]) -> int:
+    """Return the number of parameters."""
+    return sum(layer.outputs * (layer.inputs + len(layer.vectors)) for layer in layers)
+
+
+class CompiledPerceptron:
+    """Forward and backward pass of a sequence of layers, whichever tensors hold their parameters.
+
+    Args:
+        layers: the layers, whose parameters are numbered in their order.
+    """
+
+    def __init__(self, layers: tuple[Dense, ...]) -> None:
+        self.layers = layers
+        self._passes: dict[tuple[bool, bool], tuple[Any, int, int]] = {}
+
+    def __call__(self, inputs: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+        """Return the outputs, with gradient where PyTorch records one.
+
+        Args:
+            inputs: ``[..., inputs]`` float32 on the CPU.
+            parameters: parameters of the layers, in their order.
+
+        Returns:
+            ``[..., outputs]`` float32.
+        """
+        rows = inputs.reshape(-1, inputs.shape[-1])
+        outputs: Tensor = _Pass.apply(self, rows, *parameters)  # type: ignore[no-untyped-call]
+        return outputs.view(*inputs.shape[:-1], -1)
+
+    def forward(self, inputs: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+        """Return the outputs ``[rows, outputs]`` of ``[rows, inputs]``, without gradient."""
+        outputs = inputs.new_empty(len(inputs), self.layers[-1].outputs)
+        self._run((False, False), inputs, outputs, parameters)
+        return outputs
+
+    def backward(
+        self, inputs: Tensor, parameters: Sequence[Tensor], derivatives: Tensor, of_inputs: bool, of_parameters: bool
+    ) -> tuple[Tensor | None, Sequence[Tensor | None]]:
+        """Return the gradients of inputs and parameters.
+
+        Args:
+            inputs: ``[rows, inputs]``.
+            parameters: parameters of the layers.
+            derivatives: ``[rows, outputs]``, derivatives of the outputs.
+            of_inputs: If True, return the gradient of the inputs.
+            of_parameters: If True, return those of the parameters.
+
+        Returns:
+            Gradients, None where they are not wanted.
+        """
+        of_rows = torch.empty_like(inputs) if of_inputs else None
+        sums = self._run((of_inputs, of_parameters), inputs, derivatives.contiguous(), parameters, of_rows)
+        if not of_parameters:
+            return of_rows, [None] * len(parameters)
+        parts = sums.sum(0).split([parameter.numel() for parameter in parameters])
+        return of_rows, [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]
+
+    def _run(
+        self,
+        kind: tuple[bool, bool],
+        inputs: Tensor,
+        outputs: Tensor,
+        parameters: Sequence[Tensor],
+        of_inputs: Tensor | None = None,
+    ) -> Tensor:
+        """Run a pass. Returns the sums of the parameters' gradients by part."""
+        if kind not in self._passes:
+            emitter = _Emitter(self.layers, host_lanes(), *kind)
+            program = program_of(emitter.emit, f"pass {kind} {self.layers}")
+            self._passes[kind] = program.function("run"), program.address("run"), emitter.size
+        function, address, size = self._passes[kind]
+        rows, nothing = inputs.contiguous(), inputs.new_empty(0)
+        parts = max(1, min(_MOST_PARTS, len(rows) // _ROWS_OF_A_PART))
+        sums = inputs.new_zeros(parts, number_of_parameters(self.layers)) if kind[1] else nothing
+        workspace = inputs.new_empty(parts * size)
+        arguments = [len(rows), rows, outputs, nothing if of_inputs is None else of_inputs, sums, workspace]
+        table = table_of(dict(enumerate([*arguments, *parameters])), _PARAMETERS + len(parameters))
+        if parts == 1 or get_num_threads() == 1:
+            for part in range(parts):
+                function(address_of(table), part, parts)
+        else:
+            launch_on_all_cores(address, address_of(table), parts)()
+        return sums
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledPerceptron:
+        return self
+
+
+class _Pass(torch.autograd.Function):
+    """Operator of PyTorch for a perceptron."""
+
+    @staticmethod
+    def forward(ctx: Any, native: CompiledPerceptron, inputs: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.native = native
+        ctx.save_for_backward(inputs, *parameters)
+        return native.forward(inputs, parameters)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *derivatives: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, *parameters = ctx.saved_tensors
+        _, of_inputs, *of_parameters = ctx.needs_input_grad
+        found, gradients = ctx.native.backward(inputs, parameters, derivatives[0], of_inputs, any(of_parameters))
+        return None, found, *gradients

