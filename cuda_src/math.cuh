@@ -49,10 +49,10 @@ WD_FUNCTION wd_quarters wd_quarters_of_huge(float x) {
     const float coarse = static_cast<float>(static_cast<int>(size >> 40)) * 0x1p-24f;
     const float fine = static_cast<float>(static_cast<int>((size >> 16) & 0xFFFFFF)) * 0x1p-48f;
     const float finest = static_cast<float>(static_cast<int>(size & 0xFFFF)) * 0x1p-64f;
-    const float product = coarse * 0x1.921fb6p0f;
-    float tail = fmaf(coarse, -0x1.777a5cp-25f, fmaf(coarse, 0x1.921fb6p0f, -product));
-    tail = fmaf(fine, -0x1.777a5cp-25f, fmaf(finest, 0x1.921fb6p0f, tail));
-    tail = fmaf(fine, 0x1.921fb6p0f, tail);
+    const float count = coarse + fine, rest_of_count = (fine - (count - coarse)) + finest;
+    const float product = count * 0x1.921fb6p0f;
+    float tail = fmaf(count, -0x1.777a5cp-25f, fmaf(count, 0x1.921fb6p0f, -product));
+    tail = fmaf(rest_of_count, 0x1.921fb6p0f, tail);
     const float r = product + tail;
     tail = tail - (r - product);
     const bool is_negative = x < 0.0f, is_back = (rest < 0) != is_negative;

@@ -118,10 +118,11 @@ def _quarters_of_huge(x):  # type: ignore[no-untyped-def]
     coarse = np.float32(np.int32(size >> _TO_COARSE)) * _COARSE_UNIT
     fine = np.float32(np.int32((size >> _TO_FINE) & _FINE_BITS)) * _FINE_UNIT
     finest = np.float32(np.int32(size & _FINEST_BITS)) * _FINEST_UNIT
-    product = coarse * _HALF_PI_1
-    tail = cuda.fma(coarse, _HALF_PI_2, cuda.fma(coarse, _HALF_PI_1, -product))
-    tail = cuda.fma(fine, _HALF_PI_2, cuda.fma(finest, _HALF_PI_1, tail))
-    tail = cuda.fma(fine, _HALF_PI_1, tail)
+    count = coarse + fine
+    rest_of_count = (fine - (count - coarse)) + finest
+    product = count * _HALF_PI_1
+    tail = cuda.fma(count, _HALF_PI_2, cuda.fma(count, _HALF_PI_1, -product))
+    tail = cuda.fma(rest_of_count, _HALF_PI_1, tail)
     r = product + tail
     tail = tail - (r - product)
     is_negative = x < _ZERO

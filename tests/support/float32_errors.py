@@ -23,19 +23,12 @@ EXACT: dict[str, Any] = {
 }
 """The functions of ``wd.math``, by name, in float64."""
 BINARY = ("pow", "atan2")
-LIMITS = [
-    1e-45,
-    1.1754942e-38,
-    1.1754943e-38,
-    3.4028235e38,
-    16777215.0,
-    16777216.0,
-    16367173 * 2.0**72,
-    3045577981952.0,
-]
+LIMITS = [1e-45, 1.1754942e-38, 1.1754943e-38, 3.4028235e38, 2.0**24 - 1, 2.0**24]
+NEARLY_MULTIPLES = [16367173 * 2.0**72, 3045577981952.0, 7.305863975158104e23]
+"""Angles that nearly are multiples of pi/2."""
 SPECIAL = np.array(
-    [0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, 2.5, -2.5, 1e9, -1e9, np.inf, -np.inf, np.nan, *LIMITS]
-    + [-limit for limit in LIMITS]
+    [0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, 2.5, -2.5, 1e9, -1e9, np.inf, -np.inf, np.nan]
+    + [sign * size for sign in (1, -1) for size in (*LIMITS, *NEARLY_MULTIPLES)]
     + [88.72283, 88.72284, -87.33654, -87.33655, -103.97207, -103.97208, 9.010913],
     np.float32,
 )
