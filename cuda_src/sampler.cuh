@@ -29,7 +29,7 @@ WD_FUNCTION wd_choice wd_choose(Logits logits, int env, int row, int first, int 
     float total = 0.0f;
     for (int action = 0; action < count; ++action) {
         const float below_highest = logits(env, row, first + action) - highest;
-        total += expf(below_highest > 0.0f ? 0.0f : below_highest);
+        total += wd_exp(below_highest > 0.0f ? 0.0f : below_highest);
     }
     const float threshold = random * total;
     float cumulative = 0.0f, of_chosen = 0.0f;
@@ -37,7 +37,7 @@ WD_FUNCTION wd_choice wd_choose(Logits logits, int env, int row, int first, int 
     for (int action = 0; action < count; ++action) {
         float below_highest = logits(env, row, first + action) - highest;
         below_highest = below_highest > 0.0f ? 0.0f : below_highest;
-        const float weight = expf(below_highest);
+        const float weight = wd_exp(below_highest);
         if (weight > 0.0f && cumulative <= threshold) chosen = action, of_chosen = below_highest;
         cumulative += weight;
     }
@@ -46,7 +46,7 @@ WD_FUNCTION wd_choice wd_choose(Logits logits, int env, int row, int first, int 
         chosen = min(static_cast<int>(random * total), count - 1);
     }
     if (greedy) chosen = best, of_chosen = 0.0f;
-    return {chosen, of_chosen - logf(total)};
+    return {chosen, of_chosen - wd_log(total)};
 }
 
 // Copy an agent's logits, with -inf for actions that it may not take and finite numbers for those that it may.
@@ -123,21 +123,21 @@ WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled samp
             const float part = wd_uniform(rng, env, agent);
             reached = fmaf(part, width, low(component));
             // what is squashed to it: finite, though `part` may be 0
-            drawn = squash(0) ? 0.5f * logf((part + 2.98023224e-8f) / (1.0f - part)) : reached;
-            total -= logf(width);
+            drawn = squash(0) ? 0.5f * wd_log((part + 2.98023224e-8f) / (1.0f - part)) : reached;
+            total -= wd_log(width);
         } else {
             if (knows_nothing) log_std = 0.0f;
             const float deviation = greedy(0) ? 0.0f : wd_normal(rng, env, agent);
-            drawn = fmaf(expf(log_std), deviation, mean);
+            drawn = fmaf(wd_exp(log_std), deviation, mean);
             reached = drawn;
             total -= 0.5f * deviation * deviation + log_std + half_log_two_pi;
             if (squash(0) && !knows_nothing) {
                 // log(1 - tanh(x)^2) without a difference of numbers that are nearly equal
                 const float size = fabsf(drawn);
-                total -= logf(half) + 2.0f * (0.693147181f - size - log1pf(expf(-2.0f * size)));
-                reached = fmaf(half, tanhf(drawn), centre);
+                total -= wd_log(half) + 2.0f * (0.693147181f - size - wd_log(1.0f + wd_exp(-2.0f * size)));
+                reached = fmaf(half, wd_tanh(drawn), centre);
             } else if (normalize(0) && !knows_nothing) {
-                total -= logf(half);
+                total -= wd_log(half);
                 reached = fmaf(half, drawn, centre);
                 drawn = reached;
             }

@@ -13,6 +13,7 @@ import math
 import numpy as np
 from numba import cuda
 
+import warpdrive.math as wd_math
 import warpdrive.random as wd_random
 from warpdrive.kernels.kernel import device_function
 
@@ -55,14 +56,14 @@ def choose(logits, env, row, first, count, random, greedy):  # type: ignore[no-u
     total = _ZERO
     for action in range(count):
         below_highest = logits[env, row, first + action] - highest
-        total += math.exp(_ZERO if below_highest > _ZERO else below_highest)
+        total += wd_math.exp(_ZERO if below_highest > _ZERO else below_highest)
     # no break: where the number of choices is baked in, the exponentials above are used again
     threshold = random * total
     cumulative, chosen, of_chosen = _ZERO, best, _ZERO
     for action in range(count):
         below_highest = logits[env, row, first + action] - highest
         below_highest = _ZERO if below_highest > _ZERO else below_highest
-        weight = math.exp(below_highest)
+        weight = wd_math.exp(below_highest)
         if weight > _ZERO and cumulative <= threshold:
             chosen, of_chosen = action, below_highest
         cumulative += weight
@@ -71,7 +72,7 @@ def choose(logits, env, row, first, count, random, greedy):  # type: ignore[no-u
         chosen = min(int(random * total), count - 1)
     if greedy:
         chosen, of_chosen = best, _ZERO
-    return chosen, of_chosen - math.log(total)
+    return chosen, of_chosen - wd_math.log(total)
 
 
 @device_function
@@ -191,21 +192,23 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
                 part = wd_random.uniform(rng, env, agent)
                 reached = cuda.fma(part, width, low[component])
                 # the sample that is squashed to it: finite, though `part` may be 0
-                drawn = _HALF * math.log((part + _LEAST) / (_ONE - part)) if squash[0] else reached
-                total -= math.log(width)
+                drawn = _HALF * wd_math.log((part + _LEAST) / (_ONE - part)) if squash[0] else reached
+                total -= wd_math.log(width)
             else:
                 if knows_nothing:
                     log_std = _ZERO
                 deviation = _ZERO if greedy[0] else wd_random.normal(rng, env, agent)
-                drawn = cuda.fma(math.exp(log_std), deviation, mean)
+                drawn = cuda.fma(wd_math.exp(log_std), deviation, mean)
                 reached = drawn
                 total -= _HALF * deviation * deviation + log_std + _HALF_LOG_TWO_PI
                 if squash[0] and not knows_nothing:
                     size = abs(drawn)  # log(1 - tanh(x)**2) without a difference of numbers that are nearly equal
-                    total -= math.log(half) + _TWO * (_LOG_TWO - size - math.log1p(math.exp(-_TWO * size)))
-                    reached = cuda.fma(half, math.tanh(drawn), centre)
+                    total -= wd_math.log(half) + _TWO * (
+                        _LOG_TWO - size - wd_math.log(_ONE + wd_math.exp(-_TWO * size))
+                    )
+                    reached = cuda.fma(half, wd_math.tanh(drawn), centre)
                 elif normalize[0] and not knows_nothing:
-                    total -= math.log(half)
+                    total -= wd_math.log(half)
                     reached = cuda.fma(half, drawn, centre)
                     drawn = reached
             place = action_rows[agent] * components + component

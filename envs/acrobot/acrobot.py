@@ -63,7 +63,7 @@ def accelerations(
     Returns:
         The accelerations of both links, in rad/s^2 (float32).
     """
-    cosine, sine = math.cos(theta_2), math.sin(theta_2)
+    cosine, sine = wd.math.cos(theta_2), wd.math.sin(theta_2)
     coupling = mass_2 * length_1 * com_2
     d_1 = (
         mass_1 * com_1 * com_1
@@ -71,11 +71,11 @@ def accelerations(
         + TWO * inertia
     )
     d_2 = mass_2 * (com_2 * com_2 + length_1 * com_2 * cosine) + inertia
-    phi_2 = mass_2 * com_2 * gravity * math.sin(theta_1 + theta_2)
+    phi_2 = mass_2 * com_2 * gravity * wd.math.sin(theta_1 + theta_2)
     phi_1 = (
         -coupling * omega_2 * omega_2 * sine
         - TWO * coupling * omega_2 * omega_1 * sine
-        + (mass_1 * com_1 + mass_2 * length_1) * gravity * math.sin(theta_1)
+        + (mass_1 * com_1 + mass_2 * length_1) * gravity * wd.math.sin(theta_1)
         + phi_2
     )
     acceleration_2 = (torque + d_2 / d_1 * phi_1 - coupling * omega_1 * omega_1 * sine - phi_2) / (
@@ -136,7 +136,7 @@ def step(
     angle_1[env], angle_2[env] = p, q
     velocity_1[env] = min(max(v, -largest_velocity_1), largest_velocity_1)
     velocity_2[env] = min(max(w, -largest_velocity_2), largest_velocity_2)
-    is_up = -math.cos(p) - math.cos(p + q) > ONE
+    is_up = -wd.math.cos(p) - wd.math.cos(p + q) > ONE
     terminated[env] = is_up
     rewards[env, agent] = np.float32(0) if is_up else -ONE
 
@@ -145,10 +145,10 @@ def step(
 def observe(angle_1, angle_2, velocity_1, velocity_2, observations):
     """Write ``observations [6]``: cosine and sine of both angles, then both velocities."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    observations[env, agent, 0] = math.cos(angle_1[env])
-    observations[env, agent, 1] = math.sin(angle_1[env])
-    observations[env, agent, 2] = math.cos(angle_2[env])
-    observations[env, agent, 3] = math.sin(angle_2[env])
+    observations[env, agent, 0] = wd.math.cos(angle_1[env])
+    observations[env, agent, 1] = wd.math.sin(angle_1[env])
+    observations[env, agent, 2] = wd.math.cos(angle_2[env])
+    observations[env, agent, 3] = wd.math.sin(angle_2[env])
     observations[env, agent, 4] = velocity_1[env]
     observations[env, agent, 5] = velocity_2[env]
 

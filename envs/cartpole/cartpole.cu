@@ -20,7 +20,7 @@ WD_KERNEL void step(float *position, float *velocity, float *angle, float *angul
     float x = position[env], v = velocity[env], theta = angle[env], omega = angular_velocity[env];
     const float force = actions[wd_index(actions, env, agent)] == 1 ? push_force : -push_force;
 
-    const float sine = sinf(theta), cosine = cosf(theta);
+    const float sine = wd_sin(theta), cosine = wd_cos(theta);
     const float push = (force + pole_moment * omega * omega * sine) / total_mass;
     const float angular_acceleration =
         (gravity * sine - cosine * push) /

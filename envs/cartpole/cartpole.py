@@ -52,7 +52,7 @@ def step(
     x, v, theta, omega = position[env], velocity[env], angle[env], angular_velocity[env]
     force = push_force if actions[env, agent] == 1 else -push_force
 
-    sine, cosine = math.sin(theta), math.cos(theta)
+    sine, cosine = wd.math.sin(theta), wd.math.cos(theta)
     push = (force + pole_moment * omega * omega * sine) / total_mass
     angular_acceleration = (gravity * sine - cosine * push) / (
         pole_half_length * (FOUR_THIRDS - pole_mass * cosine * cosine / total_mass)

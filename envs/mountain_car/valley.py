@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -52,7 +51,7 @@ def roll(
     Returns:
         Position and velocity (float32).
     """
-    v = min(max(v + push - gravity * math.cos(THREE * x), -max_speed), max_speed)
+    v = min(max(v + push - gravity * wd.math.cos(THREE * x), -max_speed), max_speed)
     x = min(max(x + v, min_position), max_position)
     return x, max(v, ZERO) if x == min_position else v
 

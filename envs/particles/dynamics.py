@@ -11,8 +11,6 @@ Two discs repel each other with a force of ``contact_force * softplus(overlap / 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
@@ -132,9 +130,9 @@ def contact(dx, dy, touching, contact_force, margin, inverse_margin):
     reach = touching - NEGLIGIBLE * margin
     force_x, force_y = ZERO, ZERO
     if ZERO < squared < reach * reach:
-        distance = math.sqrt(squared)
+        distance = wd.math.sqrt(squared)
         overlap = (touching - distance) * inverse_margin
-        softplus = max(overlap, ZERO) + math.log1p(math.exp(-abs(overlap)))
+        softplus = max(overlap, ZERO) + wd.math.log(ONE + wd.math.exp(-abs(overlap)))
         scale = contact_force * margin * softplus / distance
         force_x, force_y = dx * scale, dy * scale
     return force_x, force_y

@@ -52,7 +52,7 @@ def step(
     off = wrapped(theta)
     rewards[env, agent] = -(off * off + SPEED_COST * omega * omega + TORQUE_COST * torque * torque)
 
-    acceleration = ONE_AND_A_HALF * gravity / length * math.sin(theta) + THREE / (mass * length * length) * torque
+    acceleration = ONE_AND_A_HALF * gravity / length * wd.math.sin(theta) + THREE / (mass * length * length) * torque
     omega = min(max(omega + acceleration * time_step, -largest_velocity), largest_velocity)
     angle[env] = theta + omega * time_step
     velocity[env] = omega
@@ -62,8 +62,8 @@ def step(
 def observe(angle, velocity, observations):
     """Write ``observations [3]``: cosine and sine of the angle, and the velocity."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    observations[env, agent, 0] = math.cos(angle[env])
-    observations[env, agent, 1] = math.sin(angle[env])
+    observations[env, agent, 0] = wd.math.cos(angle[env])
+    observations[env, agent, 1] = wd.math.sin(angle[env])
     observations[env, agent, 2] = velocity[env]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +85,7 @@ def _step(push: Any) -> Any:
                 dx = loc_x[env, other] - landmark_x[env, i]
                 dy = loc_y[env, other] - landmark_y[env, i]
                 nearest = min(nearest, dx * dx + dy * dy)
-            distances[i] = math.sqrt(nearest)
+            distances[i] = wd.math.sqrt(nearest)
         collisions = -ONE  # corrects for the agent's contact with itself
         for other in range(num_agents):
             dx = loc_x[env, other] - loc_x[env, agent]

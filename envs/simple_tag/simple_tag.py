@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +43,7 @@ def charge_for_leaving(coordinate):
     """Return a good agent's penalty for one of its coordinates: zero inside the square, increasing beyond 0.9."""
     x = abs(coordinate)
     near_the_edge = max(x - MARGIN_BEGINS, ZERO) * MARGIN_SLOPE
-    return near_the_edge if x < ONE else min(math.exp(TWO * x - TWO), MOST_FOR_LEAVING)
+    return near_the_edge if x < ONE else min(wd.math.exp(TWO * x - TWO), MOST_FOR_LEAVING)
 
 
 def _step(push: Any) -> Any:
@@ -99,7 +98,7 @@ def _step(push: Any) -> Any:
         new_velocity_y = velocity_y[env, agent] * kept_velocity + force_y * inverse_mass * time_step
         squared_speed = new_velocity_x * new_velocity_x + new_velocity_y * new_velocity_y
         if squared_speed > largest_speed[agent] * largest_speed[agent]:
-            scale = largest_speed[agent] / math.sqrt(squared_speed)
+            scale = largest_speed[agent] / wd.math.sqrt(squared_speed)
             new_velocity_x *= scale
             new_velocity_y *= scale
         loc_x[env, agent], loc_y[env, agent] = x, y

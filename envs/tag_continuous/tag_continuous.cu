@@ -27,8 +27,8 @@ WD_KERNEL void step(float *loc_x, float *loc_y, float *speed, float *direction, 
     const float limit = top_speed[agent];
     const float new_speed = fminf(fmaxf(speed[self] + new_acceleration, 0.0f), limit) * s;
     if (new_speed <= 0.0f || new_speed >= limit) new_acceleration = 0.0f;
-    const float x = loc_x[self] + new_speed * cosf(new_direction);
-    const float y = loc_y[self] + new_speed * sinf(new_direction);
+    const float x = loc_x[self] + new_speed * wd_cos(new_direction);
+    const float y = loc_y[self] + new_speed * wd_sin(new_direction);
     const float inside_x = fminf(fmaxf(x, 0.0f), grid_length);
     const float inside_y = fminf(fmaxf(y, 0.0f), grid_length);
     float reward = step_reward[agent];

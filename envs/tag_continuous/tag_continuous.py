@@ -50,8 +50,8 @@ def step(
     new_speed = min(max(speed[env, agent] + new_acceleration, ZERO), limit) * s
     if new_speed <= ZERO or new_speed >= limit:
         new_acceleration = ZERO
-    x = loc_x[env, agent] + new_speed * math.cos(new_direction)
-    y = loc_y[env, agent] + new_speed * math.sin(new_direction)
+    x = loc_x[env, agent] + new_speed * wd.math.cos(new_direction)
+    y = loc_y[env, agent] + new_speed * wd.math.sin(new_direction)
     inside_x = min(max(x, ZERO), grid_length)
     inside_y = min(max(y, ZERO), grid_length)
     reward = step_reward[agent]

@@ -1,4 +1,4 @@
-"""Comparison of the environments' kernels with their references, and the tolerances of each environment."""
+"""Comparison of the environments' kernels with their references."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import particles_of_mpe2
 import torch
 from gymnasium import spaces
 
-from warpdrive.checks.agreement import Tolerance
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, State
 from warpdrive.envs.acrobot import reference as acrobot
@@ -246,15 +245,3 @@ CASES: dict[str, Case] = {
 """Comparison settings by the name of the environment. The dynamics of acrobot, and of the pendulum with random torques,
 are chaotic; in ``tag_continuous``, an agent that is tagged on one side only continues to play on the other.
 """
-
-USUAL_TOLERANCE = Tolerance(1e-5)
-TOLERANCES: dict[str, Tolerance] = {
-    "tag_gridworld": Tolerance(1e-6, 1e-6),
-    "tag_continuous": Tolerance(1e-5, 1e-3),
-    "cartpole": Tolerance(1e-5, 1e-3),
-    "mountain_car": Tolerance(1e-5, 1e-3),
-    "continuous_mountain_car": Tolerance(1e-5, 1e-3),
-    "simple_spread": Tolerance(1e-5, 1e-3),
-    "simple_tag": Tolerance(1e-5, 1e-3),
-}
-"""Tolerances for floats between backends, by the name of the environment; others use the default."""

@@ -1,0 +1,38 @@
+"""The environments compute the same bits on every backend over 10,000 steps, through many episodes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from gpu_code import GpuCode
+from state_hash import state_hash
+
+import warpdrive as wd
+
+REPLICAS, STEPS = 100, 10_000
+TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
+MANY_AGENTS = {"tag_continuous": 2000, "tag_gridworld": 2000, "simple_tag": 2000, "simple_spread": 2000, "battle": 100}
+"""The numbers of steps of GPU code, which the host runs thread after thread."""
+
+
+@cache
+def on_the_cpu(name: str, num_steps: int) -> str:
+    return state_hash(wd.make(name), "cpu", REPLICAS, num_steps)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_cuda_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPDRIVE_CUDA_ON_HOST", "1")
+    assert state_hash(wd.make(name), "pycuda", REPLICAS, STEPS) == on_the_cpu(name, STEPS)
+
+
+@pytest.mark.parametrize("name", wd.registered_names())
+def test_gpu_code(name: str) -> None:
+    num_steps = MANY_AGENTS.get(name, STEPS)
+    assert state_hash(wd.make(name), GpuCode(), REPLICAS, num_steps) == on_the_cpu(name, num_steps)
+
+
+def test_another_seed_has_another_hash() -> None:
+    env = wd.make("cartpole")
+    assert state_hash(env, "cpu", REPLICAS, 800, seed=1) != state_hash(env, "cpu", REPLICAS, 800, seed=2)
