@@ -91,14 +91,20 @@ def step(
     # actions
     actions,
     # constants
-    torques, gravity, length_1, mass_1, mass_2, com_1, com_2, inertia, largest_velocity_1, largest_velocity_2,
-    time_step,
+    torques, num_torques, gravity, length_1, mass_1, mass_2, com_1, com_2, inertia, largest_velocity_1,
+    largest_velocity_2, time_step,
     # out
     rewards, terminated,
 ):  # fmt: skip
     """Apply the torque for ``time_step`` (fourth-order Runge-Kutta method), and check the height of the free end."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    torque = torques[actions[env, agent]]
+    # torques[action] would keep a CPU from vectorizing over replicas; the size of an array is a constant of the code
+    given = cuda.local.array(num_torques, np.float32)
+    for i in range(num_torques):
+        given[i] = torques[i]
+    torque = given[0]
+    for i in range(1, num_torques):
+        torque = given[i] if i == actions[env, agent] else torque
     p, q, v, w = angle_1[env], angle_2[env], velocity_1[env], velocity_2[env]
 
     # the slopes of p and q are the velocities; a and b are those of v and w
@@ -257,6 +263,7 @@ class Acrobot(wd.Environment):
     ) -> None:
         real = parameters.real
         self.torques = parameters.reals("torques", torques)
+        self.num_torques = len(self.torques)
         self.gravity = real("gravity", gravity, at_least=0)
         self.length_1 = real("length_1", length_1, above=0)
         self.length_2 = real("length_2", length_2, above=0)

@@ -13,10 +13,12 @@ from __future__ import annotations
 import ast
 from collections import Counter
 
+import warpdrive.math
 from warpdrive.backends.host.adapter import CpuAdapter
 from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, hidden_parameters, index_name
 from warpdrive.kernels.language import DYNAMIC, INDICES, INT32_SENSITIVE
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults
+from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.syntax import (
     GENERATED,
     FunctionName,
@@ -36,6 +38,8 @@ MOST_COPIES = 4
 A call passes each array as its address, shape and strides, in memory, and so hides constants from LLVM. Above this
 number, LLVM decides whether to inline.
 """
+MOST_COPIES_OF_MATH = 64
+"""The same for the functions of ``wd.math``: a call keeps LLVM from vectorizing the loop over replicas."""
 
 
 def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedModule:
@@ -45,12 +49,17 @@ def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedMod
     copies = count_copies(kernel)
     for function in kernel.device_functions:
         writer.function(
-            INLINED_DECORATOR if copies[function.name] <= MOST_COPIES else FUNCTION_DECORATOR,
+            INLINED_DECORATOR if _is_inlined(function, copies[function.name]) else FUNCTION_DECORATOR,
             function.name,
             [*function.parameters, *hidden_parameters(function)],
             writer.adapt(function.body),
         )
     return writer.module(adapter.header(kernel.table, imports))
+
+
+def _is_inlined(function: Function, copies: int) -> bool:
+    most = MOST_COPIES_OF_MATH if function.source.file == warpdrive.math.__file__ else MOST_COPIES
+    return copies <= most
 
 
 def count_copies(kernel: LoweredKernel) -> Counter[str]:
