@@ -1,6 +1,6 @@
 """Largest errors of the functions of wd.math, over all 2**32 arguments where there is one.
 
-python benchmarks/mathematics.py                  # 15 minutes on one core
+python benchmarks/mathematics.py                  # 1 hour on one core
 python benchmarks/mathematics.py --only sin exp   # some of the functions
 
 The errors are in units in the last place (ulp) of the exact result, which NumPy computes in float64. Functions of two

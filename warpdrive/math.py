@@ -6,8 +6,8 @@ explicit ``cuda.fma``, and bits as integers. No compiler of the library contract
 tables, no float64, and no branches except one for huge angles; the others compile to selects, so that LLVM vectorizes
 loops that call these functions.
 
-The errors below are the largest over all 2**32 arguments, in units in the last place (ulp); half a unit is what
-rounding the exact result costs. ``python benchmarks/mathematics.py`` measures them. NaN, infinities, signed zeros and
+The errors below are the largest over all 2**32 arguments, in units in the last place of the exact value; half a unit is
+what rounding it costs. ``python benchmarks/mathematics.py`` measures them. NaN, infinities, signed zeros and
 subnormal numbers follow C99. ``tools/minimax.py`` computes the coefficients.
 
 Literature: Cody and Waite, "Software Manual for the Elementary Functions", 1980 (argument reduction); Payne and Hanek,
@@ -185,6 +185,8 @@ def _sine_after(quarters, r, tail):  # type: ignore[no-untyped-def]
 def sin(x):  # type: ignore[no-untyped-def]
     """Return the sine (float32) of a float32 in radians.
 
+    The error is less than 0.76 units in the last place.
+
     Args:
         x: An angle in radians, of any size.
 
@@ -202,6 +204,8 @@ def sin(x):  # type: ignore[no-untyped-def]
 def cos(x):  # type: ignore[no-untyped-def]
     """Return the cosine (float32) of a float32 in radians.
 
+    The error is less than 0.76 units in the last place.
+
     Args:
         x: An angle in radians, of any size.
 
@@ -217,6 +221,8 @@ def cos(x):  # type: ignore[no-untyped-def]
 @device_function
 def tan(x):  # type: ignore[no-untyped-def]
     """Return the tangent (float32) of a float32 in radians.
+
+    The error is less than 0.93 units in the last place.
 
     Args:
         x: An angle in radians, of any size.
@@ -259,6 +265,8 @@ def _exp_minus_one(r, tail):  # type: ignore[no-untyped-def]
 def exp(x):  # type: ignore[no-untyped-def]
     """Return e to the power of a float32, as float32.
 
+    The error is less than 0.88 units in the last place.
+
     Args:
         x: The exponent. The result is infinite above 88.72 and 0 below -103.97.
 
@@ -299,6 +307,8 @@ def _mantissa_and_exponent(x):  # type: ignore[no-untyped-def]
 def log(x):  # type: ignore[no-untyped-def]
     """Return the natural logarithm (float32) of a float32.
 
+    The error is less than 0.88 units in the last place.
+
     Args:
         x: A number. The logarithm of 0 is -infinity, that of a negative number NaN.
 
@@ -328,6 +338,8 @@ def log(x):  # type: ignore[no-untyped-def]
 @device_function
 def tanh(x):  # type: ignore[no-untyped-def]
     """Return the hyperbolic tangent (float32) of a float32.
+
+    The error is less than 0.92 units in the last place.
 
     Args:
         x: A number.
@@ -379,6 +391,8 @@ def sqrt(x):  # type: ignore[no-untyped-def]
 def rsqrt(x):  # type: ignore[no-untyped-def]
     """Return the reciprocal (float32) of the square root of a float32.
 
+    The error is less than 0.51 units in the last place.
+
     Args:
         x: A number. The result is infinite for 0, with its sign, and NaN for a negative number.
 
@@ -425,6 +439,8 @@ def _log_in_two_parts(x):  # type: ignore[no-untyped-def]
 def pow(x, y):  # type: ignore[no-untyped-def]
     """Return ``x`` to the power of ``y``, as float32.
 
+    The error is less than 0.93 units in the last place over 2**27 random pairs.
+
     Args:
         x: The base.
         y: The exponent. A negative base requires an integer, otherwise the result is NaN.
@@ -470,6 +486,8 @@ def pow(x, y):  # type: ignore[no-untyped-def]
 @device_function
 def atan2(y, x):  # type: ignore[no-untyped-def]
     """Return the angle (float32) of the point (x, y) from the x axis, in radians from -pi to pi.
+
+    The error is less than 0.87 units in the last place over 2**27 random pairs.
 
     Args:
         y: Second coordinate of the point (float32).
