@@ -34,7 +34,7 @@ def load(name, import_module=parser.import_module):
 
     def first_update(*arguments):
         update(*arguments)
-        print(f"\\n{time.time() - float(os.environ['STARTED'])}", flush=True)
+        print("", ELAPSED, sep="\\n", flush=True)
         os._exit(0)
 
     Learner.update = first_update
@@ -44,7 +44,9 @@ parser.import_module = load
 sys.argv[1:] = ["train", "cartpole", "saving.folder=" + os.environ["WARPDRIVE_CACHE_DIR"]]
 parser.main()
 """
-"""Calls the command as from a shell, up to the first update."""
+"""Calls the command as from a shell, up to the first update; ``ELAPSED`` stands for the figure to print."""
+
+ELAPSED = {"seconds": "time.time() - float(os.environ['STARTED'])", "processor time": "time.process_time()"}
 
 
 def main() -> None:
@@ -58,7 +60,8 @@ def main() -> None:
         title: PROGRAM.format(name=name, config=config, num_envs=num_envs)
         for title, (name, num_envs, config) in CONFIGURATIONS.items()
     }
-    programs["first update of warpdrive train cartpole"] = TRAINING
+    for unit, elapsed in ELAPSED.items():
+        programs[f"first update of warpdrive train cartpole, {unit}"] = TRAINING.replace("ELAPSED", elapsed)
     with tempfile.TemporaryDirectory() as cache:
         for title, program in programs.items():
             figures = medians(
