@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores
 from warpdrive.training.compiled.matrix import Matrix, transpose
 from warpdrive.training.compiled.network import ROWS, Dense, Network, Workspace, copy_floats, fill
-from warpdrive.training.compiled.program import address_of, program_of, table_of
+from warpdrive.training.compiled.program import address_of, program_of
 from warpdrive.training.compiled.simd import Code, host_lanes
 
 _ROWS_OF_A_PART = 256
@@ -132,7 +133,10 @@ class CompiledPerceptron:
             ``[..., outputs]`` float32.
         """
         rows = inputs.reshape(-1, inputs.shape[-1])
-        outputs: Tensor = _Pass.apply(self, rows, *parameters)  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled():
+            outputs: Tensor = _Pass.apply(self, rows, *parameters)  # type: ignore[no-untyped-call]
+        else:  # faster
+            outputs = self.forward(rows, parameters)
         return outputs.view(*inputs.shape[:-1], -1)
 
     def forward(self, inputs: Tensor, parameters: Sequence[Tensor]) -> Tensor:
@@ -181,8 +185,8 @@ class CompiledPerceptron:
         parts = max(1, min(_MOST_PARTS, len(rows) // _ROWS_OF_A_PART))
         sums = inputs.new_zeros(parts, number_of_parameters(self.layers)) if kind[1] else nothing
         workspace = inputs.new_empty(parts * size)
-        arguments = [len(rows), rows, outputs, nothing if of_inputs is None else of_inputs, sums, workspace]
-        table = table_of(dict(enumerate([*arguments, *parameters])), _PARAMETERS + len(parameters))
+        tensors = [rows, outputs, nothing if of_inputs is None else of_inputs, sums, workspace, *parameters]
+        table = (ctypes.c_int64 * (_PARAMETERS + len(parameters)))(len(rows), *[each.data_ptr() for each in tensors])
         if parts == 1 or get_num_threads() == 1:
             for part in range(parts):
                 function(address_of(table), part, parts)

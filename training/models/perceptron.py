@@ -26,7 +26,7 @@ class Perceptron(nn.Sequential):
         """Return the outputs ``[..., outputs]`` of ``[..., inputs]``."""
         is_plain = inputs.device.type == "cpu" and inputs.dtype == torch.float32
         if self.native is not None and is_plain and not _is_transformed():
-            return self.native(inputs, list(self.parameters()))
+            return self.native(inputs, [own for layer in self for own in layer._parameters.values() if own is not None])
         for layer in self:
             inputs = layer(inputs)
         return inputs
