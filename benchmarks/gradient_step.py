@@ -1,0 +1,116 @@
+"""Compare a gradient step of PPO with PyTorch and JAX: native code, autograd and one jitted program.
+
+    python benchmarks/gradient_step.py                  # minibatches of 256, 1024 and 8192 rows
+    python benchmarks/gradient_step.py --rows 512       # others
+
+The models are those of cartpole: 4-64-64 with tanh for the policy and for the value. A step gathers the rows of a
+minibatch by index, computes forward pass, loss, backward pass and gradient norm, clips, and takes Adam's step. Figures
+are microseconds of wall time on one thread, medians of alternating rounds of 16 steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from harness.measure import machine, medians
+from harness.training.settings import Settings
+from warpdrive.backends.host.workers import set_num_threads
+from warpdrive.training.algorithms.ppo import PPO, PPOConfig
+from warpdrive.training.algorithms.task import Task, UpdateKind, adam
+from warpdrive.training.experience.batch import Batch
+from warpdrive.training.models import build_actor_critic, seeded
+
+STEPS = 16
+
+
+def batch_of(rows: int) -> Batch:
+    """Return random rows."""
+    columns = torch.randn(4, rows)
+    return Batch(
+        observations=torch.randn(rows, 4),
+        actions=torch.randint(0, 2, (rows,), dtype=torch.int32),
+        log_probabilities=torch.full((rows,), 0.5).log(),
+        values=columns[1],
+        advantages=columns[2],
+        returns=columns[3],
+        weight=torch.ones(rows),
+    )
+
+
+def warpdrive(rows: int, update: UpdateKind) -> Callable[[], object]:
+    """Return an update of ``STEPS`` gradient steps of WarpDrive."""
+    observations, actions = spaces.Box(-np.inf, np.inf, (4,)), spaces.Discrete(2)
+    config = PPOConfig(algorithm="ppo", epochs=1, minibatches=STEPS, entropy_coef=0.0)
+    with seeded(0):
+        model, batch = build_actor_critic(config.model, observations, actions), batch_of(rows * STEPS)
+    algorithm = PPO(config, model, config.acting_distribution(actions), adam(model, eps=1e-5))
+    algorithm.compile_actor_critic(Task("agent", torch.zeros(1), observations, actions, 1, None, 0, update=update), PPO)  # type: ignore[arg-type]
+    generator = torch.Generator().manual_seed(0)
+    return lambda: algorithm.update(batch, generator)
+
+
+def jax_program(rows: int) -> Callable[[], object]:
+    """Return ``STEPS`` gradient steps of the program of ``harness/training/ppo_jax.py``, as one jitted scan."""
+    import jax
+    import jax.numpy as jnp
+
+    from harness.training.ppo_jax import gradient_step, started
+
+    settings, batch = Settings(minibatch_size=rows), batch_of(rows * STEPS)
+    run = started(settings, 0)
+    columns = (batch.observations, batch.actions, batch.log_probabilities, batch.advantages, batch.returns)
+    data = tuple(jnp.asarray(column.numpy()) for column in columns)
+    carry = (run.parameters, run.first_moments, run.second_moments, run.gradient_steps)
+
+    @jax.jit
+    def steps(carry: object, data: object, order: object) -> object:
+        minibatches = jax.tree.map(lambda column: column[order].reshape(STEPS, rows, *column.shape[1:]), data)
+        return jax.lax.scan(lambda now, part: gradient_step(now, part, settings), carry, minibatches)[0]
+
+    order = jnp.asarray(np.random.default_rng(0).permutation(rows * STEPS))
+    return lambda: jax.block_until_ready(steps(carry, data, order))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[256, 1024, 8192], help="rows of a minibatch")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds (default: 15)")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    set_num_threads(1)
+
+    def timed(work: Callable[[], object]) -> Callable[[], float]:
+        def measure() -> float:
+            began = time.perf_counter()
+            work()
+            return (time.perf_counter() - began) / STEPS * 1e6
+
+        return measure
+
+    print(f"{machine()}; one thread\n")
+    print("| rows | native code | PyTorch | JAX | native / JAX | native / PyTorch |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    for rows in options.rows:
+        work = {"native": warpdrive(rows, "compiled"), "torch": warpdrive(rows, "torch")}
+        with suppress(ImportError):
+            work["jax"] = jax_program(rows)
+        found = medians({name: timed(steps) for name, steps in work.items()}, options.rounds)
+        native, torch_, jax_ = found["native"], found["torch"], found.get("jax", float("nan"))
+        ratios = f"{native / jax_:.2f} | {native / torch_:.2f}"
+        print(f"| {rows} | {native:,.0f} | {torch_:,.0f} | {jax_:,.0f} | {ratios} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
