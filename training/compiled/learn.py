@@ -25,12 +25,12 @@ _MOST_PARTS = 16
 
 
 class CompiledUpdate:
-    """Gradient steps of an on-policy algorithm on minibatches of a batch.
+    """Gradient steps on minibatches of a batch.
 
     The state of the optimizer is PyTorch's own, so that checkpoints hold it.
 
     Args:
-        plan: what to compile for, without properties of the experience.
+        plan: specialisation, without properties of the experience.
         optimizer: optimizer of the parameters.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -78,7 +79,7 @@ def _stored(key: str) -> Program | None:
 
 def _compiled(key: str, emit: Callable[[ir.Module, int], Any]) -> Program:
     module = ir.Module("warpdrive")
-    module.triple = llvm.get_process_triple()
+    module.triple = _triple()
     emit(module, host_lanes())
     machine_code = _translated(str(module))
     disk.store(key, {_FILE: machine_code})
@@ -99,9 +100,15 @@ def _translated(text: str) -> bytes:
 
 def _machine() -> Any:
     _initialise()
-    return llvm.Target.from_default_triple().create_target_machine(
+    return llvm.Target.from_triple(_triple()).create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True
     )
+
+
+def _triple() -> str:
+    """Return LLVM's name of this machine; its runtime linker takes ELF object files also on Windows."""
+    triple: str = llvm.get_process_triple()
+    return f"{triple}-elf" if sys.platform == "win32" else triple
 
 
 @cache

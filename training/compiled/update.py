@@ -1,4 +1,4 @@
-"""Machine code of the update of an on-policy algorithm: gradient steps on minibatches of rows.
+"""Native code of gradient steps on minibatches of rows.
 
 ``gradient`` computes the gradient of a part of a minibatch: per tile of rows it gathers them by index, runs the
 networks, evaluates the loss with its derivatives, and runs backwards. ``reduce`` sums the parts in a fixed order, so
@@ -66,7 +66,7 @@ class Coefficient(IntEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """What the machine code is specialised for.
+    """Specialisation of the native code: model, action distribution and loss.
 
     Attributes:
         algorithm: ``"ppo"``, ``"a2c"``, or ``"q"`` for action values.
@@ -115,6 +115,8 @@ class Plan:
 
 
 class _Gradient:
+    """Emitter of the gradient of a part of a minibatch."""
+
     def __init__(self, plan: Plan, module: ir.Module, lanes: int) -> None:
         self.plan = plan
         self.code = Code(module, "gradient", lanes)
