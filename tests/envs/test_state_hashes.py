@@ -12,7 +12,7 @@ import warpdrive as wd
 
 REPLICAS, STEPS = 100, 10_000
 TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
-MANY_AGENTS = {"tag_continuous": 2000, "tag_gridworld": 2000, "simple_tag": 2000, "simple_spread": 2000, "battle": 100}
+MANY_AGENTS = {"tag_continuous": 500, "tag_gridworld": 500, "simple_tag": 500, "simple_spread": 500, "battle": 30}
 """The numbers of steps of GPU code, which the host runs thread after thread."""
 
 

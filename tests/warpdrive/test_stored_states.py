@@ -102,7 +102,7 @@ def test_what_belongs_to_a_replica_may_stay(walkers: Callable[..., Any], backend
     env.ctx.load_state(state)
     same = sampled(env, 4)
     assert (same.actions == same.actions[:, :1]).all()
-    with pytest.raises(DefinitionError, match=r"no state array 'sampler.rnd'. Did you mean 'sampler.rng'"):
+    with pytest.raises(DefinitionError, match=r"unknown state array 'sampler.rnd'. Did you mean 'sampler.rng'"):
         env.ctx.load_state(state, keep=["sampler.rnd"])
 
 

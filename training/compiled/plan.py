@@ -139,6 +139,8 @@ def layers_of(network: nn.Module, vector: Tensor) -> tuple[Dense, ...]:
     layers: list[Dense] = []
     for module in network.children():
         if isinstance(module, nn.Linear):
+            if module.weight.shape != (module.out_features, module.in_features) or module.bias is None:
+                raise NoPlanError("the parameters of a layer are stacked, or it has no bias")
             places = _place(module.weight, vector), _place(module.bias, vector)
             layers.append(Dense(module.in_features, module.out_features, *places))
         elif isinstance(module, nn.LayerNorm) and layers and module.normalized_shape == (layers[-1].outputs,):

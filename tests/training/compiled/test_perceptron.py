@@ -80,3 +80,10 @@ def test_transforms_of_pytorch_see_its_own_layers():
     module.native = native_perceptron(module)
     assert torch.equal(torch.func.vmap(module)(inputs), torch.func.vmap(plain)(inputs))
     assert torch.equal(torch.jit.trace(module, inputs)(inputs), plain(inputs))
+
+
+def test_stacked_parameters_are_left_to_pytorch():
+    module = perceptron([5, 8, 2], PerceptronConfig(), last_gain=1.0)
+    for parameter in module.parameters():
+        parameter.data = torch.stack([parameter.data] * 3)
+    assert native_perceptron(module) is None
