@@ -15,7 +15,7 @@ TITLES = {
 }
 SETTINGS = {
     "for the most steps per second": {
-        "warpdrive": "num_envs=1024 num_steps=32 minibatch_size=8192 lr=6e-3 threads=2",
+        "warpdrive": "num_envs=1024 num_steps=32 minibatch_size=8192 lr=6e-3 threads=1",
         "sb3": "num_envs=64 num_steps=128 minibatch_size=8192 lr=2.5e-3 threads=2",
         "single": "num_envs=64 num_steps=128 minibatch_size=8192 lr=2.5e-3 threads=2",
         "arrays": "num_envs=1024 num_steps=32 minibatch_size=8192 lr=6e-3 threads=2",
