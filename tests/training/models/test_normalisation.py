@@ -107,13 +107,15 @@ def test_they_are_kept_in_checkpoints_and_by_loaded_policies(
         one.collect()
         one.update()
     torch.testing.assert_close(moments_of(again, tags[0]).state_dict(), moments.state_dict(), rtol=0, atol=0)
-    expected = trainer.policies[tags[0]].model.state_dict()
-    torch.testing.assert_close(again.policies[tags[0]].model.state_dict(), expected, rtol=0, atol=0)
+    trained = trainer.policies[tags[0]].model.state_dict()
+    torch.testing.assert_close(again.policies[tags[0]].model.state_dict(), trained, rtol=0, atol=0)
     trainer.save(tmp_path / "step_600")
     policy = wd.load_policy(tmp_path / "step_600", tag=tags[0])
     seen = torch.rand(5, *trainer.env.observation_spaces[tags[0]].shape)
     with torch.no_grad():
-        torch.testing.assert_close(policy.model.logits(seen), trainer.policies[tags[0]].model.logits(seen))
+        expected = trainer.policies[tags[0]].model.logits(seen)  # by native code: equal up to rounding
+        size = expected.abs().max().item()  # action values are scaled by a million
+        torch.testing.assert_close(policy.model.logits(seen), expected, rtol=1e-5, atol=1e-5 * (1.0 + size))
 
 
 def test_large_and_small_numbers_are_learned_from_alike(sections: Sections, trainer_of: TrainerOf) -> None:
