@@ -128,13 +128,13 @@ def test_huge_angles() -> None:
 
 @pytest.mark.parametrize("name", EXACT)
 def test_bits_of_the_cpu_backend(name: str) -> None:
-    """What any processor and any compiler must give."""
+    """Results that every processor and compiler must give."""
     assert digest(computed(name, *arguments_of(name))) == BITS[name]
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_bits_of_gpu_code(name: str) -> None:
-    """What the Numba CUDA backend compiles for a GPU, run on the host."""
+    """Code that the Numba CUDA backend compiles for a GPU, run on the host."""
     arguments = arguments_of(name)
     out = np.zeros(len(arguments[0]), np.float32)
     launch_gpu_code(kernel_of(name), -(-len(out) // 256), 256, [*arguments, out])

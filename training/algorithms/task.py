@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
 
 UpdateKind = Literal["auto", "torch", "compiled"]
-"""How gradient steps are taken."""
+"""Execution of gradient steps."""
 
 CRITIC_SEED = 500_000_003
 """Number added to the policy's seed for the initialization of critics."""

@@ -1,6 +1,6 @@
-"""Updates and forward passes as native code for the CPU.
+"""Gradient steps and perceptrons as native code for the CPU.
 
 PyTorch owns parameters and optimizer state: native code reads and writes their memory. ``simd`` and ``matrix`` emit
-LLVM code, ``network``, ``heads`` and ``update`` are made of them, ``program`` compiles and caches it, ``plan`` reads a
-model, and ``learn`` runs the update. What has no plan is left to PyTorch.
+LLVM code, of which ``network``, ``heads`` and ``update`` are made; ``program`` compiles and caches it. ``plan`` reads a
+model, ``learn`` runs the update, and ``perceptron`` is an operator of PyTorch. What has no plan is left to PyTorch.
 """

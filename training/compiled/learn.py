@@ -12,16 +12,11 @@ from torch import Tensor
 
 from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores
 from warpdrive.training.compiled.plan import vector_of
-from warpdrive.training.compiled.program import Program, address_of, program_of, table_of
+from warpdrive.training.compiled.program import Program, address_of, parts_of, program_of, table_of
 from warpdrive.training.compiled.simd import host_lanes
 from warpdrive.training.compiled.update import Coefficient, Plan, Word, emit, workspace_size
 from warpdrive.training.distributed.process_group import ProcessGroup
 from warpdrive.training.experience.batch import Batch
-
-_ROWS_OF_A_PART = 256
-"""Rows of a minibatch that are worth a part of their own: parts are shared by threads, and summed in a fixed order."""
-
-_MOST_PARTS = 16
 
 
 class CompiledUpdate:
@@ -69,8 +64,8 @@ class CompiledUpdate:
         order = torch.cat(minibatches)
         counts = torch.stack([weight.sum() for weight in batch.weight[order].split(sizes)])
         counting = process_group.all_reduce(counts).clamp(min=1.0)
-        parts = max(1, min(_MOST_PARTS, max(sizes) // _ROWS_OF_A_PART))
-        lanes, width = host_lanes(), -(-plan.parameters // 16) * 16
+        parts = parts_of(max(sizes))
+        lanes, width = host_lanes(), plan.padded_parameters
         metrics = torch.zeros(len(minibatches), len(plan.terms) + 2)
         gradients = torch.empty(parts, width)
         vector, state = vector_of(self.optimizer), self._state()

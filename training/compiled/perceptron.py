@@ -13,11 +13,9 @@ from torch import Tensor
 from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores
 from warpdrive.training.compiled.matrix import Matrix, transpose
 from warpdrive.training.compiled.network import ROWS, Dense, Network, Workspace, copy_floats, fill
-from warpdrive.training.compiled.program import address_of, program_of
+from warpdrive.training.compiled.program import address_of, parts_of, program_of
 from warpdrive.training.compiled.simd import Code, host_lanes
 
-_ROWS_OF_A_PART = 256
-_MOST_PARTS = 16
 _ROWS, _INPUTS, _OUTPUTS, _INPUTS_GRADIENT, _GRADIENTS, _WORKSPACE, _PARAMETERS = range(7)
 """Words of the argument table; ``_OUTPUTS`` are their derivatives in the backward pass. Parameters follow."""
 
@@ -58,7 +56,6 @@ class _Emitter:
         if self.is_backward:
             network.begin(code, memory)
             fill(code, memory, self.rows[0], ROWS * self.rows[1])
-            fill(code, memory, network.deltas[-1], outputs * ROWS)
         with code.loop(last, start=first) as tile:
             start = code.times(tile, ROWS)
             left = builder.sub(rows, start)
@@ -182,7 +179,7 @@ class CompiledPerceptron:
             self._passes[kind] = program.function("run"), program.address("run"), emitter.size
         function, address, size = self._passes[kind]
         rows, nothing = inputs.contiguous(), inputs.new_empty(0)
-        parts = max(1, min(_MOST_PARTS, len(rows) // _ROWS_OF_A_PART))
+        parts = parts_of(len(rows))
         sums = inputs.new_zeros(parts, number_of_parameters(self.layers)) if kind[1] else nothing
         workspace = inputs.new_empty(parts * size)
         tensors = [rows, outputs, nothing if of_inputs is None else of_inputs, sums, workspace, *parameters]

@@ -18,6 +18,8 @@ from warpdrive.backends.shared import cache as disk
 from warpdrive.training.compiled.simd import host_lanes
 
 _FILE = "program.o"
+_ROWS_OF_A_PART = 256
+_MOST_PARTS = 16
 _programs: dict[str, Program] = {}
 
 
@@ -144,3 +146,11 @@ def table_of(arguments: Mapping[int, Any], count: int) -> Any:
 def address_of(table: Any) -> int:
     """Return the address of an argument table."""
     return ctypes.addressof(table)
+
+
+def parts_of(rows: int) -> int:
+    """Return the number of parts of work on ``rows`` rows, which threads share.
+
+    It does not depend on the number of threads: parts are summed in a fixed order.
+    """
+    return max(1, min(_MOST_PARTS, rows // _ROWS_OF_A_PART))

@@ -101,6 +101,11 @@ class Plan:
     early_stopping: bool = False
 
     @property
+    def padded_parameters(self) -> int:
+        """Number of parameters, rounded up to whole cache lines."""
+        return -(-self.parameters // 16) * 16
+
+    @property
     def components(self) -> int:
         """Number of choices, or of components of a Box."""
         return len(self.choices) or self.policy[-1].outputs
@@ -147,7 +152,7 @@ class _Gradient:
         last = builder.sdiv(builder.mul(tiles, code.add(code.part, 1)), code.parts)
         self.memory = memory = code.at(code.pointer(Word.WORKSPACE), code.times(code.part, self.size))
         self.parameters = code.pointer(Word.PARAMETERS)
-        padded = -(-plan.parameters // 16) * 16
+        padded = plan.padded_parameters
         self.gradient = code.at(code.pointer(Word.GRADIENTS), code.times(code.part, padded))
         self.sums = code.at(code.pointer(Word.SUMS), code.times(code.part, len(plan.terms) * code.lanes))
         fill(code, self.gradient, 0, padded)
@@ -337,7 +342,7 @@ class _Gradient:
 def _emit_reduce(plan: Plan, module: ir.Module, lanes: int) -> None:
     """Sum gradients and terms of all parts."""
     code = Code(module, "reduce", lanes)
-    padded = -(-plan.parameters // 16) * 16
+    padded = plan.padded_parameters
     gradient, sums = code.pointer(Word.GRADIENTS), code.pointer(Word.SUMS)
     parts = code.word(Word.PARTS)
     with code.loop(padded, step=lanes) as i, code.loop(parts, start=1) as part:
@@ -359,7 +364,7 @@ def _emit_apply(plan: Plan, module: ir.Module, lanes: int) -> None:
     """Clip the gradient and take Adam's step (Kingma & Ba 2015, arXiv:1412.6980), as PyTorch's fused one."""
     code = Code(module, "apply", lanes)
     builder = code.builder
-    padded = -(-plan.parameters // 16) * 16
+    padded = plan.padded_parameters
     gradient, parameters = code.pointer(Word.GRADIENTS), code.pointer(Word.PARAMETERS)
     coefficients, adam = code.pointer(Word.COEFFICIENTS), code.pointer(Word.ADAM, F64)
     count = len(plan.terms)
