@@ -42,7 +42,7 @@ def run_both(monkeypatch: pytest.MonkeyPatch) -> RunBoth:
 
     def run_both(calls: Sequence[Call], arrays: Mapping[str, np.ndarray], times: int = 1) -> tuple[Arrays, Arrays]:
         steps = [step for call in calls for step in (call, Barrier())]
-        fusion = Fusion("library", tuple(arrays), steps)
+        fusion = Fusion("library", tuple(arrays), tuple(steps))
         for capability in ((8, 0), (9, 0)):
             tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
             assert ".f64" not in compile_fused(fusion, tensors, ENVS, AGENTS, capability)[0].ptx

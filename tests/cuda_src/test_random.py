@@ -57,7 +57,7 @@ def run_draws(monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(name: str, replicas: int, agents: int, **values: Any) -> None:
         kernel = wd.cuda_kernel(DRAWS, name)
         arguments = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
-        fusion = Fusion(name, kernel.parameters, [Call(kernel, kernel.parameters)])
+        fusion = Fusion(name, kernel.parameters, (Call(kernel, kernel.parameters),))
         assert ".f64" not in compile_fused(fusion, arguments, replicas, agents, (9, 0))[0].ptx
         PyCudaBackend().bind(fusion, arguments, replicas, agents)()
 

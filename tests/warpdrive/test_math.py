@@ -157,7 +157,7 @@ def test_bits_of_cuda_c(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: An
     arrays = dict(zip(words, arguments_of(name), strict=True))
     arrays["out"] = np.zeros(len(arrays["x"]), np.float32)
     tensors = {word: torch.from_numpy(array) for word, array in arrays.items()}
-    fusion = Fusion("compute", kernel.parameters, [Call(kernel, kernel.parameters)])
+    fusion = Fusion("compute", kernel.parameters, (Call(kernel, kernel.parameters),))
     replicas = len(arrays["out"])
     assert ".f64" not in compile_fused(fusion, tensors, replicas, 1, (9, 0))[0].ptx
     PyCudaBackend().bind(fusion, tensors, replicas, 1)()

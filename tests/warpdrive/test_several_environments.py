@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
+import numpy as np
+import pytest
 import torch
+from numba import cuda
 
 import warpdrive as wd
 
@@ -56,3 +61,55 @@ def test_each_on_a_thread_of_its_own(backend: str) -> None:
         thread.join()
     for number, case in enumerate(CASES):
         assert torch.equal(found[number], last(played(case, backend)))
+
+
+SETTINGS = SimpleNamespace(reward=1.0)
+TABLE = np.array([1.0], np.float32)
+REWARD = 1.0
+
+
+def from_global() -> float:
+    return REWARD
+
+
+@wd.kernel
+def by_member(rewards):  # type: ignore[no-untyped-def]
+    rewards[cuda.blockIdx.x, cuda.threadIdx.x] = SETTINGS.reward
+
+
+@wd.kernel
+def by_table(rewards):  # type: ignore[no-untyped-def]
+    rewards[cuda.blockIdx.x, cuda.threadIdx.x] = TABLE[0]
+
+
+@wd.kernel
+def by_function(rewards):  # type: ignore[no-untyped-def]
+    rewards[cuda.blockIdx.x, cuda.threadIdx.x] = from_global()
+
+
+def reward_of(step: wd.Kernel) -> float:
+    class Rewarding(wd.Environment):
+        name = "rewarding"
+
+        def __init__(self) -> None:
+            self.num_agents, self.episode_length, self.policy_tags = 1, 5, {"agent": [0]}
+            self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
+            self.action_space = gymnasium.spaces.Discrete(2)
+
+        def initial_state(self, rng: np.random.Generator) -> dict[str, Any]:
+            return {}
+
+    Rewarding.step = step
+    env = wd.EnvWrapper(Rewarding(), 2, "cpu")
+    env.step(None)
+    return float(env.ctx["rewards"][1, 0])
+
+
+@pytest.mark.parametrize("step", [by_member, by_table, by_function], ids=lambda kernel: kernel.source.name)
+def test_constants_changed_between_two_environments(step: wd.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [reward_of(step), reward_of(step)] == [1.0, 1.0]
+    monkeypatch.setattr(SETTINGS, "reward", 2.0)
+    monkeypatch.setitem(globals(), "REWARD", 2.0)
+    TABLE[0] = 2.0
+    assert reward_of(step) == 2.0
+    TABLE[0] = 1.0

@@ -69,13 +69,13 @@ class FusedKernel:
         """Nest the steps added within the block under a condition: the result of an earlier call."""
         outer, self._steps = self._steps, []
         yield
-        outer.append(When(condition, self._steps))
+        outer.append(When(condition, tuple(self._steps)))
         self._steps = outer
 
     @property
     def fusion(self) -> Fusion:
         """The kernel built so far."""
-        return Fusion(self.name, tuple(self.arguments), self._all_steps)
+        return Fusion(self.name, tuple(self.arguments), tuple(self._all_steps))
 
     def bind(self, backend: Backend, threads: int) -> Callable[[], None]:
         """Compile the kernel and return a function that launches it for all replicas."""

@@ -40,10 +40,11 @@ class When:
     """Steps executed if a variable is true: the result of a call, uniform across the threads of a replica."""
 
     condition: str
-    steps: Sequence[FusedStep]
+    steps: tuple[FusedStep, ...]
 
 
 FusedStep = Call | Barrier | When
+_kernels: dict[Fusion, Kernel] = {}
 
 
 @dataclass(frozen=True)
@@ -54,23 +55,34 @@ class Fusion:
         name: The name of the kernel; an identifier.
         parameters: The names of its arguments, in order; identifiers.
         steps: Calls, barriers and conditions, in order.
+
+    Equal fusions call the same functions.
     """
 
     name: str
     parameters: tuple[str, ...]
-    steps: Sequence[FusedStep]
+    steps: tuple[FusedStep, ...]
 
     @staticmethod
     def of(function: DeviceFunction) -> Fusion:
         """Return a fusion that calls a single function with arguments named as its parameters."""
-        return Fusion(function.source.name, function.parameters, [Call(function, function.parameters)])
+        return Fusion(function.source.name, function.parameters, (Call(function, function.parameters),))
 
     def calls(self) -> Iterator[Call]:
         """Iterate over all calls, in order."""
         return _calls(self.steps)
 
     def kernel(self) -> Kernel:
-        """Return the fusion as a Python kernel. Raises :class:`KernelError` if a function is in another language."""
+        """Return the fusion as a Python kernel, with what was compiled of an equal one.
+
+        Raises :class:`KernelError` if a function is in another language.
+        """
+        known = _kernels.get(self)
+        if known is None or not known.is_current:
+            known = _kernels[self] = self._new_kernel()
+        return known
+
+    def _new_kernel(self) -> Kernel:
         names: dict[FusedFunction, str] = {}
         for call in self.calls():
             if not isinstance(call.function, DeviceFunction):

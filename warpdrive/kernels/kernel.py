@@ -89,6 +89,13 @@ class Kernel(DeviceFunction):
         """Per-backend state kept between launches, by the name of the backend."""
         return {}
 
+    @property
+    def is_current(self) -> bool:
+        """True if resolving the kernel again would give the same code, as far as it was resolved."""
+        tables = self.memory.get("resolved", {}).values()
+        members = (member for table in tables for member in table)
+        return None not in tables and all(getattr(owner, name, None) is value for owner, name, value in members)
+
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         """Return a callable that launches the kernel.
 

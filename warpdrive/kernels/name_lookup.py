@@ -39,13 +39,16 @@ def source_of(value: Any) -> FunctionSource | None:
     return None
 
 
-def look_up(node: ast.expr, source: FunctionSource, local_names: Set[str]) -> Any:
+def look_up(
+    node: ast.expr, source: FunctionSource, local_names: Set[str], members: list[tuple[Any, str, Any]] | None = None
+) -> Any:
     """Return the value of a name or dotted name, or ``LOCAL`` if it is only known at run time.
 
     Args:
         node: The expression; one that is no name or attribute is ``LOCAL``.
         source: The function that it is part of, whose namespace is searched.
         local_names: The names of the function's parameters and variables, see :class:`FunctionFacts`.
+        members: The owner, name and value of the members that are read are appended to it.
 
     Returns:
         The object, an :class:`Intrinsic`, or ``LOCAL``.
@@ -60,7 +63,7 @@ def look_up(node: ast.expr, source: FunctionSource, local_names: Set[str]) -> An
             refuse(node, f"name '{node.id}' is not defined.{nearest(node.id, [*local_names, *source.namespace])}")
         return _known(node, source.namespace[node.id])
     if isinstance(node, ast.Attribute):
-        owner = look_up(node.value, source, local_names)
+        owner = look_up(node.value, source, local_names, members)
         if owner is LOCAL or isinstance(owner, (np.ndarray, np.generic)):
             return LOCAL
         if isinstance(owner, Intrinsic):
@@ -81,6 +84,8 @@ def look_up(node: ast.expr, source: FunctionSource, local_names: Set[str]) -> An
         if not hasattr(owner, node.attr):
             refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")
         value = getattr(owner, node.attr)
+        if members is not None:
+            members.append((owner, node.attr, value))
         known = _known(node, value)
         is_foreign = known is value and is_cuda_module(owner) and getattr(value, "__name__", None) != KERNEL_LIBRARY
         if is_foreign and not _is_number_or_type(value):

@@ -30,6 +30,7 @@ from warpdrive.kernels.compile_time import (
 )
 from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import place, refuse
+from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     ARRAYS,
     BARRIER,
@@ -78,6 +79,9 @@ class Table:
         imports: Module and name of library functions.
         faults: The messages of the exceptions that the kernel may raise; their codes are the indices.
         classes: Named tuples and enumerations.
+        members: Owner, name and value of the members of modules and classes that were read.
+        may_change: True if the kernel calls a plain function, whose namespace is read in each call, or has constants
+            that can be written to.
     """
 
     constants: dict[str, Any] = field(default_factory=dict)
@@ -85,6 +89,8 @@ class Table:
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     classes: dict[str, AuthorsClass] = field(default_factory=dict)
+    members: list[tuple[Any, str, Any]] = field(default_factory=list)
+    may_change: bool = False
     _functions: dict[tuple[Any, ...], Function] = field(default_factory=dict)
     _in_progress: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -155,6 +161,9 @@ class _Resolver(ast.NodeTransformer):
         self.source, self.constants, self.table = source, constants, table
         self.local_names = source.facts.local_names
 
+    def _look_up(self, node: ast.expr) -> Any:
+        return look_up(node, self.source, self.local_names, self.table.members)
+
     def resolve_body(self) -> list[ast.stmt]:
         for name in self.source.parameters:
             if name.startswith(GENERATED):
@@ -169,7 +178,7 @@ class _Resolver(ast.NodeTransformer):
         stands_for: dict[str, ast.expr] = {}
         for node in walk(body):
             for target, value in _assignments(node):
-                known = look_up(value, self.source, self.local_names)
+                known = self._look_up(value)
                 if isinstance(known, Intrinsic) and known.path in DIMENSIONS and isinstance(target, ast.Name):
                     if stores.count(target.id) > 1:
                         refuse(node, f"a variable that stands for {known!r} is assigned once")
@@ -198,9 +207,10 @@ class _Resolver(ast.NodeTransformer):
         return self._resolved(node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        value = look_up(node.func, self.source, self.local_names)
+        value = self._look_up(node.func)
         callee = source_of(value)
         if callee is not None:
+            self.table.may_change |= not isinstance(value, DeviceFunction)
             return self._call_of_device_function(node, callee)
         if isinstance(value, Intrinsic) and value.path in BARRIERS:
             return self._barrier(node, value.path)
@@ -246,7 +256,7 @@ class _Resolver(ast.NodeTransformer):
         """Replace an exception by its code: nothing in a kernel can catch it."""
         called = node.exc if isinstance(node.exc, ast.Call) else None
         exception = called.func if called else node.exc
-        value = look_up(exception, self.source, self.local_names) if exception is not None else None
+        value = self._look_up(exception) if exception is not None else None
         said = [argument.value for argument in called.args if isinstance(argument, ast.Constant)] if called else []
         if not (isinstance(value, type) and issubclass(value, BaseException)) or node.cause:
             refuse(node, "a kernel raises a new exception, such as ValueError(...)")
@@ -279,7 +289,7 @@ class _Resolver(ast.NodeTransformer):
         return super().generic_visit(node)
 
     def _resolved(self, node: ast.expr) -> ast.expr:
-        value = look_up(node, self.source, self.local_names)
+        value = self._look_up(node)
         if value is LOCAL:
             if isinstance(node, ast.Attribute):
                 node.value = self.visit(node.value)
@@ -325,6 +335,7 @@ class _Resolver(ast.NodeTransformer):
 
     def _constant(self, node: ast.expr, value: Any) -> ast.expr:
         self.table.classes |= {named.alias: named for named in _named_tuples(value)}
+        self.table.may_change |= not isinstance(value, (float, np.generic))  # arrays, and tuples that may hold some
         constants = self.table.constants
         name = next((name for name, known in constants.items() if known is value), None)
         if name is None:
@@ -419,7 +430,7 @@ class _Resolver(ast.NodeTransformer):
         if isinstance(node, ast.Constant):
             return dtype_named(node.value)
         known = self.constants.get(place_of_dtype(node))
-        return known if isinstance(known, np.dtype) else dtype_named(look_up(node, self.source, self.local_names))
+        return known if isinstance(known, np.dtype) else dtype_named(self._look_up(node))
 
     def _compile_time(self, node: ast.expr, what: str) -> Any:
         resolved = self.visit(with_local_constants(node, self.source))

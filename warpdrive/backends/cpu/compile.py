@@ -65,22 +65,21 @@ def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], la
         KernelError: If the kernel cannot be compiled; the message has the file and line of its source.
     """
     key = cache.key_of(kernel.content(), repr(list(kinds.items())), repr(launch))
-    turns = turns_of(kernel)
     with cache.ONE_AT_A_TIME:
         if key not in _compiled:
             with cache.one_process_at_a_time(key), no_garbage_collection():
-                _compiled[key] = _compile(key, kernel, turns, kinds, launch)
+                _compiled[key] = _compile(key, kernel, kinds, launch)
+        turns = turns_of(kernel) if _compiled[key].module.TAKES_TURNS else None
         return replace(
             _compiled[key], faults=tuple(kernel.table.faults), sites=() if turns is None else tuple(turns.sites)
         )
 
 
-def _compile(
-    key: str, kernel: ResolvedKernel, turns: Turns | None, kinds: Mapping[str, ArgumentKind], launch: LaunchKind
-) -> CompiledKernel:
+def _compile(key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], launch: LaunchKind) -> CompiledKernel:
     origins: dict[str, GeneratedModule] = {}
     with errors_at_their_origin(kernel, origins, (NumbaError, NotImplementedError)):
         if not cache.is_stored(key):
+            turns = turns_of(kernel)
             if turns is not None:
                 _generate_turns(key, kernel, turns, kinds, launch, origins)
             else:
@@ -91,7 +90,7 @@ def _compile(
             cache.discard(key)
             if origins or cache.is_stored(key):
                 raise
-    return _compile(key, kernel, turns, kinds, launch)  # the stored module is damaged
+    return _compile(key, kernel, kinds, launch)  # the stored module is damaged
 
 
 def _load(key: str) -> CompiledKernel:

@@ -107,7 +107,7 @@ def generate_kernel(
         launch: Properties of the launch that the code is specialised for.
 
     Returns:
-        The generated module, which also defines ``SLOTS``.
+        The generated module, which also defines ``SLOTS`` and ``TAKES_TURNS``.
     """
     adapter = CpuAdapter(depends_on_int32(kernel))
     writer = ModuleWriter(adapter)
@@ -129,6 +129,7 @@ def generate_kernel(
         writer.function(decorator, name, parameters, [*beginning, *body])
     writer.text(_entry_text(names, kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
+    writer.line("TAKES_TURNS = False")
     return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
 
 

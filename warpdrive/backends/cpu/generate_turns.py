@@ -76,7 +76,7 @@ def generate_turns(
     writer.function(INLINED_DECORATOR, RUN_THREAD, parameters, [*baked, *writer.adapt(function.body)])
     arrays, shared_bytes = _shared_arrays(kernel, launch)
     writer.text(_fibre_text(function.parameters, parameters, kinds, launch, arrays))
-    writer.line(f"SLOTS, STACK, SHARED = [], {stack}, {shared_bytes}")
+    writer.line(f"SLOTS, STACK, SHARED, TAKES_TURNS = [], {stack}, {shared_bytes}, True")
     imports = f"{import_text(lowered, functions_module)}\n{calls}"
     return functions, writer.module(adapter.header(kernel.table, imports))
 

@@ -100,7 +100,11 @@ def resolved_for(kernel: Kernel, baked: Mapping[str, int | None], kinds: Mapping
     """
     arrays = {name + DTYPE: kind for name, kind in kinds.items() if kind.rank is not None}
     dtypes = {name: dtype_of(arrays[name].dtype) for name in dtype_parameters(kernel.source) & arrays.keys()}
-    return resolve_kernel(kernel.source, {**baked, **dtypes})
+    constants = {**baked, **dtypes}
+    resolved = resolve_kernel(kernel.source, constants)
+    members = None if resolved.table.may_change else resolved.table.members
+    kernel.memory.setdefault("resolved", {})[tuple(constants.items())] = members
+    return resolved
 
 
 def takes_dynamic_memory(kernel: Kernel, resolved: ResolvedKernel, shared_bytes: int) -> bool:

@@ -27,7 +27,7 @@ def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
 def fusion_of(file: Path, name: str = "step") -> Fusion:
     """Return a fused kernel that calls one function of a file."""
     kernel = wd.cuda_kernel(file, name)
-    return Fusion(name, kernel.parameters, [Call(kernel, kernel.parameters)])
+    return Fusion(name, kernel.parameters, (Call(kernel, kernel.parameters),))
 
 
 def values(arrays: dict[str, Any]) -> dict[str, Any]:

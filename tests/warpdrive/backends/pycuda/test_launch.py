@@ -158,7 +158,7 @@ def bound(gpu, tmp_path):
     table.flags.writeable = False
     x = torch.zeros(100, 5, dtype=torch.int32)
     arguments = {"x": x, "table": table, "whole": np.int32(-7)}
-    fusion = Fusion("step", kernel.parameters, [Call(kernel, kernel.parameters)])
+    fusion = Fusion("step", kernel.parameters, (Call(kernel, kernel.parameters),))
     backend = PyCudaBackend(1)
     run = backend.bind(fusion, arguments, 100, 5)
     return SimpleNamespace(run=run, x=x, log=gpu.log, gpu=gpu, at_once=(backend, fusion, arguments))
@@ -208,7 +208,7 @@ def test_the_struct_is_what_the_cuda_c_declares(bound, tmp_path):
     import warpdrive as wd
 
     kernel = wd.cuda_kernel(tmp_path / "step.cu", "step")
-    fusion = Fusion("step", kernel.parameters, [Call(kernel, kernel.parameters)])
+    fusion = Fusion("step", kernel.parameters, (Call(kernel, kernel.parameters),))
     code, _ = compile_fused(fusion, {"x": bound.x, "table": table, "whole": np.int32(1)}, 100, 5, (9, 0))
     assert re.search(r"\.param \.align 8 \.b8 wd_step_param_0\[32\]", code.ptx)
 
