@@ -105,6 +105,7 @@ class Learner:
                 sharding=sharding,
                 global_state={name: env.ctx[name][0].numel() for name in env.env.global_state},
                 update=config.trainer.update,
+                use_cuda_graph=config.trainer.use_cuda_graph,
             )
             for index, tag in enumerate(env.policy_tags)
             if isinstance(settings := config.policy_over_the_run(tag), LearningConfig)

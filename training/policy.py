@@ -17,6 +17,7 @@ from torch import Tensor
 from warpdrive.backends.interface import Backend
 from warpdrive.observations import Observations, mapped
 from warpdrive.rollout import Rollout, of_agents
+from warpdrive.step_graph import StepGraphs, UseCudaGraph
 from warpdrive.training.algorithms import build_algorithm
 from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.algorithms.task import Task, UpdateKind
@@ -44,6 +45,7 @@ class Policy:
         sharding: distribution of the experience over processes.
         global_state: number of elements of each global state array of the environment in a replica, by name.
         update: ``trainer.update`` of the run configuration.
+        use_cuda_graph: ``trainer.use_cuda_graph`` of the run configuration.
     """
 
     def __init__(
@@ -59,11 +61,13 @@ class Policy:
         sharding: Sharding = UNSHARDED,
         global_state: Mapping[str, int] | None = None,
         update: UpdateKind = "auto",
+        use_cuda_graph: UseCudaGraph = "off",
     ) -> None:
         assert isinstance(config, LearningConfig), "agents that learn nothing need no policy"
         self.tag, self.config, self.env_steps = tag, config, 0
         self._backend, device = backend, backend.device
         self.agent_ids = torch.tensor(list(policy_tags[tag]), dtype=torch.int32, device=device)
+        use = "auto" if use_cuda_graph == "on" and device.type == "cpu" else use_cuda_graph  # rollouts may be elsewhere
         task = Task(
             tag,
             self.agent_ids,
@@ -78,6 +82,7 @@ class Policy:
             global_state or {},
             load=lambda model: initialize_from_run(model, config, tag),
             update=update,
+            graphs=StepGraphs(device, use, work=f"the update of '{tag}'"),
         )
         self.algorithm, self.experience = build_algorithm(config, task)
         acting = self.algorithm.actor if config.to_train else self.model

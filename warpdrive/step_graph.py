@@ -78,12 +78,19 @@ class StepGraphs:
         use: ``"on"``: use CUDA graphs; ``"auto"``: use CUDA graphs on a GPU if a step can be captured, otherwise warn
             once with the cause and run without; ``"off"``: do not use graphs.
         recorder: The object that captures. If None, PyTorch's CUDA graphs on a GPU, and nothing elsewhere.
+        work: The work that the steps are part of, for messages.
 
     Raises:
         GraphError: If ``use`` is ``"on"``, and no recorder is available.
     """
 
-    def __init__(self, device: torch.device, use: UseCudaGraph, recorder: GraphRecorder | None = None) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        use: UseCudaGraph,
+        recorder: GraphRecorder | None = None,
+        work: str = "the rollout",
+    ) -> None:
         if recorder is None and device.type == "cuda":
             recorder = CudaGraphRecorder(device)
         if recorder is None and use == "on":
@@ -92,7 +99,12 @@ class StepGraphs:
                 "CUDA graphs: use 'auto' or 'off', or an env_backend that runs on a GPU"
             )
         self.device = device
-        self._use, self._recorder = use, recorder
+        self._use, self._recorder, self._work = use, recorder, work
+
+    @property
+    def captures(self) -> bool:
+        """True if steps are captured: there are graphs, and none has failed."""
+        return self._recorder is not None and self._use != "off"
 
     def repeatable(self, step: Step, save: Callable[[], Callable[[], None]]) -> Step:
         """Return a function equivalent to ``step``, replaying a graph if possible, or ``step`` itself otherwise.
@@ -106,7 +118,7 @@ class StepGraphs:
         Raises:
             GraphError: If the step cannot be captured and ``use`` is ``"on"``.
         """
-        if self._recorder is None or self._use == "off":
+        if self._recorder is None or not self.captures:
             return step
         try:
             with host_transfers_allowed():  # but not within the step
@@ -114,9 +126,11 @@ class StepGraphs:
         except (WarpDriveError, RuntimeError) as error:
             cause = _cause(error)
             if self._use == "on":
-                raise GraphError(f"use_cuda_graph is 'on', but a step cannot be captured: {cause}") from error
+                raise GraphError(
+                    f"use_cuda_graph is 'on', but a step of {self._work} cannot be captured: {cause}"
+                ) from error
             self._use = "off"  # the next step would fail as well
-            message = f"the rollout runs without a CUDA graph, which is slower: {cause}"
+            message = f"{self._work} runs without a CUDA graph, which is slower: {cause}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
             return step
 

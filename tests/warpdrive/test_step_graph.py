@@ -131,7 +131,7 @@ def test_a_step_that_looks_at_the_device_is_called_anew_after_one_warning_that_n
 
 def test_on_does_not_fall_back() -> None:
     counter = Counter()
-    with pytest.raises(GraphError, match=r"'on', but a step cannot be captured: .*bool\(tensor\)"):
+    with pytest.raises(GraphError, match=r"'on', but a step of the rollout cannot be captured: .*bool\(tensor\)"):
         StepGraphs(CPU, "on", FakeRecorder()).repeatable(looking(counter), counter.save)
     assert counter.value.item() == 10.0
 

@@ -15,6 +15,7 @@ from warpdrive.errors import ConfigError
 from warpdrive.training.algorithms import a2c, custom, ddpg, dqn, mappo, ppo, pqn, reinforce, sac, td3
 from warpdrive.training.algorithms.base import Algorithm, LearningConfig, optimizer_step
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig
+from warpdrive.training.algorithms.static_step import StaticStep
 from warpdrive.training.algorithms.task import ExperienceSource, Task
 from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from warpdrive.training.models.running_moments import RunningMoments
@@ -42,9 +43,23 @@ def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any],
     algorithm, source = ALGORITHMS[type(config)](config, task)
     if task.update == "compiled" and algorithm.not_compiled:
         raise ConfigError(f"trainer.update: found 'compiled', but policy '{task.tag}': {algorithm.not_compiled}")
+    algorithm.not_captured = _why_not_captured(algorithm, task)
+    if not algorithm.not_captured and task.graphs is not None:
+        algorithm.static_step = StaticStep(algorithm, task.graphs)
     if task.sharding.process_group.world_size > 1:
         _share(algorithm, task.sharding.process_group, config.off_policy)
     return algorithm, source
+
+
+def _why_not_captured(algorithm: Algorithm[Any], task: Task) -> str:
+    """Return the reason why gradient steps are not captured as a CUDA graph; empty if they are."""
+    if task.graphs is None or not task.graphs.captures:
+        return "trainer.use_cuda_graph: off" if task.device.type == "cuda" else "there are no CUDA graphs on the CPU"
+    if task.sharding.process_group.world_size > 1:
+        return "gradients are summed over several processes"
+    if getattr(algorithm.config, "function", None) is not None:
+        return "the algorithm is user-defined"
+    return ""
 
 
 def _share(algorithm: Algorithm[Any], process_group: ProcessGroup, sees_all: bool) -> None:

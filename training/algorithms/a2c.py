@@ -75,9 +75,13 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
             batch = replace(batch, advantages=advantages)
             every = torch.arange(len(batch))
             return {**self.compiled_steps(batch, [[every]]), "explained_variance": explained_variance(batch)}
-        loss, terms = self.loss(batch, advantages)
-        metrics = self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
+        metrics = self.take_gradient_step(batch, advantages)
         return {**metrics, "explained_variance": explained_variance(batch)}
+
+    def gradient_step(self, batch: Batch, advantages: Tensor) -> dict[str, Tensor]:
+        """See ``Algorithm``."""
+        loss, terms = self.loss(batch, advantages)
+        return self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, and its terms without gradient."""

@@ -31,6 +31,7 @@ from warpdrive.training.models.parameters import trainable
 
 if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
+    from warpdrive.training.algorithms.static_step import StaticStep
     from warpdrive.training.algorithms.task import Task
     from warpdrive.training.compiled.learn import CompiledUpdate
     from warpdrive.training.compiled.update import Plan
@@ -242,18 +243,39 @@ class Algorithm(ABC, Generic[Experience]):
         optimizer_step: takes optimizer steps; may be replaced by one for several processes.
         compiled: gradient steps as native code; None: PyTorch takes them.
         not_compiled: reason why PyTorch takes the gradient steps; empty if native code does.
+        static_step: gradient step that a CUDA graph repeats; None: PyTorch's operators are called each time.
+        not_captured: reason why there is no ``static_step``.
+        schedules: section of the policy with its schedules, of which ``config`` has the current values.
     """
 
     config: LearningConfig
+    schedules: Any
     model: Actor
     actor: Actor
     optimizer_step: OptimizerStep = staticmethod(optimizer_step)
     compiled: CompiledUpdate | None = None
     not_compiled: str = "native code computes its perceptrons only"
+    static_step: StaticStep | None = None
+    not_captured: str = ""
 
     @abstractmethod
     def update(self, experience: Experience, generator: torch.Generator) -> dict[str, Tensor]:
         """Train on experience with random numbers of ``generator``. Returns metrics as scalars on the device."""
+
+    def gradient_step(self, *inputs: Any) -> dict[str, Tensor]:
+        """Take a gradient step of PyTorch on ``inputs``: rows, tensors, and constants of the host.
+
+        It depends on nothing else on the host but ``config``, so that it can be captured as a CUDA graph. Returns
+        metrics as scalars on the device.
+        """
+        raise NotImplementedError
+
+    def take_gradient_step(self, *inputs: Any) -> dict[str, Tensor]:
+        """Take a :meth:`gradient_step`, by replaying a CUDA graph where there is one."""
+        step = self.static_step
+        if step is None or not step.graphs.captures or not self.takes_own_steps:
+            return self.gradient_step(*inputs)
+        return step(*inputs)
 
     @abstractmethod
     def parts(self) -> Mapping[str, Stateful]:
@@ -262,7 +284,12 @@ class Algorithm(ABC, Generic[Experience]):
     @property
     def is_compiled(self) -> bool:
         """True if native code takes the gradient steps; False also if ``optimizer_step`` has been replaced."""
-        return self.compiled is not None and getattr(self.optimizer_step, "func", self.optimizer_step) is optimizer_step
+        return self.compiled is not None and self.takes_own_steps
+
+    @property
+    def takes_own_steps(self) -> bool:
+        """True unless ``optimizer_step`` has been replaced, for example by Lightning's."""
+        return getattr(self.optimizer_step, "func", self.optimizer_step) is optimizer_step
 
     def compile_update(self, task: Task, plan: Callable[[], Plan], optimizer: torch.optim.Optimizer) -> None:
         """Take gradient steps as native code, if ``trainer.update`` allows it and there is a plan.

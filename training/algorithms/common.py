@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.config.schedule import value_at
@@ -51,9 +50,8 @@ def value_error(difference: Tensor, config: OnPolicyConfig) -> Tensor:
     """Return half the squared differences or, with ``value_loss: huber``, the Huber loss (Huber 1964)."""
     if config.value_loss == "mse":
         return 0.5 * difference.square()
-    return functional.huber_loss(
-        difference, torch.zeros_like(difference), reduction="none", delta=value_at(config.huber_delta, 0)
-    )
+    size, delta = difference.abs(), config.huber_delta
+    return torch.where(size <= delta, 0.5 * difference.square(), delta * (size - 0.5 * delta))
 
 
 def minibatch_problems(minibatches: int, most: int, what: str) -> list[tuple[str, str]]:

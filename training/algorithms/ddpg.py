@@ -28,6 +28,10 @@ class DDPG(DeterministicPolicyGradient[DDPGConfig]):
 
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
+        return self.take_gradient_step(batch)
+
+    def gradient_step(self, batch: Transitions) -> dict[str, Tensor]:
+        """See ``Algorithm``."""
         loss, terms = self.critic_loss(batch)
         metrics = self.optimizer_step(loss, terms, self.critic_optimizer, self.critic, self.config.max_grad_norm)
         metrics["policy_loss"] = self.improve_policy(batch)

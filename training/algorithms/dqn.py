@@ -89,11 +89,15 @@ class DQN(OffPolicy[DQNConfig]):
             epochs, limit = [[torch.arange(len(rows))]], self.config.max_grad_norm
             metrics = q_steps(self, self.model, rows, epochs, max_grad_norm=limit, huber_delta=1.0)
         else:
-            loss, terms = self.loss(batch)
-            metrics = self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
+            metrics = self.take_gradient_step(batch)
         if self._target_is_due():
             soft_update(self.target, self.model, self.config.tau)
         return metrics
+
+    def gradient_step(self, batch: Transitions) -> dict[str, Tensor]:
+        """See ``Algorithm``."""
+        loss, terms = self.loss(batch)
+        return self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
 
     def loss(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, the Huber loss of the temporal differences, and its terms without gradient."""

@@ -1,8 +1,14 @@
-"""Early stopping by KL divergence, without synchronising with the device."""
+"""Early stopping by KL divergence, without synchronising with the device.
+
+Once the policy is too far from the behaviour policy, all optimizer steps are skipped: parameters, moments and the step
+count stay. The rest of the update is still computed, since the host does not know. A scalar at a fixed address tells
+the optimizer: fused optimizers read it as ``found_inf``, as they do for ``torch.amp.GradScaler``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,27 +16,34 @@ from torch import Tensor
 TOLERANCE = 1.5  # as in the authors' code of PPO (Spinning Up, Stable-Baselines3)
 
 
-class KlStop:
-    """Early stopping: skips all optimizer steps once the policy is too far from the behaviour policy.
-
-    The rest of the update is still computed, since the host does not know. A scalar on the device tells the optimizer
-    to skip steps: fused optimizers read it as ``found_inf``, as they do for ``torch.amp.GradScaler``.
+def begin(optimizer: Any, target_kl: float | None) -> None:
+    """Begin an update, whose steps are not skipped yet.
 
     Args:
         optimizer: a fused optimizer.
         target_kl: KL divergence in nats, which may be exceeded by half; None: no early stopping.
     """
+    if target_kl is None:
+        optimizer.found_inf = None
+    elif getattr(optimizer, "found_inf", None) is None:
+        optimizer.found_inf = torch.zeros((), device=optimizer.param_groups[0]["params"][0].device)
+    else:
+        optimizer.found_inf.zero_()
 
-    def __init__(self, optimizer: torch.optim.Optimizer, target_kl: float | None) -> None:
-        self.optimizer, self.target_kl = optimizer, target_kl
-        self._is_over: Tensor | None = None
-        optimizer.found_inf = None  # type: ignore[attr-defined]
 
-    def after(self, metrics: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Check ``approx_kl`` before an optimizer step. Returns a metric: 1 if the step is skipped, else 0."""
-        if self.target_kl is None:
-            return {}
-        is_too_far = (metrics["approx_kl"] > TOLERANCE * self.target_kl).float()
-        self._is_over = is_too_far if self._is_over is None else torch.maximum(self._is_over, is_too_far)
-        self.optimizer.found_inf = self._is_over  # type: ignore[attr-defined]
-        return {"skipped_steps": self._is_over}
+def check(optimizer: Any, target_kl: float | None, terms: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Compare ``approx_kl`` with its target before an optimizer step.
+
+    Args:
+        optimizer: the optimizer given to :func:`begin`.
+        target_kl: KL divergence in nats; None: no early stopping.
+        terms: terms of the loss.
+
+    Returns:
+        A metric: 1 if the step is skipped, else 0.
+    """
+    if target_kl is None:
+        return {}
+    is_over: Tensor = optimizer.found_inf
+    is_over.copy_(torch.maximum(is_over, (terms["approx_kl"] > TOLERANCE * target_kl).float()))
+    return {"skipped_steps": is_over.clone()}

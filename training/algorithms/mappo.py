@@ -85,7 +85,7 @@ class MAPPO(PPO):
         config = self.config
         limit = config.max_grad_norm if config.critic_max_grad_norm is None else config.critic_max_grad_norm
         of_policy = self.optimizer_step(loss, terms, self.optimizer, self.model, config.max_grad_norm, before)
-        of_critic = self.optimizer_step(loss, {}, self.critic_optimizer, self.critic, value_at(limit, 0))
+        of_critic = self.optimizer_step(loss, {}, self.critic_optimizer, self.critic, limit)
         return {**of_policy, "critic_grad_norm": of_critic["grad_norm"]}
 
     def values(self, observations: Observations) -> Tensor:

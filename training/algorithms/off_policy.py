@@ -112,7 +112,7 @@ class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
         self.config = at(config, env_steps=0)
 
     def begin(self, env_steps: int) -> None:
-        """See ``Algorithm``. The update is never captured as a CUDA graph: coefficients can be Python numbers."""
+        """See ``Algorithm``."""
         self.config = at(self.schedules, env_steps)
         for part in self.parts().values():
             if isinstance(part, torch.optim.Optimizer):

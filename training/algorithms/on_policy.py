@@ -102,7 +102,7 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
         self.begin(env_steps=0)
 
     def begin(self, env_steps: int) -> None:
-        """See ``Algorithm``. The update is never captured as a CUDA graph: coefficients can be Python numbers."""
+        """See ``Algorithm``."""
         self.config = at(self.schedules, env_steps)
         set_learning_rate(self.optimizer, self.config.lr)
 

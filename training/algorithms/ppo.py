@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from warpdrive.environment import Environment
+from warpdrive.training.algorithms import kl_stop
 from warpdrive.training.algorithms.base import BeforeStep, UpdateSize
 from warpdrive.training.algorithms.common import explained_variance, means, minibatch_problems, normalised, value_error
-from warpdrive.training.algorithms.kl_stop import KlStop
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig, rollout_batcher
 from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
 from warpdrive.training.config.section import Problem
@@ -97,9 +98,13 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         epochs = [batch.partition(self.config.minibatches, generator) for _ in range(self.config.epochs)]
         if self.is_compiled:
             return {**self.compiled_steps(batch, epochs), "explained_variance": explained}
-        stop = KlStop(self.optimizer, self.config.target_kl)
-        history = [self.step(part, stop.after) for parts in epochs for part in batch.split(parts)]
+        kl_stop.begin(self.optimizer, self.config.target_kl)
+        history = [self.take_gradient_step(part) for parts in epochs for part in batch.split(parts)]
         return {**means(history), "explained_variance": explained}
+
+    def gradient_step(self, batch: Batch) -> dict[str, Tensor]:
+        """See ``Algorithm``."""
+        return self.step(batch, partial(kl_stop.check, self.optimizer, self.config.target_kl))
 
     def step(self, batch: Batch, before: BeforeStep) -> dict[str, Tensor]:
         """Take one gradient step on ``batch``; ``before`` is called first, see ``OptimizerStep``."""

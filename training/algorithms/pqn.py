@@ -101,14 +101,14 @@ class PQN(Algorithm[Batch]):
     def update(self, experience: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train for several epochs of random minibatches drawn with ``generator``. Returns means over all of them."""
         epochs = [experience.partition(self.config.minibatches, generator) for _ in range(self.config.epochs)]
-        limit = self.config.max_grad_norm
         if self.is_compiled:
-            return q_steps(self, self.model, experience, epochs, max_grad_norm=limit)
-        history: list[dict[str, Tensor]] = []
-        for part in (part for parts in epochs for part in experience.split(parts)):
-            loss, terms = self.loss(part)
-            history.append(self.optimizer_step(loss, terms, self.optimizer, self.model, limit))
-        return means(history)
+            return q_steps(self, self.model, experience, epochs, max_grad_norm=self.config.max_grad_norm)
+        return means([self.take_gradient_step(part) for parts in epochs for part in experience.split(parts)])
+
+    def gradient_step(self, batch: Batch) -> dict[str, Tensor]:
+        """See ``Algorithm``."""
+        loss, terms = self.loss(batch)
+        return self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, half the squared error of the action values, and its terms without gradient."""

@@ -34,7 +34,11 @@ class Reinforce(OnPolicy[ReinforceConfig]):
     def update(self, experience: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Take one optimizer step on the whole batch, without ``generator``. Returns scalars on the device."""
         returns = normalised(experience.returns, experience) if self.config.normalize_returns else experience.returns
-        loss, terms = self.loss(experience, returns)
+        return self.take_gradient_step(experience, returns)
+
+    def gradient_step(self, batch: Batch, returns: Tensor) -> dict[str, Tensor]:
+        """See ``Algorithm``."""
+        loss, terms = self.loss(batch, returns)
         return self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
 
     def loss(self, batch: Batch, returns: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

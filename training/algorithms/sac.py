@@ -110,7 +110,11 @@ class SAC(OffPolicy[SACConfig]):
 
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
-        next_noise, noise = batch.noise(2, self.model.components, generator)
+        return self.take_gradient_step(batch, batch.noise(2, self.model.components, generator))
+
+    def gradient_step(self, batch: Transitions, noises: Tensor) -> dict[str, Tensor]:
+        """See ``Algorithm``; ``noises [2, rows, components]`` are standard normal."""
+        next_noise, noise = noises
         limit = self.config.max_grad_norm
         loss, terms = self.critic_loss(batch, next_noise)
         of_critics = self.optimizer_step(loss, terms, self.critic_optimizer, self.critics, limit)

@@ -11,6 +11,7 @@ from gymnasium import Space
 from torch import Tensor, nn
 
 from warpdrive.errors import ConfigError
+from warpdrive.step_graph import StepGraphs
 from warpdrive.training.algorithms.base import LearningConfig, Stateful
 from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.models import seeded
@@ -55,6 +56,7 @@ class Task:
         global_state: number of elements of each global state array of the environment in a replica, by name.
         load: loads pretrained parameters into a new model, if the configuration names some.
         update: ``trainer.update`` of the run configuration.
+        graphs: captures gradient steps as CUDA graphs; None: they are not captured.
     """
 
     tag: str
@@ -70,6 +72,7 @@ class Task:
     global_state: Mapping[str, int] = field(default_factory=dict)
     load: Callable[[Actor], object] = lambda model: None
     update: UpdateKind = "auto"
+    graphs: StepGraphs | None = None
 
     @property
     def device(self) -> torch.device:

@@ -54,9 +54,22 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
         noise = batch.noise(1, self.model.components, generator)[0]  # the loss is a function of its arguments
+        return self.take_gradient_step(batch, noise, self._policy_is_due())
+
+    def gradient_step(self, batch: Transitions, noise: Tensor, policy_is_due: bool) -> dict[str, Tensor]:
+        """See ``Algorithm``: a step of the critics and, if it is due, of the policy.
+
+        Args:
+            batch: transitions.
+            noise: ``[rows, components]``, standard normal.
+            policy_is_due: True if the policy takes a step as well.
+
+        Returns:
+            Metrics.
+        """
         loss, terms = self.critic_loss(batch, noise)
         metrics = self.optimizer_step(loss, terms, self.critic_optimizer, self.critic, self.config.max_grad_norm)
-        if self._policy_is_due():
+        if policy_is_due:
             metrics["policy_loss"] = self.improve_policy(batch)
         return metrics
 

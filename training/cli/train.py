@@ -62,9 +62,11 @@ def run(options: argparse.Namespace) -> int:
     starts = "one start state" if env.reset_pool_size == 1 else f"{env.reset_pool_size} start states"
     print(f"{own} of {env.num_agents} agents, {starts}, stepped by the {env.backend.name} backend", flush=True)
     for tag, policy in trainer.policies.items():
-        if policy.config.to_train and policy.generator.device.type == "cpu" and process_group.is_leader:
-            reason = policy.algorithm.not_compiled
-            print(f"gradient steps of '{tag}': {f'PyTorch ({reason})' if reason else 'native code'}", flush=True)
+        if policy.config.to_train and process_group.is_leader:
+            reason, otherwise = policy.algorithm.not_compiled, "native code"
+            if policy.generator.device.type != "cpu":
+                reason, otherwise = policy.algorithm.not_captured, "a CUDA graph"
+            print(f"gradient steps of '{tag}': {f'PyTorch ({reason})' if reason else otherwise}", flush=True)
     if process_group.world_size > 1:
         print(f"rank {process_group.rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
     if not process_group.is_leader:

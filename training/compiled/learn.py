@@ -17,6 +17,7 @@ from warpdrive.training.compiled.simd import host_lanes
 from warpdrive.training.compiled.update import Coefficient, Plan, Word, emit, workspace_size
 from warpdrive.training.distributed.process_group import ProcessGroup
 from warpdrive.training.experience.batch import Batch
+from warpdrive.training.models.parameters import adam_state
 
 
 class CompiledUpdate:
@@ -68,7 +69,7 @@ class CompiledUpdate:
         lanes, width = host_lanes(), plan.padded_parameters
         metrics = torch.zeros(len(minibatches), len(plan.terms) + 2)
         gradients = torch.empty(parts, width)
-        vector, state = vector_of(self.optimizer), self._state()
+        vector, state = vector_of(self.optimizer), adam_state(self.optimizer)
         group = self.optimizer.param_groups[0]
         arrays: dict[int, Any] = {
             Word.PARAMETERS: vector,
@@ -126,15 +127,6 @@ class CompiledUpdate:
             program = program_of(lambda module, lanes: emit(plan, module, lanes), repr(plan))
             self._program = plan, program, workspace_size(plan, host_lanes())
         return self._program[1:]
-
-    def _state(self) -> dict[str, Tensor]:
-        """Return the optimizer's state of the vector, as its first step would create it."""
-        (vector,) = self.optimizer.param_groups[0]["params"]
-        state: dict[str, Tensor] = self.optimizer.state[vector]
-        if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32)
-            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(vector), torch.zeros_like(vector)
-        return state
 
 
 def _floats(rows: Tensor) -> Tensor:

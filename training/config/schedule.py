@@ -1,8 +1,7 @@
 """Schedules of coefficients.
 
-Schedules are evaluated once per rollout and update, in ``Algorithm.begin``. Updates are not captured as CUDA graphs and
-use the values as Python numbers; actors of rollouts, which may be captured, hold them in tensors
-(``EpsilonGreedy.epsilon``), as does the kernel of advantages.
+Schedules are evaluated once per rollout and update, in ``Algorithm.begin``. What may be captured as a CUDA graph holds
+the values in tensors: actors of rollouts (``EpsilonGreedy.epsilon``) and gradient steps (``StaticStep``).
 """
 
 from __future__ import annotations

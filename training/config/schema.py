@@ -75,10 +75,10 @@ class TrainerConfig(Section):
     copy_model: bool = False
     """If True, rollouts use a copy of the weights, and updates a copy of the rollout, even on the same device."""
     use_cuda_graph: Annotated[UseCudaGraph, BeforeValidator(switch)] = "auto"
-    """Capture of one rollout step, policies and environment, as a CUDA graph to replay.
+    """Capture of one rollout step, policies and environment, and of one gradient step, as CUDA graphs to replay.
 
     ``auto``: on a GPU where capture works (else a warning names the cause); ``on``: an error if it does not; ``off``:
-    no capture.
+    no capture. Gradient steps of user-defined algorithms and of several processes are never captured.
     """
     update: UpdateKind = "auto"
     """Execution of gradient steps on the CPU.

@@ -22,3 +22,13 @@ def as_vector(module: nn.Module) -> nn.Parameter:
     for parameter, part in zip(parameters, parts, strict=True):
         parameter.data = part.view_as(parameter)
     return vector
+
+
+def adam_state(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """Return the state of fused Adam of one vector, as its first step would create it."""
+    (vector,) = optimizer.param_groups[0]["params"]
+    state: dict[str, torch.Tensor] = optimizer.state[vector]
+    if not state:
+        state["step"] = torch.zeros((), dtype=torch.float32, device=vector.device)
+        state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(vector), torch.zeros_like(vector)
+    return state

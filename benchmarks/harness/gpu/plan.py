@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-CALLER, RECORDED, POLICIES, TRAINING = "step", "recorded step", "with policies", "training"
+CALLER, RECORDED, POLICIES, UPDATE, TRAINING = "step", "recorded step", "with policies", "update", "training"
 KINDS = {
     CALLER: "`env.step` with actions on the device",
     RECORDED: "`env.step_rollout`: uniform actions are sampled and the step is recorded in the same launch",
     POLICIES: "rollouts of the trainer: actions are sampled from the policies, and the steps are recorded",
+    UPDATE: "updates on one rollout, as in the run configuration",
     TRAINING: "alternating rollouts and updates, as in the run configuration",
 }
 

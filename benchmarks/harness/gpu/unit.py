@@ -11,7 +11,18 @@ import numpy as np
 import torch
 
 import warpdrive as wd
-from harness.gpu.plan import CALLER, CONFIGURATIONS, POLICIES, RECORDED, TRAINING, Row, Setup, Unit, rollout_length
+from harness.gpu.plan import (
+    CALLER,
+    CONFIGURATIONS,
+    POLICIES,
+    RECORDED,
+    TRAINING,
+    UPDATE,
+    Row,
+    Setup,
+    Unit,
+    rollout_length,
+)
 from harness.measure import seconds_per_call
 from harness.traffic import recorded_step_traffic, step_traffic
 from warpdrive.step_graph import StepGraphs
@@ -52,7 +63,7 @@ def measure(unit: Unit, bandwidth: float, seconds: float) -> Iterator[Row | Setu
     setup.rollout_length = length
     setup.training = {tag: policy.model_dump() for tag, policy in config.policy.items()}
     moved = {CALLER: step_traffic(environment).total}
-    moved |= dict.fromkeys((RECORDED, POLICIES, TRAINING), recorded_step_traffic(environment).total)
+    moved |= dict.fromkeys((RECORDED, POLICIES, UPDATE, TRAINING), recorded_step_traffic(environment).total)
     trainers: dict[bool, Trainer] = {}
 
     def trainer(graph: bool) -> Trainer:
@@ -73,6 +84,9 @@ def measure(unit: Unit, bandwidth: float, seconds: float) -> Iterator[Row | Setu
             return lambda: loop.fill({}), length
         if kind == POLICIES:
             return trainer(graph).collect, length
+        if kind == UPDATE:
+            trainer(graph).collect()
+            return trainer(graph).update, length
         return lambda: (trainer(graph).collect(), trainer(graph).update()), length
 
     repeated: Callable[[], object] | None = None

@@ -149,7 +149,7 @@ def test_what_cannot_be_captured_runs_without_after_one_warning(
 def test_on_does_not_fall_back(sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FullyConnected, "logits", looking)
     trainer = trainer_of(of_game(sections), "trainer.use_cuda_graph=on")
-    with pytest.raises(GraphError, match=r"a step cannot be captured: .*bool\(tensor\)"):
+    with pytest.raises(GraphError, match=r"a step of the rollout cannot be captured: .*bool\(tensor\)"):
         trainer.collect()
 
 
