@@ -30,6 +30,7 @@ MODELS: dict[str, Callable[..., ActorCritic]] = {
     "convolutional": Convolutional,
     "gru": Recurrent,
     "lstm": Recurrent,
+    "mingru": Recurrent,
 }
 """Constructors of the built-in models, which take the observation space, sizes and the whole section."""
 

@@ -17,7 +17,7 @@ from warpdrive.training.models.base import Actor, ActorCritic, observations_of
 from warpdrive.training.models.critic_inputs import CriticInput
 from warpdrive.training.models.options import PerceptronConfig, RecurrentConfig
 from warpdrive.training.models.perceptron import hidden_layers, perceptron
-from warpdrive.training.models.recurrent import CELLS, RecurrentActor, states_after
+from warpdrive.training.models.recurrent import CELLS, RecurrentActor
 from warpdrive.training.models.running_moments import RunningMoments
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class RecurrentCritic(CentralCritic):
 
     def forward_sequence(self, rows: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
         """See ``CentralCritic``."""
-        after = states_after(self.cell, self.encoder(self.normalized(rows)), state, begins)
+        after = self.cell.sequence(self.encoder(self.normalized(rows)), state, begins)
         return self._value_of(after), after
 
     def step(self, rows: Tensor, state: Tensor) -> Tensor:

@@ -80,7 +80,7 @@ class ConvolutionalConfig(ConvolutionsConfig, GaussianConfig):
 class RecurrentConfig(PerceptronConfig, GaussianConfig):
     """Multi-layer perceptron followed by recurrent units."""
 
-    type: Literal["gru", "lstm"]  # type: ignore[assignment]
+    type: Literal["gru", "lstm", "mingru"]  # type: ignore[assignment]
     hidden: list[Width] = [64]
     """Widths of the perceptron's layers."""
     units: Width = 64
@@ -99,6 +99,12 @@ class LSTMConfig(RecurrentConfig):
     """Long short-term memory."""
 
     type: Literal["lstm"] = "lstm"
+
+
+class MinGRUConfig(RecurrentConfig):
+    """Minimal gated recurrent units, whose gates do not depend on the state."""
+
+    type: Literal["mingru"] = "mingru"
 
 
 class CustomModelConfig(ActionsConfig):
@@ -128,6 +134,7 @@ MODEL_CONFIGS: dict[str, type[Section]] = {
     "convolutional": ConvolutionalConfig,
     "gru": GRUConfig,
     "lstm": LSTMConfig,
+    "mingru": MinGRUConfig,
 }
 
 
@@ -142,6 +149,7 @@ ModelConfig = Annotated[
     | Annotated[ConvolutionalConfig, Tag("convolutional")]
     | Annotated[GRUConfig, Tag("gru")]
     | Annotated[LSTMConfig, Tag("lstm")]
+    | Annotated[MinGRUConfig, Tag("mingru")]
     | Annotated[CustomModelConfig, Tag("custom")],
     Discriminator(_model_type),
 ]

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class RecurrentActorCritic(ActorCritic):
     """Policy and value function of a recurrent state that is updated by every observation.
 
-    A subclass implements three parts, so that computations independent of the state are done for all steps at once.
+    A subclass implements three parts, so that computations independent of the state are done for all steps at once. It
+    may also replace ``advance_sequence``, if there is more to do at once.
     """
 
     @abstractmethod
@@ -46,11 +47,15 @@ class RecurrentActorCritic(ActorCritic):
     def heads(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits ``[..., num_logits]`` and values ``[...]`` of states ``[..., state_size]``."""
 
+    def advance_sequence(self, features: Tensor, state: Tensor, begins: Tensor) -> Tensor:
+        """Return the states after each step of sequences, see :func:`states_after`."""
+        return states_after(self.advance, features, state, begins)
+
     def forward_sequence(
         self, observations: Observations, state: Tensor, begins: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See ``ActorCritic``."""
-        after = states_after(self.advance, self.encode(observations), state, begins)
+        after = self.advance_sequence(self.encode(observations), state, begins)
         return *self.heads(after), after
 
     def step(self, observations: Observations, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,9 +154,9 @@ class Recurrent(RecurrentActorCritic):
     """Perceptron, recurrent units, and one linear layer each for the policy and the value function.
 
     GRU: Cho et al. 2014, arXiv:1406.1078, in the version of ``torch.nn.GRUCell``. LSTM: Hochreiter & Schmidhuber 1997
-    with forget gates (Gers et al. 2000), whose biases are initialised to 1. With separate trunks the state is that of
-    the policy's units, followed by that of the value function's; each is the hidden state and, for an LSTM, the cell
-    state.
+    with forget gates (Gers et al. 2000), whose biases are initialised to 1. MinGRU: Feng et al. 2024, arXiv:2410.01201,
+    whose gates do not depend on the state. With separate trunks the state is that of the policy's units, followed by
+    that of the value function's; each is the hidden state and, for an LSTM, the cell state.
 
     Args:
         observation_space: observation space of one agent; observations are flattened, and values of a Dict
@@ -186,6 +191,11 @@ class Recurrent(RecurrentActorCritic):
         parts = zip(self.cells, features.split(self.features, -1), self._by_trunk(state), strict=True)
         return _side_by_side([cell(seen, before) for cell, seen, before in parts])
 
+    def advance_sequence(self, features: Tensor, state: Tensor, begins: Tensor) -> Tensor:
+        """See ``RecurrentActorCritic``."""
+        parts = zip(self.cells, features.split(self.features, -1), self._by_trunk(state), strict=True)
+        return _side_by_side([cell.sequence(seen, before, begins) for cell, seen, before in parts])  # type: ignore
+
     def heads(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """See ``RecurrentActorCritic``."""
         trunks = self._by_trunk(state)
@@ -200,17 +210,29 @@ def _side_by_side(of_trunks: list[Tensor]) -> Tensor:
     return torch.cat(of_trunks, dim=-1) if len(of_trunks) > 1 else of_trunks[0]
 
 
-class _GRU(nn.GRUCell):
-    """GRU cell whose state is the hidden state, ``[n, units]``."""
+class _Cell(nn.Module):
+    """Recurrent units.
+
+    Attributes:
+        numbers: elements of the state per unit.
+    """
 
     numbers = 1
+
+    def sequence(self, inputs: Tensor, state: Tensor, begins: Tensor) -> Tensor:
+        """Return the states after each step of sequences, see :func:`states_after`."""
+        return states_after(self, inputs, state, begins)
+
+
+class _GRU(_Cell, nn.GRUCell):
+    """GRU cell whose state is the hidden state, ``[n, units]``."""
 
     def __init__(self, inputs: int, units: int, initialization: Initialization) -> None:
         super().__init__(inputs, units)
         _initialise_gates(self, initialization)
 
 
-class _LSTM(nn.LSTMCell):
+class _LSTM(_Cell, nn.LSTMCell):
     """LSTM cell whose state is the hidden state and the cell state, ``[n, 2 * units]``."""
 
     numbers = 2
@@ -227,10 +249,59 @@ class _LSTM(nn.LSTMCell):
         return torch.cat(super().forward(inputs, (outputs, cells)), dim=-1)
 
 
-CELLS: dict[str, type[_GRU] | type[_LSTM]] = {"gru": _GRU, "lstm": _LSTM}
+class _MinGRU(_Cell, nn.Linear):
+    """MinGRU cell: ``h = (1 - z) * h + z * g``, with gate ``z`` and positive candidate ``g`` of the inputs alone.
+
+    Its state ``[n, units]`` is a linear recurrence, which ``linear_recurrence`` computes for all steps at once.
+    """
+
+    def __init__(self, inputs: int, units: int, initialization: Initialization) -> None:
+        super().__init__(inputs, 2 * units)
+        self.hidden_size = units
+        _initialise_gates(self, initialization)
+
+    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the next state ``[n, units]`` from ``[n, inputs]`` and ``[n, units]``."""
+        decay, gain = self._gates(inputs)
+        return decay * state + gain
+
+    def sequence(self, inputs: Tensor, state: Tensor, begins: Tensor) -> Tensor:
+        """See ``_Cell``."""
+        decay, gain = self._gates(inputs)
+        return linear_recurrence(decay.masked_fill(begins.unsqueeze(-1), 0.0), gain, state)
+
+    def _gates(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        gate, candidate = super().forward(inputs).chunk(2, dim=-1)
+        positive = torch.where(candidate >= 0.0, candidate + 0.5, candidate.sigmoid())  # appendix B.1 of the paper
+        return (-gate).sigmoid(), gate.sigmoid() * positive
 
 
-def _initialise_gates(cell: nn.GRUCell | nn.LSTMCell, initialization: Initialization) -> None:
+def linear_recurrence(decay: Tensor, gain: Tensor, state: Tensor) -> Tensor:
+    """Return all states of the recurrence ``state = decay[t] * state + gain[t]``, in log2(T) parallel steps.
+
+    It is a scan over the affine maps of the steps (Hillis & Steele 1986). Unlike a scan of logarithms, it allows for
+    decays of 0, which reset the state.
+
+    Args:
+        decay: ``[T, ...]``, from 0 to 1.
+        gain: ``[T, ...]``.
+        state: ``[...]``, before the first step.
+
+    Returns:
+        States ``[T, ...]`` after each step.
+    """
+    span = 1
+    while span < len(decay):  # decay and gain of each step are those of the last ``span`` steps together
+        gain = torch.cat([gain[:span], torch.addcmul(gain[span:], decay[span:], gain[:-span])])
+        decay = torch.cat([decay[:span], decay[span:] * decay[:-span]])
+        span *= 2
+    return torch.addcmul(gain, decay, state)
+
+
+CELLS: dict[str, type[_GRU] | type[_LSTM] | type[_MinGRU]] = {"gru": _GRU, "lstm": _LSTM, "mingru": _MinGRU}
+
+
+def _initialise_gates(cell: nn.GRUCell | nn.LSTMCell | _MinGRU, initialization: Initialization) -> None:
     for name, parameter in cell.named_parameters():
         if name.startswith("bias"):
             nn.init.zeros_(parameter)

@@ -144,6 +144,7 @@ def test_the_critic_sees_the_environments_global_state(sections: Sections, train
     ("game", "model"),
     [
         ("Leave", {"hidden": [5]}),
+        ("Leave", {"type": "mingru", "hidden": [5], "units": 4}),
         ("Revealed", {"type": "lstm", "hidden": [5], "units": 4}),
         ("Arrive", {"type": "gru", "hidden": [], "units": 3, "normalize_observations": True}),
     ],

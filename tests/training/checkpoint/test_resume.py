@@ -64,6 +64,7 @@ TAGS = {"Echo": ("even", "odd"), "Leave": ("inner", "outer"), "Aim": ("aimer", "
         ("Aim", "ppo"),
         ("Aim", "dqn"),
         ("Leave", "ppo, model: {type: lstm}"),
+        ("Leave", "ppo, model: {type: mingru}"),
     ],
 )
 def test_an_interrupted_run_equals_one_that_was_not(

@@ -95,7 +95,7 @@ def _run(path: Path, seen: Any, mask: Any) -> tuple[Any, Any]:
     return actions, logits
 
 
-@pytest.mark.parametrize(("kind", "suffix"), [("gru", ".pt2"), ("lstm", ".onnx")])
+@pytest.mark.parametrize(("kind", "suffix"), [("gru", ".pt2"), ("lstm", ".onnx"), ("mingru", ".onnx")])
 def test_a_policy_that_remembers_hands_its_state_over(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path, kind: str, suffix: str
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_policy_that_remembers_hands_its_state_over(
     policy = wd.load_policy(tmp_path / "saved", "even")
     path = policy.export(tmp_path / f"policy{suffix}", action_mask=True)
     draws = np.random.default_rng(0)
-    state = np.zeros((5, 6 if kind == "gru" else 12), np.float32)
+    state = np.zeros((5, 12 if kind == "lstm" else 6), np.float32)
     for step in range(4):
         seen, mask = draws.uniform(0, 1, (5, 3)).astype(np.float32), draws.random((5, 3)) < 0.6
         mask[:, 1] = True

@@ -86,7 +86,7 @@ def test_files_are_looked_for_beside_the_configuration(sections: Sections, tmp_p
         ),
         (
             "{type: fully_conected}",
-            r"model\.type: found 'fully_conected', expected one of fully_connected, convolutional, gru, lstm, "
+            r"model\.type: found 'fully_conected', expected one of fully_connected, convolutional, gru, lstm, mingru, "
             ".*Did you mean 'fully_connected'",
         ),
         ("{type: registred}", r"Did you mean 'registered'"),

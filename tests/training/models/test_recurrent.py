@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -17,6 +18,9 @@ import warpdrive as wd
 from warpdrive.errors import ActionError, ConfigError, TrainingError
 from warpdrive.training.experience.advantages import AdvantageEstimator
 from warpdrive.training.experience.batch import batch_of
+from warpdrive.training.models import seeded
+from warpdrive.training.models.options import MinGRUConfig
+from warpdrive.training.models.recurrent import Recurrent, states_after
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -24,8 +28,10 @@ TrainerOf = Callable[..., Trainer]
 MODELS = {
     "gru": {"type": "gru", "hidden": [5], "units": 4},
     "lstm": {"type": "lstm", "hidden": [], "units": 3},
+    "mingru": {"type": "mingru", "hidden": [5], "units": 4},
     "two grus": {"type": "gru", "hidden": [3], "units": 3, "trunk": "separate"},
     "two lstms": {"type": "lstm", "hidden": [3], "units": 2, "trunk": "separate"},
+    "two mingrus": {"type": "mingru", "hidden": [], "units": 2, "trunk": "separate"},
     "perceptrons": {"hidden": [5]},
     "one perceptron": {"hidden": [5], "trunk": "shared"},
 }
@@ -58,7 +64,13 @@ def of_active(trainer: Trainer, tag: str, per_agent: torch.Tensor) -> torch.Tens
     ("game", "model"),
     [
         *[(game, model) for game in ("Leave", "Aim", "Spell") for model in ("gru", "two lstms", "one perceptron")],
-        *[("Arrive", "lstm"), ("Fuse", "two grus"), ("Echo", "perceptrons"), ("Leave", "perceptrons")],
+        *[
+            ("Arrive", "lstm"),
+            ("Arrive", "two mingrus"),
+            ("Fuse", "two grus"),
+            ("Echo", "perceptrons"),
+            ("Leave", "perceptrons"),
+        ],
         *[("Screen", trunk) for trunk in ("separate", "shared")],
     ],
 )
@@ -100,7 +112,7 @@ def test_a_rollout_is_replayed_where_observations_and_returns_are_normalised(
             torch.testing.assert_close(*of_both, atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("model", ["gru", "lstm", "two grus", "two lstms"])
+@pytest.mark.parametrize("model", ["gru", "lstm", "mingru", "two grus", "two lstms"])
 @pytest.mark.parametrize("game", ["Fuse", "Arrive"])
 def test_known_mistakes_with_states_are_noticed(
     sections: Sections, trainer_of: TrainerOf, game: str, model: str
@@ -133,6 +145,10 @@ def sigmoid(x: Array) -> Array:
 
 def moved(parameters: Parameters, cell: str, inputs: Array, state: Array) -> Array:
     """A unit's state after its inputs, by the formulas of the papers in the order of PyTorch's weights."""
+    if f"{cell}.weight" in parameters:  # a MinGRU: update, candidate
+        update, candidate = np.split(inputs @ parameters[f"{cell}.weight"].T + parameters[f"{cell}.bias"], 2, axis=1)
+        candidate = np.where(candidate >= 0, candidate + 0.5, sigmoid(candidate))
+        return (1.0 - sigmoid(update)) * state + sigmoid(update) * candidate
     w_i, w_h, b_i, b_h = (parameters[f"{cell}.{name}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
     units = w_h.shape[1]
     from_inputs = inputs @ w_i.T + b_i
@@ -173,7 +189,7 @@ def numbers_in_float64(
     return np.array(logits), np.array(values), states[1:]
 
 
-@pytest.mark.parametrize("model", ["gru", "lstm", "two grus", "two lstms"])
+@pytest.mark.parametrize("model", ["gru", "lstm", "mingru", "two grus", "two lstms", "two mingrus"])
 @pytest.mark.parametrize("game", ["Fuse", "Arrive"])
 def test_values_against_a_plain_loop_in_float64(
     sections: Sections, trainer_of: TrainerOf, game: str, model: str
@@ -228,7 +244,7 @@ def test_values_against_a_plain_loop_in_float64(
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c", "reinforce"])
-@pytest.mark.parametrize("model", ["gru", "two lstms"])
+@pytest.mark.parametrize("model", ["gru", "mingru", "two lstms"])
 def test_the_gradient_through_time_in_float64(
     sections: Sections, trainer_of: TrainerOf, model: str, algorithm: str
 ) -> None:
@@ -282,7 +298,32 @@ def test_the_gradient_through_time_in_float64(
         np.testing.assert_allclose(found[name], gradient, atol=1e-4 * max(1.0, np.abs(gradient).max()), err_msg=name)
 
 
-@pytest.mark.parametrize(("model", "learns"), [("gru", True), ("lstm", True), ("fully_connected", False)])
+@pytest.mark.parametrize("steps", [1, 2, 37])
+def test_steps_of_a_mingru_equal_all_at_once_in_float64(steps: int) -> None:
+    """Sequences with episodes that begin in them; also the gradients, of weights and of the first state."""
+    options = MinGRUConfig(hidden=[5], units=6, trunk="separate")
+    with seeded(steps):
+        model = Recurrent(gymnasium.spaces.Box(-1.0, 1.0, (3,)), 4, options).double()
+        seen, start = torch.randn(steps, 9, 3, dtype=torch.float64), torch.randn(9, 12, dtype=torch.float64)
+        begins = torch.rand(steps, 9) < 0.2
+    model.flatten.register_forward_hook(lambda module, given, flat: flat.double())
+    found = []
+    for at_once in (True, False):
+        state = start.clone().requires_grad_()
+        if at_once:
+            logits, values, states = model.forward_sequence(seen, state, begins)
+        else:
+            states = states_after(model.advance, model.encode(seen), state, begins)
+            logits, values = model.heads(states)
+        total = logits.square().sum() + values.sum() + states.sin().sum()
+        found.append([logits, values, states, *torch.autograd.grad(total, [state, *model.parameters()])])
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-13)
+    assert begins.any() or steps < 3
+
+
+@pytest.mark.parametrize(
+    ("model", "learns"), [("gru", True), ("lstm", True), ("mingru", True), ("fully_connected", False)]
+)
 def test_what_needs_a_memory_is_learned_with_one(
     sections: Sections, trainer_of: TrainerOf, model: str, learns: bool
 ) -> None:
@@ -315,7 +356,9 @@ def of_two_kinds(sections: Sections, trainer_of: TrainerOf, tmp_path: Path) -> d
     return {tag: wd.load_policy(tmp_path / "saved", tag) for tag in TAGS["Leave"]}
 
 
-@pytest.mark.parametrize(("game", "model"), [("Recall", "gru"), ("Aim", "two lstms"), ("Spell", "lstm")])
+@pytest.mark.parametrize(
+    ("game", "model"), [("Recall", "gru"), ("Aim", "two lstms"), ("Spell", "lstm"), ("Recall", "mingru")]
+)
 def test_a_policy_on_its_own_remembers_as_in_replicas(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path, game: str, model: str
 ) -> None:
