@@ -13,6 +13,7 @@ from warpdrive.episode_log import BEGAN_MIDWAY
 from warpdrive.errors import ConfigError, nearest, shown
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.compiled.rollout import native_rollout
 from warpdrive.training.config.schema import RunConfig
 from warpdrive.training.distributed.consistency import check_weights
 from warpdrive.training.distributed.devices import backend_at, check_rollout_device
@@ -71,7 +72,7 @@ class Learner:
         self.graphs = StepGraphs(env.device, settings.use_cuda_graph)
         global_state = any(policy.learns_from_global_state for policy in self.policies.values())
         self.rollout = env.allocate_rollout(settings.rollout_length, global_state)
-        self._loop = RolloutLoop(env, self.rollout, self.graphs)
+        self._loop = RolloutLoop(env, self.rollout, self.graphs, native=native_rollout)
         self._acting: ActorCopies | None = None
         self._learned_from: RolloutCopy | None = None
         if settings.copy_model or apart:

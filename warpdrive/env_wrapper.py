@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ from gymnasium import spaces
 from warpdrive import registry
 from warpdrive.actions import checked_actions
 from warpdrive.arguments import check_is, check_within
-from warpdrive.backends.interface import Backend
+from warpdrive.backends.interface import Backend, MachineCode, RepeatableLaunch
 from warpdrive.backends.loading import load_backend
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, State, check_environment, kernel_functions, spaces_by_tag
 from warpdrive.errors import DefinitionError, nearest, shown
-from warpdrive.fused_step.fuse import fuse_reset, fuse_step
+from warpdrive.fused_step.fuse import fuse_reset, fuse_step, parameter_of
 from warpdrive.fused_step.replica_arrays import make_replica_arrays, make_uniform
 from warpdrive.observations import mapped
 from warpdrive.per_replica import per_replica_attributes
@@ -322,6 +322,26 @@ class EnvWrapper:
         rollout.launch()
         rollout.steps_recorded += 1
         rollout.step.add_(1)
+
+    def repeated_rollout(self, rollout: Rollout, before: Sequence[MachineCode]) -> Callable[[], None] | None:
+        """Return a function that takes all steps of a rollout in one call, or None if this backend has none.
+
+        Args:
+            rollout: The rollout, which was allocated by this EnvWrapper and is at its beginning at each call.
+            before: Machine code that runs before each step, in order: it writes :meth:`logits`.
+        """
+        if not isinstance(rollout.launch, RepeatableLaunch):
+            return None
+        run = rollout.launch.repeated(parameter_of("rollout.step"), rollout.num_steps, before)
+        if run is None:
+            return None
+
+        def fill() -> None:
+            run()
+            rollout.step.fill_(rollout.num_steps)
+            rollout.steps_recorded = rollout.num_steps
+
+        return fill
 
     def episode_statistics(self) -> dict[str, torch.Tensor]:
         """Return sums over the episodes that ended since the last call, as tensors on the device.

@@ -207,6 +207,30 @@ def copy_floats(code: Code, target: Any, to: Any, source: Any, start: Any, count
         done += width
 
 
+def copy_columns(
+    code: Code, memory: Any, place: int, rows: Matrix, start: Any, count: Any, width: int, into_rows: bool
+) -> None:
+    """Emit a copy of ``count`` rows of a matrix, from or to a tile ``[width, ROWS]`` of the workspace.
+
+    Args:
+        code: code to emit into.
+        memory: address of the workspace.
+        place: index of the tile in the workspace.
+        rows: the matrix.
+        start: number of its first row.
+        count: number of rows, at most ``ROWS``.
+        width: number of columns.
+        into_rows: If True, the copy is from the tile to the matrix.
+    """
+    with code.loop(count) as r:
+        row = code.times(code.builder.add(start, r), rows.row)
+        with code.loop(width) as n:
+            inside = code.at(memory, code.add(code.add(code.times(n, ROWS), r), place))
+            outside = code.at(rows.memory, code.add(row, n))
+            source, target = (inside, outside) if into_rows else (outside, inside)
+            code.builder.store(code.builder.load(source), target)
+
+
 def _activate(code: Code, activation: str, source: Any, target: Any, count: int) -> None:
     """Apply an activation."""
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores
 from warpdrive.training.compiled.matrix import Matrix, transpose
-from warpdrive.training.compiled.network import ROWS, Dense, Network, Workspace, copy_floats, fill
+from warpdrive.training.compiled.network import ROWS, Dense, Network, Workspace, copy_columns, copy_floats, fill
 from warpdrive.training.compiled.program import address_of, parts_of, program_of
 from warpdrive.training.compiled.simd import Code, host_lanes
 
@@ -71,31 +71,20 @@ class _Emitter:
             transpose(code, Matrix(code.at(memory, self.columns), ROWS), source_rows, ROWS, inputs)
             found = network.forward(code, memory, parameters, self.columns)
             if not self.is_backward:
-                _copy_columns(code, memory, found, code.pointer(_OUTPUTS), start, own, outputs, into_rows=True)
+                rows_of_outputs = Matrix(code.pointer(_OUTPUTS), outputs)
+                copy_columns(code, memory, found, rows_of_outputs, start, own, outputs, into_rows=True)
             else:
                 delta = network.deltas[-1]
-                _copy_columns(code, memory, delta, code.pointer(_OUTPUTS), start, own, outputs, into_rows=False)
+                rows_of_outputs = Matrix(code.pointer(_OUTPUTS), outputs)
+                copy_columns(code, memory, delta, rows_of_outputs, start, own, outputs, into_rows=False)
                 into = self.inputs_delta if self.of_inputs else None
                 network.backward(code, memory, parameters, gradient, self.rows, into)
                 if into is not None:
-                    rows_of = code.pointer(_INPUTS_GRADIENT)
-                    _copy_columns(code, memory, into, rows_of, start, own, inputs, into_rows=True)
+                    rows_of_inputs = Matrix(code.pointer(_INPUTS_GRADIENT), inputs)
+                    copy_columns(code, memory, into, rows_of_inputs, start, own, inputs, into_rows=True)
         if gradient is not None:
             network.end(code, memory, gradient)
         code.finish()
-
-
-def _copy_columns(
-    code: Code, memory: Any, place: int, rows: Any, start: Any, count: Any, width: int, into_rows: bool
-) -> None:
-    """Emit a copy of ``count`` rows of ``[rows, width]`` from ``start`` on, from or to ``[width, ROWS]``."""
-    with code.loop(count) as r:
-        row = code.times(code.builder.add(start, r), width)
-        with code.loop(width) as n:
-            inside = code.at(memory, code.add(code.add(code.times(n, ROWS), r), place))
-            outside = code.at(rows, code.add(row, n))
-            source, target = (inside, outside) if into_rows else (outside, inside)
-            code.builder.store(code.builder.load(source), target)
 
 
 def tensors_of_parameters(layers: tuple[Dense, ...]) -> int:

@@ -38,7 +38,7 @@ class Flatten(nn.Module):
         if scale and not any(isinstance(part, spaces.Box) for part in parts.values()):
             raise DefinitionError(f"model.scale_observations: found the observation space {space}, expected a Box")
         self.keys = list(parts) if is_dict else None
-        self.parts = nn.ModuleList(_FlatPart(part, scale) for part in parts.values())
+        self.parts = nn.ModuleList(FlatPart(part, scale) for part in parts.values())
         self.size = sum(_size(part) for part in parts.values())
         self.moments = RunningMoments(self.size) if normalize else None
 
@@ -60,7 +60,7 @@ class Flatten(nn.Module):
         return torch.cat([part(observations[key]) for key, part in zip(self.keys, self.parts, strict=True)], dim=-1)
 
 
-class _FlatPart(nn.Module):
+class FlatPart(nn.Module):
     """Flattening of a space other than Dict."""
 
     offset: Tensor | None
@@ -77,6 +77,7 @@ class _FlatPart(nn.Module):
         self.register_buffer("values", choices, persistent=False)
 
     def forward(self, observations: Tensor) -> Tensor:
+        """Flatten ``[..., *shape]`` of any dtype to ``[..., size]`` float32."""
         if self.values is not None:
             return (observations.unsqueeze(-1) == self.values).float()
         leading = observations.shape[: observations.dim() - self.dims]

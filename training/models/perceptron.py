@@ -26,10 +26,14 @@ class Perceptron(nn.Sequential):
         """Return the outputs ``[..., outputs]`` of ``[..., inputs]``."""
         is_plain = inputs.device.type == "cpu" and inputs.dtype == torch.float32
         if self.native is not None and is_plain and not _is_transformed():
-            return self.native(inputs, [own for layer in self for own in layer._parameters.values() if own is not None])
+            return self.native(inputs, self.tensors())
         for layer in self:
             inputs = layer(inputs)
         return inputs
+
+    def tensors(self) -> list[Tensor]:
+        """Return the parameters in the order of the layers."""
+        return [own for layer in self for own in layer._parameters.values() if own is not None]
 
 
 def _is_transformed() -> bool:

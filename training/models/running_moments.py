@@ -14,7 +14,8 @@ from warpdrive.training.distributed.process_group import SINGLE_PROCESS, Process
 
 _ROWS_AT_ONCE = 65536  # bounds the memory of float64 intermediates
 _LEAST_VARIANCE = 1e-8
-_MOST = 10.0  # standard deviations from the mean of a clipped number
+MOST_DEVIATIONS = 10.0
+"""Standard deviations from the mean at which standardised inputs are clipped."""
 
 
 class RunningMoments(nn.Module):
@@ -44,16 +45,22 @@ class RunningMoments(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Return ``[..., *shape]`` values as numbers of standard deviations from the mean."""
-        return (values - self.mean.float()) / self._deviation()
+        mean, deviation = self.mean_and_deviation()
+        return (values - mean) / deviation
 
     def clipped(self, values: Tensor) -> Tensor:
         """Return ``forward(values)`` clipped to at most ten standard deviations, as the input of a network."""
         standardised: Tensor = self(values)
-        return standardised.clamp(-_MOST, _MOST)
+        return standardised.clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
+
+    def mean_and_deviation(self) -> tuple[Tensor, Tensor]:
+        """Return the mean and the standard deviation ``[*shape]``, float32."""
+        return self.mean.float(), (self.variance + _LEAST_VARIANCE).sqrt().float()
 
     def restored(self, standardised: Tensor) -> Tensor:
         """Undo ``forward``."""
-        return standardised * self._deviation() + self.mean.float()
+        mean, deviation = self.mean_and_deviation()
+        return standardised * deviation + mean
 
     @torch.no_grad()
     def observe(self, values: Tensor, weight: Tensor) -> None:
@@ -71,9 +78,6 @@ class RunningMoments(nn.Module):
         self.variance.copy_(torch.where(added > 0, squares / total, self.variance))
         self.mean += distance * (added / total)
         self.count += added
-
-    def _deviation(self) -> Tensor:
-        return (self.variance + _LEAST_VARIANCE).sqrt().float()
 
 
 def _moments(values: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -34,6 +34,12 @@ class TwoHeaded(ActorCritic):
         self.trunk = trunk or nn.Identity()
         self.policy, self.value = policy, value
         self.log_std, self._num_means = log_std.parameter(), log_std.count
+        self._depends_on_state = log_std.depends_on_state and log_std.count > 0
+
+    @property
+    def std_is_constant(self) -> bool:
+        """True if standard deviations do not depend on observations, or there are none."""
+        return not self._depends_on_state
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``ActorCritic``."""

@@ -70,6 +70,12 @@ class EpsilonGreedy(Actor):
         values = self.model(observations)
         return _mixed(self.epsilon, torch.full_like(values, 1.0 / values.shape[-1]), values)
 
+    def logits_of_two(self, choices: int) -> Tensor:
+        """Return the logits ``[2]`` of the best action and of any other, without an action mask and repeats."""
+        values = torch.zeros(choices).index_fill(0, torch.zeros(1, dtype=torch.long), 1.0)
+        logits = _mixed(self.epsilon, torch.full_like(values, 1.0 / choices), values)
+        return torch.stack([logits[0], logits[-1]])
+
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
         values, mask = self.model(observations_of(env, tag)), env.action_mask(tag)

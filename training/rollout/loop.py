@@ -1,5 +1,7 @@
 """Rollout collection on the device: policies act and the environment steps without host synchronisation.
 
+On the CPU, native code takes all steps of a rollout in one call where it knows the models (``compiled/rollout.py``).
+
 In each step the policies read the current observations and write the sampler's logits, and one launch samples, steps
 and records into slot ``rollout.step``, an index on the device. A step thus depends on nothing on the host, and is the
 same work at the same addresses every time: it is captured as a CUDA graph. It is captured anew if a model or the
@@ -16,9 +18,11 @@ from gymnasium import spaces
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.rollout import Rollout
-from warpdrive.step_graph import Step, StepGraphs
+from warpdrive.step_graph import StepGraphs
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.recurrent import reset_at_begin
+
+NativeRollout = Callable[[EnvWrapper, Rollout, Mapping[str, Actor]], Callable[[], None] | None]
 
 
 def act(env: EnvWrapper, actors: Mapping[str, Actor]) -> None:
@@ -46,33 +50,47 @@ class RolloutLoop:
         rollout: rollout of ``env``.
         graphs: captures the step as a CUDA graph if possible.
         after_step: device work after each step, at fixed addresses; part of the step.
+        native: returns a function that takes all steps at once, if there is one; None: each step is taken by itself.
     """
 
     def __init__(
-        self, env: EnvWrapper, rollout: Rollout, graphs: StepGraphs, after_step: Callable[[], None] | None = None
+        self,
+        env: EnvWrapper,
+        rollout: Rollout,
+        graphs: StepGraphs,
+        after_step: Callable[[], None] | None = None,
+        native: NativeRollout | None = None,
     ) -> None:
-        self.env, self.rollout, self.graphs, self.after_step = env, rollout, graphs, after_step
+        self.env, self.rollout, self.graphs, self.after_step, self.native = env, rollout, graphs, after_step, native
         self._prepared_for: object = None
-        self._step: Step
+        self._steps: Callable[[], None]
 
     @torch.no_grad()
     def prepare(self, actors: Mapping[str, Actor]) -> None:
-        """Capture the step, unless it is already captured for these actors and the addresses of their parameters.
+        """Compile or capture the steps, unless that is done for these actors and the addresses of their parameters.
 
         The environment is not changed; ``after_step`` may be called a few times.
         """
         wanted = {tag: (actor, actor.training, _addresses(actor)) for tag, actor in actors.items()}
-        if wanted == self._prepared_for:
-            return
+        if wanted != self._prepared_for:
+            native = None if self.native is None else self.native(self.env, self.rollout, actors)
+            self._steps = native or self._one_by_one(actors)
+            self._prepared_for = wanted
 
-        def step() -> None:
+    def _one_by_one(self, actors: Mapping[str, Actor]) -> Callable[[], None]:
+        def one() -> None:
             act(self.env, actors)
             self.env.step_rollout(self.rollout)
             if self.after_step is not None:
                 self.after_step()
 
-        self._step = self.graphs.repeatable(step, lambda: self._save(actors))
-        self._prepared_for = wanted
+        step = self.graphs.repeatable(one, lambda: self._save(actors))
+
+        def steps() -> None:
+            for _ in range(self.rollout.num_steps):
+                step()
+
+        return steps
 
     @torch.no_grad()
     def fill(self, actors: Mapping[str, Actor]) -> None:
@@ -81,8 +99,7 @@ class RolloutLoop:
         self.rollout.begin()
         memories = {tag: memory for tag, actor in actors.items() if (memory := actor.memory()) is not None}
         self.rollout.memory = {tag: reset_at_begin(memory, self.env) for tag, memory in memories.items()}
-        for _ in range(self.rollout.num_steps):
-            self._step()
+        self._steps()
         self.rollout.clear_absent()
         self.rollout.steps_recorded = self.rollout.num_steps  # replayed steps do not update it
 

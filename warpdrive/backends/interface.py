@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
 if TYPE_CHECKING:  # configurations and loaded policies need no kernels
     from warpdrive.kernels.fusion import Fusion
+
+
+class MachineCode(NamedTuple):
+    """Machine code ``void(table, part, parts)`` on the host, which computes a part of the replicas.
+
+    Attributes:
+        address: Address of the function.
+        table: Address of its arguments.
+    """
+
+    address: int
+    table: int
+
+
+@runtime_checkable
+class RepeatableLaunch(Protocol):
+    """Launch of a fused kernel that the host can repeat without Python in between."""
+
+    def __call__(self) -> None:
+        """Launch the kernel."""
+
+    def repeated(self, counter: str, steps: int, before: Sequence[MachineCode]) -> Callable[[], None] | None:
+        """Return a function that launches the kernel a number of times, each time after other machine code.
+
+        Replicas are split into parts, which take their steps independently of each other. Part ``i`` of ``n`` are the
+        replicas from ``i * num_envs // n`` to ``(i + 1) * num_envs // n``.
+
+        Args:
+            counter: Parameter that counts the launches, an array of one int32; each part counts in an array of its own.
+            steps: Number of launches.
+            before: Machine code that runs before each launch, in order.
+
+        Returns:
+            The function, or None if this kernel cannot be repeated.
+        """
 
 
 @runtime_checkable
@@ -31,7 +66,7 @@ class Backend(Protocol):
             threads: Number of threads per block, one per agent.
 
         Returns:
-            A function without arguments that launches the kernel.
+            A function without arguments that launches the kernel; on the host a :class:`RepeatableLaunch`.
         """
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:

@@ -89,11 +89,11 @@ class FusedKernel:
         """Return the name of an array viewed as rows: all axes from the agents' axis on are flattened."""
         tensor = self.context[name]
         leading = 2 if name.startswith("rollout.") else 1
-        self.arguments[_parameter(f"{name}.rows")] = tensor.view(*tensor.shape[:leading], -1)
+        self.arguments[parameter_of(f"{name}.rows")] = tensor.view(*tensor.shape[:leading], -1)
         return f"{name}.rows"
 
     def _array(self, name: str) -> str:
-        parameter = _parameter(name)
+        parameter = parameter_of(name)
         if parameter not in self.arguments:
             self.arguments[parameter] = self.context[name]
         return parameter
@@ -301,5 +301,6 @@ def _plain_name(name: str) -> str:
     return f"_{plain}" if plain[0].isdigit() else plain
 
 
-def _parameter(name: str) -> str:
+def parameter_of(name: str) -> str:
+    """Return the parameter of fused kernels for an array of the device context."""
     return name.replace(".", "__")

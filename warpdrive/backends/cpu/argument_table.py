@@ -114,6 +114,12 @@ class ArgumentTable:
         self._take_arrays = native.take_arrays if native else None
         self.can_be_refilled = native is not None and all(_can_be_replaced(value) for value, _ in arguments)
 
+    def with_address(self, index: int, address: int) -> npt.NDArray[np.int64]:
+        """Return a copy of the words in which the array of argument number ``index`` is at another address."""
+        words: npt.NDArray[np.int64] = self._words.copy()
+        words[self._expected[index, 1]] = address
+        return words
+
     def refill(self, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Replace the arguments in the table by others of the same kinds.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numba
@@ -21,7 +21,9 @@ from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.fibres import WaitingLaunch
 from warpdrive.backends.cpu.generate import LaunchKind
 from warpdrive.backends.cpu.nesting import flattened, nesting_of
+from warpdrive.backends.cpu.repeat import RepeatedLaunch
 from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores, parts_of
+from warpdrive.backends.interface import MachineCode
 from warpdrive.backends.shared.arguments import (
     ArgumentKind,
     baked_extents,
@@ -41,24 +43,24 @@ _CACHE_LINES = 128
 """Bytes that processors fetch together: two cache lines."""
 
 
-def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any) -> Callable[[], None]:
-    """Compile a kernel and return a function without arguments that launches it.
+def bind(kernel: Kernel, arguments: Mapping[str, Any], blocks: Any, threads: Any) -> BoundKernel:
+    """Compile a kernel for arguments.
 
     Args:
         kernel: The kernel.
         arguments: NumPy array, CPU tensor, number, None or tuple of these for each parameter, by name. Arrays must keep
-            their memory as long as the returned function is used.
+            their memory as long as the bound kernel is used.
         blocks: Number of blocks.
         threads: Number of threads per block.
 
     Returns:
-        The function that launches the kernel.
+        The kernel, which is called without arguments.
 
     Raises:
         KernelError: If the kernel cannot be compiled for these arguments.
     """
     configuration = Configuration(dimensions(blocks, "blocks"), dimensions(threads, "threads"))
-    return BoundKernel(kernel, arguments, configuration, replicas=blocks).run
+    return BoundKernel(kernel, arguments, configuration, replicas=blocks)
 
 
 class BoundKernel:
@@ -96,8 +98,9 @@ class BoundKernel:
             compiled[key] = _compile(kernel, baked, kinds, launch_kind)
         self._compiled: CompiledKernel = compiled[key]  # keeps the machine code in memory
         self._threads = get_num_threads()
+        self._parameters, self._blocks = kernel.parameters, grid[0] * grid[1] * grid[2]
         waits = bool(self._compiled.sites)
-        parts = 1 if waits else parts_of(grid[0] * grid[1] * grid[2])
+        self._parts = parts = 1 if waits else parts_of(self._blocks)
         sizes = [_number(size) for size in (*grid, *block)]
         self.table = ArgumentTable([*sizes, *_rooms(self._compiled, parts, block)], leaves)
         nestings = [nesting_of(arguments[name]) for name in kernel.parameters]
@@ -126,6 +129,20 @@ class BoundKernel:
     def run(self) -> None:
         """Launch the kernel."""
         self._run()
+
+    __call__ = run
+
+    def repeated(self, counter: str, steps: int, before: Sequence[MachineCode]) -> Callable[[], None] | None:
+        """Return a function that repeats the launch; see :class:`warpdrive.backends.interface.RepeatableLaunch`.
+
+        None if threads wait for each other, or the kernel may raise an exception, which has to end it.
+        """
+        if self._compiled.sites or self._compiled.faults:
+            return None
+        index, address = self._parameters.index(counter), self._compiled.address
+        return RepeatedLaunch(
+            address, partial(self.table.with_address, index), self._blocks, self._parts, steps, before
+        )
 
     def run_with(self, arguments: tuple[Any, ...]) -> bool:
         """Launch the kernel with other arguments of the same kinds; return False if that is not possible now."""

@@ -1,0 +1,167 @@
+"""Rollouts as one native call: passes of the policies and the fused step in turns, without Python in between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from warpdrive.backends.host.workers import parts_of
+from warpdrive.backends.interface import MachineCode
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.rollout import Rollout
+from warpdrive.spaces import SpaceArray, observation_arrays
+from warpdrive.training.compiled.acting import KINDS, Acting, ActingPlan, Source, Word
+from warpdrive.training.compiled.network import Dense
+from warpdrive.training.compiled.perceptron import CompiledPerceptron
+from warpdrive.training.compiled.program import address_of, program_of, table_of
+from warpdrive.training.compiled.simd import host_lanes
+from warpdrive.training.models.base import Actor
+from warpdrive.training.models.flatten import FlatPart, Flatten
+from warpdrive.training.models.fully_connected import FullyConnected
+from warpdrive.training.models.perceptron import Perceptron
+from warpdrive.training.rollout.exploration import EpsilonGreedy
+from warpdrive.training.rollout.loop import act
+
+
+def native_rollout(env: EnvWrapper, rollout: Rollout, actors: Mapping[str, Actor]) -> Callable[[], None] | None:
+    """Return a function that fills a rollout in one native call.
+
+    Args:
+        env: the replicas.
+        rollout: rollout of ``env``, at its beginning at each call.
+        actors: actors by policy tag.
+
+    Returns:
+        The function, or None if the backend, an actor or its observations have no native code.
+    """
+    policies = []
+    for tag, actor in actors.items():
+        model = _model_of(env, tag, actor)
+        if model is None or any(env.ctx[array.name].dtype not in KINDS for array in _observed(env, tag)):
+            return None
+        policies.append(_NativePolicy(env, tag, model))
+    fill = env.repeated_rollout(rollout, [policy.code for policy in policies])
+    if fill is None:
+        return None
+
+    def run() -> None:
+        act(env, actors)  # also writes what does not depend on observations
+        for policy in policies:
+            policy.refresh()
+        fill()
+
+    return run
+
+
+class _Model(NamedTuple):
+    """Model of an actor: perceptrons one behind the other, and the exploration that follows them."""
+
+    flatten: Flatten
+    perceptrons: list[Perceptron]
+    greedy: EpsilonGreedy | None
+
+    @property
+    def layers(self) -> tuple[Dense, ...]:
+        """Layers of native code."""
+        natives = (perceptron.native for perceptron in self.perceptrons)
+        return tuple(layer for native in natives if isinstance(native, CompiledPerceptron) for layer in native.layers)
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """Parameters, in the order of the layers."""
+        return [parameter for perceptron in self.perceptrons for parameter in perceptron.tensors()]
+
+
+def _model_of(env: EnvWrapper, tag: str, actor: Actor) -> _Model | None:
+    """Return the model of an actor, or None if it has no native code."""
+    if type(actor) is FullyConnected and actor.std_is_constant:
+        flatten, layers, greedy = actor.flatten, (actor.trunk, actor.policy), None
+    elif type(actor) is EpsilonGreedy and not actor.repeats and env.action_mask(tag) is None:
+        flatten, layers, greedy = actor.model.flatten, (actor.model.features, actor.model.value), actor
+    else:
+        return None
+    parts = [part for part in layers if not isinstance(part, nn.Identity)]
+    perceptrons = [p for p in parts if isinstance(p, Perceptron) and isinstance(p.native, CompiledPerceptron)]
+    return _Model(flatten, perceptrons, greedy) if len(perceptrons) == len(parts) else None
+
+
+def _observed(env: EnvWrapper, tag: str) -> list[SpaceArray]:
+    """Return the arrays that hold the observations of a tag, sorted by key as ``Flatten`` takes them."""
+    by_tag = isinstance(env.env.observation_space, dict)
+    arrays = [array for array in observation_arrays(env.env) if not by_tag or array.path[0] == tag]
+    return sorted(arrays, key=lambda array: array.path)
+
+
+class _NativePolicy:
+    """Native pass of a policy in the replicas.
+
+    Args:
+        env: the replicas.
+        tag: policy tag.
+        model: model of the policy.
+
+    Attributes:
+        code: machine code of the pass.
+    """
+
+    def __init__(self, env: EnvWrapper, tag: str, model: _Model) -> None:
+        self.model, logits = model, env.logits(tag)
+        _, agents, num_logits = logits.shape
+        observed, ids = _observed(env, tag), list(env.policy_tags[tag])
+        flat_parts = [part for part in model.flatten.parts if isinstance(part, FlatPart)]
+        sources = tuple(
+            Source(
+                env.ctx[array.name].dtype,
+                len(array.agents),
+                math.prod(array.shape[1:]),
+                0 if part.values is None else len(part.values),
+            )
+            for array, part in zip(observed, flat_parts, strict=True)
+        )
+        is_scaled = any(part.offset is not None for part in flat_parts)
+        leaving = env.num_agents if "active" in env.ctx else 0
+        moments, greedy = model.flatten.moments, model.greedy is not None
+        plan = ActingPlan(agents, num_logits, sources, model.layers, leaving, is_scaled, moments is not None, greedy)
+        emitter = Acting(plan, host_lanes())
+        program = program_of(emitter.emit, f"acting {plan}")
+        size = model.flatten.size
+        self._mean, self._deviation, self._greedy = torch.zeros(size), torch.ones(size), torch.zeros(2)
+        arguments: dict[int, Any] = {
+            Word.NUM_ENVS: env.num_envs,
+            Word.LOGITS: logits,
+            Word.MEAN: self._mean,
+            Word.DEVIATION: self._deviation,
+            Word.GREEDY: self._greedy,
+            Word.WORKSPACE: torch.zeros(parts_of(env.num_envs), emitter.size),
+        }
+        if leaving:
+            arguments |= {Word.ACTIVE: env.ctx["active"], Word.IDS: torch.tensor(ids)}
+        if is_scaled:
+            arguments |= {Word.OFFSET: _side_by_side(flat_parts, sources, "offset", 0.0)}
+            arguments |= {Word.SCALE: _side_by_side(flat_parts, sources, "scale", 1.0)}
+        further: list[Any] = []
+        for array in observed:
+            further += env.ctx[array.name], torch.tensor([array.agents.index(agent) for agent in ids])
+        arguments |= dict(enumerate([*further, *model.parameters], len(Word)))
+        self._table = table_of(arguments, len(Word) + len(further) + len(model.parameters))
+        self._alive = program, arguments  # the table has their addresses
+        self.code = MachineCode(program.address("act"), address_of(self._table))
+
+    def refresh(self) -> None:
+        """Read what changes between rollouts, besides parameters: running moments and exploration."""
+        if (moments := self.model.flatten.moments) is not None:
+            mean, deviation = moments.mean_and_deviation()
+            self._mean.copy_(mean)
+            self._deviation.copy_(deviation)
+        if self.model.greedy is not None:
+            self._greedy.copy_(self.model.greedy.logits_of_two(self.model.layers[-1].outputs))
+
+
+def _side_by_side(parts: list[FlatPart], sources: tuple[Source, ...], name: str, otherwise: float) -> Tensor:
+    """Return the scaling of all inputs, ``[inputs]``; ``otherwise`` where a part is not scaled."""
+    found = ((getattr(part, name), source.columns) for part, source in zip(parts, sources, strict=True))
+    return torch.cat([torch.full((columns,), otherwise) if own is None else own for own, columns in found])
