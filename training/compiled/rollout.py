@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -139,13 +140,13 @@ class _NativePolicy:
             Word.WORKSPACE: torch.zeros(parts_of(env.num_envs), emitter.size),
         }
         if leaving:
-            arguments |= {Word.ACTIVE: env.ctx["active"], Word.IDS: torch.tensor(ids)}
+            arguments |= {Word.ACTIVE: env.ctx["active"], Word.IDS: np.array(ids, np.int64)}
         if is_scaled:
             arguments |= {Word.OFFSET: _side_by_side(flat_parts, sources, "offset", 0.0)}
             arguments |= {Word.SCALE: _side_by_side(flat_parts, sources, "scale", 1.0)}
         further: list[Any] = []
         for array in observed:
-            further += env.ctx[array.name], torch.tensor([array.agents.index(agent) for agent in ids])
+            further += env.ctx[array.name], np.array([array.agents.index(agent) for agent in ids], np.int64)
         arguments |= dict(enumerate([*further, *model.parameters], len(Word)))
         self._table = table_of(arguments, len(Word) + len(further) + len(model.parameters))
         self._alive = program, arguments  # the table has their addresses
