@@ -332,3 +332,26 @@ def test_a_kernel_made_of_a_cuda_jit_function(check):
 def test_a_device_function_does_not_run_on_the_host():
     with pytest.raises(wd.errors.WarpDriveError, match="call it from a kernel"):
         of_the_library(3)
+
+
+def divides_by(constants):
+    """Make a kernel whose device function has the same code as all others, but other constants."""
+
+    @wd.device_function
+    def divided(x):
+        return x / constants[0]
+
+    def kernel(out, x):
+        out[0] = divided(x)
+
+    return wd.kernel(kernel)
+
+
+def test_functions_of_the_same_code_have_their_own_constants():
+    found = []
+    for constants in ((0.0,), (-0.0,), (np.float32(3),), (3,), np.float32([3]), np.float64([3])):
+        out = np.zeros(1)
+        divides_by(constants)[1, 1](out, np.float32(1))
+        found.append(out[0])
+    third = np.float32(1) / np.float32(3)
+    np.testing.assert_array_equal(found, [np.inf, -np.inf, third, 1 / 3, third, 1 / 3])

@@ -4,8 +4,9 @@ By default numba optimises each function as a whole program, emits machine code 
 each caller.
 
 Here device functions are only lowered, as is the body of a block with arrays in shared memory: LLVM's module passes and
-code generation run on their callers. Signatures of operators are cached, passes that no kernel needs are left out, the
-live ranges of variables are computed once instead of after each pass, and the garbage collector is paused.
+code generation run on their callers. Device functions that several kernels have are lowered once, signatures of
+operators are cached, passes that no kernel needs are left out, the live ranges of variables are computed once instead
+of after each pass, and the garbage collector is paused.
 ``benchmarks/compile_time.py`` measures each of these: for a large kernel, LLVM takes a third of the compile time and
 numba's Python half.
 """
@@ -19,12 +20,14 @@ from types import FunctionType
 from typing import Any, ClassVar
 from unittest.mock import patch
 
+import numpy as np
 from numba import _dynfunc, types
 from numba.core.bytecode import ByteCode, FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import CompilerPass, FunctionPass, PassManager, register_pass
+from numba.core.dispatcher import Dispatcher
 from numba.core.postproc import PostProcessor, VariableLifetime
 from numba.core.rewrites.static_getitem import RewriteStringLiteralGetitems, RewriteStringLiteralSetitems
 from numba.core.transforms import canonicalize_cfg
@@ -245,9 +248,43 @@ class EntryCompiler(CompilerBase):  # type: ignore[misc]
 
 
 class FunctionCompiler(EntryCompiler):
-    """Pipeline of functions that only other compiled functions call."""
+    """Pipeline of functions that only other compiled functions call.
+
+    Functions with the same content are compiled once per process: most functions of a fused step are the library's own.
+    """
 
     lowering = LoweringToLink
+    compiled: ClassVar[dict[Any, Any]] = {}
+
+    def compile_extra(self, func: FunctionType) -> Any:
+        """Return numba's result of compiling a function."""
+        state = self.state
+        key = _content_of(func), state.args, state.return_type, str(state.flags)
+        if key not in self.compiled:
+            self.compiled[key] = super().compile_extra(func)._replace(metadata=None)  # times, noted once
+        return self.compiled[key]
+
+
+_contents: dict[Any, int] = {}
+
+
+def _content_of(function: FunctionType) -> int:
+    """Return a number for the content of a function: the same for the same code, if its names mean the same."""
+    code, meanings = function.__code__, function.__globals__
+    named = [_meaning_of(meanings[name]) if name in meanings else name for name in code.co_names]
+    return _contents.setdefault((code.co_code, repr(code.co_consts), code.co_varnames, *named), len(_contents))
+
+
+def _meaning_of(value: Any) -> Any:
+    """Return a hashable description of what a name in a function stands for."""
+    if isinstance(value, Dispatcher):
+        return _content_of(value.py_func), str(value.targetoptions)
+    if isinstance(value, tuple):
+        return type(value), *map(_meaning_of, value)
+    if isinstance(value, np.generic | np.ndarray):
+        return value.dtype, value.shape, value.tobytes()
+    is_number = isinstance(value, bool | int | float)  # 0.0 equals -0.0, and False
+    return type(value), repr(value) if is_number else value
 
 
 def _pipeline(passes: Iterable[tuple[type[CompilerPass], str]]) -> PassManager:
