@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
     from warpdrive.training.algorithms.static_step import StaticStep
     from warpdrive.training.algorithms.task import Task
-    from warpdrive.training.compiled.learn import CompiledUpdate
-    from warpdrive.training.compiled.update import Plan
     from warpdrive.training.experience.sequences import Replayed
     from warpdrive.training.policy import Policy
 
@@ -241,7 +239,7 @@ class Algorithm(ABC, Generic[Experience]):
         model: the policy, which acts in evaluations.
         actor: the actor of training rollouts: the model, possibly with exploration.
         optimizer_step: takes optimizer steps; may be replaced by one for several processes.
-        compiled: gradient steps as native code; None: PyTorch takes them.
+        compiled: gradient steps as native code, an object of the algorithm's; None: PyTorch takes them.
         not_compiled: reason why PyTorch takes the gradient steps; empty if native code does.
         static_step: gradient step that a CUDA graph repeats; None: PyTorch's operators are called each time.
         not_captured: reason why there is no ``static_step``.
@@ -253,7 +251,7 @@ class Algorithm(ABC, Generic[Experience]):
     model: Actor
     actor: Actor
     optimizer_step: OptimizerStep = staticmethod(optimizer_step)
-    compiled: CompiledUpdate | None = None
+    compiled: Any = None
     not_compiled: str = "native code computes its perceptrons only"
     static_step: StaticStep | None = None
     not_captured: str = ""
@@ -291,22 +289,20 @@ class Algorithm(ABC, Generic[Experience]):
         """True unless ``optimizer_step`` has been replaced, for example by Lightning's."""
         return getattr(self.optimizer_step, "func", self.optimizer_step) is optimizer_step
 
-    def compile_update(self, task: Task, plan: Callable[[], Plan], optimizer: torch.optim.Optimizer) -> None:
+    def compile_update(self, task: Task, build: Callable[[], Any]) -> None:
         """Take gradient steps as native code, if ``trainer.update`` allows it and there is a plan.
 
         Args:
             task: what the algorithm is built for.
-            plan: returns the plan of the update, or raises ``NoPlanError``.
-            optimizer: optimizer of the parameters, as one vector.
+            build: returns the algorithm's ``compiled``, or raises ``NoPlanError``.
         """
-        from warpdrive.training.compiled.learn import CompiledUpdate  # loads LLVM
         from warpdrive.training.compiled.plan import NoPlanError
 
         if task.update == "torch":
             self.not_compiled = "trainer.update: torch"
             return
         try:
-            self.compiled, self.not_compiled = CompiledUpdate(plan(), optimizer), ""
+            self.compiled, self.not_compiled = build(), ""
         except NoPlanError as reason:
             self.not_compiled = str(reason)
 

@@ -121,9 +121,10 @@ def compile_q_update(algorithm: Algorithm[Any], task: Task, optimizer: torch.opt
         optimizer: optimizer of the model.
         huber: If True, the loss is linear beyond ``huber_delta``.
     """
-    from warpdrive.training.compiled.plan import q_plan_of  # loads LLVM
+    from warpdrive.training.compiled.learn import CompiledUpdate  # loads LLVM
+    from warpdrive.training.compiled.plan import q_plan_of
 
-    algorithm.compile_update(task, lambda: q_plan_of(algorithm.model, optimizer, huber), optimizer)
+    algorithm.compile_update(task, lambda: CompiledUpdate(q_plan_of(algorithm.model, optimizer, huber), optimizer))
 
 
 def q_steps(
@@ -141,10 +142,13 @@ def q_steps(
     Returns:
         Means over the steps, by name.
     """
-    assert algorithm.compiled is not None
+    from warpdrive.training.compiled.learn import CompiledUpdate, Minibatches
+
+    update: CompiledUpdate = algorithm.compiled
     with torch.no_grad():
-        observations = model.flatten(rows.observations)
-    return algorithm.compiled.steps(rows, observations, rows.actions, None, epochs, coefficients)
+        arrays = {"observations": model.flatten(rows.observations), "actions": rows.actions, "returns": rows.returns}
+    minibatches = Minibatches.of(rows, [part for parts in epochs for part in parts])
+    return update.steps(minibatches, arrays, coefficients).taken()
 
 
 def rows_with_targets(batch: Transitions, targets: Tensor) -> Batch:

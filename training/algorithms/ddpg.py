@@ -54,4 +54,5 @@ def build(config: DDPGConfig, task: Task) -> tuple[DDPG, ReplayBuffer]:
     critic = config.new_critic(model, task, count=1)
     actor = new_actor(config, model, task)
     algorithm = DDPG(config, model, critic, actor, adam(model), adam(critic))
+    algorithm.compile_steps(task)
     return algorithm, replay_buffer(algorithm, task)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from warpdrive.training.algorithms.base import Stateful
 from warpdrive.training.algorithms.common import frozen, soft_update, target_network
-from warpdrive.training.algorithms.off_policy import ContinuousConfig, OffPolicy
+from warpdrive.training.algorithms.off_policy import ContinuousConfig, ContinuousControl
 from warpdrive.training.algorithms.task import Task
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, DeterministicActor
@@ -22,6 +23,9 @@ from warpdrive.training.rollout.exploration import (
     OrnsteinUhlenbeckNoise,
 )
 
+if TYPE_CHECKING:
+    from warpdrive.training.compiled.off_policy import CompiledActorCritic
+
 
 class DeterministicConfig(ContinuousConfig):
     """Keys of the algorithms with a deterministic policy."""
@@ -32,7 +36,7 @@ class DeterministicConfig(ContinuousConfig):
 Config = TypeVar("Config", bound=DeterministicConfig)
 
 
-class DeterministicPolicyGradient(OffPolicy[Config]):
+class DeterministicPolicyGradient(ContinuousControl[Config]):
     """Deterministic policy gradient for a policy and its critic.
 
     Args:
@@ -76,6 +80,34 @@ class DeterministicPolicyGradient(OffPolicy[Config]):
         super().begin(env_steps)
         self.actor.noise.begin(env_steps)
         self.actor.at_random.fill_(env_steps < self.config.learning_starts)
+
+    def compile_steps(self, task: Task, smoothed: bool = False) -> None:
+        """Take gradient steps as native code, where there is some.
+
+        Args:
+            task: what the algorithm is built for.
+            smoothed: If True, the actions of the target policy are smoothed by noise.
+        """
+        from warpdrive.training.compiled.off_policy import CompiledActorCritic  # loads LLVM
+
+        trained, targets = (self.model, self.critic), (self.target_model, self.target_critic)
+        optimizers = self.policy_optimizer, self.critic_optimizer
+        build = lambda: CompiledActorCritic(*trained, *targets, *optimizers, smoothed=smoothed)  # noqa: E731
+        self.compile_update(task, build)
+
+    def native_steps(self, batch: Transitions, noise: Tensor, parts: Sequence[Tensor]) -> dict[str, Tensor]:
+        """See ``ContinuousControl``."""
+        config, update = self.config, cast("CompiledActorCritic", self.compiled)
+        return update.steps(batch, noise, parts, config.gamma, config.tau, self.coefficients, self.policy_is_due)
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """Coefficients of the losses as native code."""
+        return {"max_grad_norm": self.config.max_grad_norm}
+
+    def policy_is_due(self) -> bool:
+        """Return True if a step of the policy and the target networks follows the present one of the critics."""
+        return True
 
     def improve_policy(self, batch: Transitions) -> Tensor:
         """Take an optimizer step of the policy, and update the target networks. Returns the detached policy loss."""

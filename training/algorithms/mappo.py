@@ -18,6 +18,7 @@ from warpdrive.training.algorithms.on_policy import rollout_batcher
 from warpdrive.training.algorithms.ppo import PPO, PPOConfig
 from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
 from warpdrive.training.config.schedule import value_at
+from warpdrive.training.config.values import PositiveSchedule
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.experience.sequences import Replayed, Sequences, logits_of, sequences_of
 from warpdrive.training.models import build_central_critic
@@ -82,11 +83,16 @@ class MAPPO(PPO):
         if self.critic_optimizer is None:
             return super().step(batch, before)
         loss, terms = self.loss(batch, batch.advantages)
-        config = self.config
-        limit = config.max_grad_norm if config.critic_max_grad_norm is None else config.critic_max_grad_norm
-        of_policy = self.optimizer_step(loss, terms, self.optimizer, self.model, config.max_grad_norm, before)
-        of_critic = self.optimizer_step(loss, {}, self.critic_optimizer, self.critic, limit)
+        limit = self.config.max_grad_norm
+        of_policy = self.optimizer_step(loss, terms, self.optimizer, self.model, limit, before)
+        of_critic = self.optimizer_step(loss, {}, self.critic_optimizer, self.critic, self.critic_limit)
         return {**of_policy, "critic_grad_norm": of_critic["grad_norm"]}
+
+    @property
+    def critic_limit(self) -> PositiveSchedule:
+        """See ``ActorCriticAlgorithm``."""
+        limit = self.config.critic_max_grad_norm
+        return super().critic_limit if limit is None else limit
 
     def values(self, observations: Observations) -> Tensor:
         """Return the estimated returns ``[rows]`` float32 of critic inputs ``[rows, size]``.
@@ -158,8 +164,8 @@ def build(config: PPOConfig, task: Task) -> tuple[MAPPO, ExperienceSource]:
     optimizer = adam(model if apart else nn.ModuleList([model, critic]), eps=1e-5)
     mappo = config.derived_from(MAPPO)
     algorithm = mappo(config, model, critic, critic_input, distribution, optimizer, critic_optimizer)
-    if type(critic) is CentralCritic and critic_optimizer is None:
-        algorithm.compile_actor_critic(task, MAPPO, (critic.value, critic_input.size))
+    if type(critic) is CentralCritic:
+        algorithm.compile_actor_critic(task, MAPPO, (critic.value, critic_input.size), critic_optimizer)
     else:
-        algorithm.not_compiled = "the critic is recurrent, or has an optimizer of its own"
+        algorithm.not_compiled = "the critic is recurrent"
     return algorithm, rollout_batcher(algorithm, task, critic_input)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import torch
 from gymnasium import Space, spaces
@@ -18,10 +19,12 @@ from warpdrive.training.config.section import Problem
 from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule, whole_number
 from warpdrive.training.experience.n_step import NStep, StepsUntilBack
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
-from warpdrive.training.experience.transitions import Transitions
+from warpdrive.training.experience.transitions import Transitions, normal_samples
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
 from warpdrive.training.models.distributions import Distribution, distribution_of
 from warpdrive.training.models.options import ACTION_VALUE_CONFIGS, OffPolicyModelConfig, PerceptronConfig
+
+_STEPS_AT_ONCE = 64  # bounds the memory of their rows
 
 
 class OffPolicyConfig(ReturnsConfig):
@@ -125,6 +128,10 @@ class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
         """
         if experience.env_steps < self.config.learning_starts or experience.is_empty:
             return {}
+        return self.take_steps(experience, generator)
+
+    def take_steps(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
+        """Take the gradient steps of an update. Returns means over them, scalars on the device."""
         history = []
         for _ in range(self.config.gradient_steps):
             history.append(self.step(experience.sample(self.config.batch_size, generator), generator))
@@ -133,6 +140,45 @@ class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
     @abstractmethod
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """Take one gradient step on ``batch``, with noise of ``generator``. Returns scalars on the device."""
+
+
+Continuous = TypeVar("Continuous", bound=ContinuousConfig)
+
+
+class ContinuousControl(OffPolicy[Continuous], Generic[Continuous]):
+    """Off-policy algorithm with a policy and critics for actions in a Box.
+
+    Attributes:
+        num_samples: number of standard normal samples per component of an action and gradient step.
+    """
+
+    model: DeterministicActor | SquashedActor
+    num_samples: ClassVar[int] = 0
+
+    def take_steps(self, experience: ReplayBuffer, generator: torch.Generator) -> dict[str, Tensor]:
+        """See ``OffPolicy``. Native code takes many steps at once, on rows that are gathered together."""
+        if not self.is_compiled:
+            return super().take_steps(experience, generator)
+        count, history = self.config.gradient_steps, []
+        for first in range(0, count, _STEPS_AT_ONCE):
+            history.append(self._native_steps(experience, min(_STEPS_AT_ONCE, count - first), generator))
+        names = dict.fromkeys(name for metrics in history for name in metrics)
+        return {name: torch.cat([found[name] for found in history if name in found]).mean() for name in names}
+
+    def _native_steps(self, experience: ReplayBuffer, count: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Take ``count`` gradient steps as native code. Returns metrics of the steps that have them, by name."""
+        size, samples = self.config.batch_size, self.num_samples
+        rows, noise = [], []
+        for _ in range(count):  # in the order in which ``step`` draws
+            rows.append(experience.draw(size, generator))
+            shape = samples, size, self.model.components
+            noise.append(normal_samples(shape, generator, experience.device, experience.process_group))
+        batch, parts = experience.rows(torch.cat(rows), size), torch.arange(count * len(rows[0])).split(len(rows[0]))
+        return self.native_steps(batch, torch.cat(noise, 1), parts)
+
+    @abstractmethod
+    def native_steps(self, batch: Transitions, noise: Tensor, parts: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Take a gradient step on each minibatch as native code, see ``CompiledActorCritic.steps``."""
 
 
 def replay_buffer(algorithm: OffPolicy[Any], task: Task) -> ReplayBuffer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch
@@ -35,7 +34,7 @@ from warpdrive.training.models.running_moments import RunningMoments
 
 if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
-    from warpdrive.training.compiled.update import Plan
+    from warpdrive.training.compiled.learn import CompiledUpdate
 
 Class = TypeVar("Class")
 
@@ -189,7 +188,11 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         return found._replace(values=self.denormalized(found.values))
 
     def compile_actor_critic(
-        self, task: Task, own_class: type[ActorCriticAlgorithm[Any]], critic: tuple[nn.Module, int] | None = None
+        self,
+        task: Task,
+        own_class: type[ActorCriticAlgorithm[Any]],
+        critic: tuple[nn.Module, int] | None = None,
+        critic_optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
         """Take gradient steps as native code, where there is some.
 
@@ -197,25 +200,35 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
             task: what the algorithm is built for.
             own_class: class whose loss is compiled; a user's class that derives from it has its own.
             critic: layers of a centralised critic and the number of its inputs, or None.
+            critic_optimizer: optimizer of the critic, if it has one of its own.
         """
-        from warpdrive.training.compiled.plan import NoPlanError, plan_of  # loads LLVM
+        from warpdrive.training.compiled.learn import CompiledUpdate  # loads LLVM
+        from warpdrive.training.compiled.plan import NoPlanError, critic_plan_of, policy_plan_of
 
-        def plan() -> Plan:
+        def build() -> list[CompiledUpdate]:
             if type(self) is not own_class:
                 raise NoPlanError(f"the algorithm is {type(self).__name__}, a class of its own")
             given = self.schedules
-            return plan_of(
+            of_values = {
+                "value_clip": getattr(given, "value_clip", None) is not None,
+                "huber": given.value_loss == "huber",
+            }
+            plan = policy_plan_of(
                 given.algorithm,
                 self.model,
                 self.distribution,
                 self.optimizer,
                 critic,
-                value_clip=getattr(given, "value_clip", None) is not None,
-                huber=given.value_loss == "huber",
+                critic_optimizer is not None,
                 early_stopping=getattr(given, "target_kl", None) is not None,
+                **of_values,
             )
+            updates = [CompiledUpdate(plan, self.optimizer)]
+            if critic is not None and critic_optimizer is not None:
+                updates.append(CompiledUpdate(critic_plan_of(critic, critic_optimizer, **of_values), critic_optimizer))
+            return updates
 
-        self.compile_update(task, plan, self.optimizer)
+        self.compile_update(task, build)
 
     def compiled_steps(self, batch: Batch, epochs: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:
         """Take a gradient step on each minibatch of each epoch as native code.
@@ -227,8 +240,10 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         Returns:
             Means of the terms over the steps, by name.
         """
-        assert self.compiled is not None and isinstance(self.model, FullyConnected)
-        config = self.config
+        from warpdrive.training.compiled.learn import Minibatches
+
+        assert isinstance(self.model, FullyConnected)
+        config, mask = self.config, batch.action_mask
         actions = batch.actions
         if isinstance(self.distribution, Gaussian) and self.distribution.box is not None:
             actions = self.distribution.box.of(actions.flatten(1))
@@ -243,10 +258,33 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
             "most_kl": math.inf if kl is None else TOLERANCE * kl,
         }
         with torch.no_grad():
-            observations, states = self.model.flatten(batch.observations), self.critic_inputs(batch)
-            batch = replace(batch, returns=self.normalized(batch.returns))
+            arrays = {
+                "observations": self.model.flatten(batch.observations),
+                "actions": actions,
+                "log_probabilities": batch.log_probabilities,
+                "advantages": batch.advantages,
+                "returns": self.normalized(batch.returns),
+                "values": batch.values,
+                **({} if mask is None else {"mask": mask}),
+                **({} if (states := self.critic_inputs(batch)) is None else {"states": states}),
+            }
         numbers = {name: float(value_at(c, 0)) for name, c in coefficients.items()}
-        return self.compiled.steps(batch, observations, actions, states, epochs, numbers)
+        minibatches = Minibatches.of(batch, [part for parts in epochs for part in parts])
+        columns = {} if mask is None else {"mask": mask.shape[1]}
+        update: CompiledUpdate
+        update, *of_critic = self.compiled
+        found = update.steps(minibatches, arrays, numbers, **columns).taken()
+        for update in of_critic:
+            limit = {"max_grad_norm": float(value_at(self.critic_limit, 0))}
+            critic = update.steps(minibatches, arrays, {**numbers, **limit}).taken()
+            losses = {"policy_loss": found["policy_loss"], "value_loss": critic["value_loss"]}
+            found = {**losses, **found, "critic_grad_norm": critic["grad_norm"]}
+        return found
+
+    @property
+    def critic_limit(self) -> PositiveSchedule:
+        """Norm to which the gradient of a critic with an optimizer of its own is clipped."""
+        return self.config.max_grad_norm
 
     def critic_inputs(self, batch: Batch) -> Tensor | None:
         """Return the inputs ``[rows, size]`` float32 of a centralised critic; None without one."""

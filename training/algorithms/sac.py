@@ -7,7 +7,8 @@ is learned.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from gymnasium import Space, spaces
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from warpdrive.observations import Observations
 from warpdrive.training.algorithms.base import Stateful
 from warpdrive.training.algorithms.common import frozen, soft_update, target_network
-from warpdrive.training.algorithms.off_policy import ContinuousConfig, OffPolicy, replay_buffer
+from warpdrive.training.algorithms.off_policy import ContinuousConfig, ContinuousControl, replay_buffer
 from warpdrive.training.algorithms.task import Task, adam
 from warpdrive.training.config.values import OptionalSchedule, Positive
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
@@ -24,6 +25,9 @@ from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models.continuous import Critic, SquashedActor
 from warpdrive.training.models.distributions import Distribution, distribution_of, log_prob_of_tanh
 from warpdrive.training.rollout.exploration import UniformAtFirst
+
+if TYPE_CHECKING:
+    from warpdrive.training.compiled.off_policy import CompiledActorCritic
 
 
 class SACConfig(ContinuousConfig):
@@ -61,7 +65,7 @@ class Temperature(nn.Module):
         return self.logarithm.exp()
 
 
-class SAC(OffPolicy[SACConfig]):
+class SAC(ContinuousControl[SACConfig]):
     """SAC for a policy, its critics and the temperature.
 
     Args:
@@ -74,6 +78,7 @@ class SAC(OffPolicy[SACConfig]):
 
     model: SquashedActor
     actor: UniformAtFirst
+    num_samples = 2
 
     def __init__(
         self,
@@ -158,8 +163,27 @@ class SAC(OffPolicy[SACConfig]):
 
     def temperature_loss(self, entropy: Tensor) -> Tensor:
         """Return the loss of the temperature: it falls if the entropy is above its target (equation 18)."""
+        return self.temperature.value * (entropy - self.target_entropy)
+
+    @property
+    def target_entropy(self) -> float:
+        """Target entropy in nats."""
         wanted = self.config.target_entropy
-        return self.temperature.value * (entropy - (-self.model.components if wanted is None else wanted))
+        return -self.model.components if wanted is None else wanted
+
+    def compile_steps(self, task: Task) -> None:
+        """Take gradient steps as native code, where there is some."""
+        from warpdrive.training.compiled.off_policy import CompiledActorCritic  # loads LLVM
+
+        networks = self.model, self.critics, None, self.target_critics
+        optimizers = self.policy_optimizer, self.critic_optimizer, self.temperature_optimizer
+        self.compile_update(task, lambda: CompiledActorCritic(*networks, *optimizers))
+
+    def native_steps(self, batch: Transitions, noise: Tensor, parts: Sequence[Tensor]) -> dict[str, Tensor]:
+        """See ``ContinuousControl``."""
+        config, update = self.config, cast("CompiledActorCritic", self.compiled)
+        coefficients = {"max_grad_norm": config.max_grad_norm, "target_entropy": self.target_entropy}
+        return update.steps(batch, noise, parts, config.gamma, config.tau, coefficients)
 
     def _drawn(self, observations: Observations, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Sample actions from -1 to 1, ``[rows, components]``, and log-probabilities ``[rows]``, with gradient."""
@@ -174,4 +198,5 @@ def build(config: SACConfig, task: Task) -> tuple[SAC, ReplayBuffer]:
     critics = config.new_critic(model, task, count=2)
     temperature = Temperature(config.initial_temperature).to(task.device)
     algorithm = SAC(config, model, critics, temperature, adam(model), adam(critics), adam(temperature))
+    algorithm.compile_steps(task)
     return algorithm, replay_buffer(algorithm, task)

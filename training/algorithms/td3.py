@@ -35,6 +35,8 @@ class TD3Config(DeterministicConfig):
 class TD3(DeterministicPolicyGradient[TD3Config]):
     """TD3 for a policy and its critics. See ``DeterministicPolicyGradient``."""
 
+    num_samples = 1
+
     def __init__(
         self,
         config: TD3Config,
@@ -51,10 +53,20 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
         """See ``Algorithm``."""
         return {**super().parts(), "policy_is_due": self._policy_is_due}
 
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """See ``DeterministicPolicyGradient``."""
+        noise = {"target_noise": self.config.target_noise, "target_noise_clip": self.config.target_noise_clip}
+        return {**super().coefficients, **noise}
+
+    def policy_is_due(self) -> bool:
+        """See ``DeterministicPolicyGradient``."""
+        return self._policy_is_due()
+
     def step(self, batch: Transitions, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``OffPolicy``."""
         noise = batch.noise(1, self.model.components, generator)[0]  # the loss is a function of its arguments
-        return self.take_gradient_step(batch, noise, self._policy_is_due())
+        return self.take_gradient_step(batch, noise, self.policy_is_due())
 
     def gradient_step(self, batch: Transitions, noise: Tensor, policy_is_due: bool) -> dict[str, Tensor]:
         """See ``Algorithm``: a step of the critics and, if it is due, of the policy.
@@ -97,4 +109,5 @@ def build(config: TD3Config, task: Task) -> tuple[TD3, ReplayBuffer]:
     critic = config.new_critic(model, task, count=2)
     actor = new_actor(config, model, task)
     algorithm = TD3(config, model, critic, actor, adam(model), adam(critic))
+    algorithm.compile_steps(task, smoothed=True)
     return algorithm, replay_buffer(algorithm, task)

@@ -8,7 +8,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from warpdrive.training.compiled.simd import I32, Code, Vector
+from warpdrive.training.compiled.simd import F32, I32, Code, Vector, gradients
+from warpdrive.training.models.distributions import normal_quadrature
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _LOWEST = -3.0e38  # in place of -inf: 0 * _LOWEST is 0, and so are its derivatives
@@ -84,3 +85,72 @@ def gaussian(
         entropy = width if entropy is None else entropy + width
     assert log_prob is not None and entropy is not None
     return log_prob - log_reach, entropy + log_reach
+
+
+def squashed(
+    means: Sequence[Vector], log_stds: Sequence[Vector], actions: Sequence[Vector], log_reach: float
+) -> tuple[Vector, Vector]:
+    """Return log-density and entropy of the hyperbolic tangents of independent normal components.
+
+    Args:
+        means: means.
+        log_stds: logarithms of the standard deviations.
+        actions: samples before the hyperbolic tangent.
+        log_reach: sum of the logarithms of the action space's units.
+
+    Returns:
+        Log-density of the samples, and entropy in nats.
+    """
+    log_prob, entropy = gaussian(means, log_stds, actions, log_reach)
+    for mean, log_std, action in zip(means, log_stds, actions, strict=True):
+        log_prob = log_prob - _log_slope_of_tanh(action)
+        entropy = entropy + _mean_log_slope_of_tanh(mean, log_std.exp())
+    return log_prob, entropy
+
+
+def _mean_log_slope_of_tanh(mean: Vector, std: Vector) -> Vector:
+    """Return the mean of ``log(1 - tanh(x)**2)`` over a normal distribution, by a function for all components."""
+    code = mean.code
+    cells = [code.allocate(F32, code.lanes) for _ in range(5)]
+    code.store(mean, cells[0])
+    code.store(std, cells[1])
+
+    def emit(*memory: Any) -> None:
+        variables = [code.variable(code.load(cell)) for cell in memory[:2]]
+        total = code.spread(0.0)
+        for node, weight in zip(*normal_quadrature(), strict=True):
+            total = total + weight * _log_slope_of_tanh(variables[0] + variables[1] * node)
+        for vector, cell in zip((total, *gradients(total, variables)), memory[2:], strict=True):
+            code.store(vector, cell)
+
+    code.call("mean_log_slope_of_tanh", emit, *cells)
+    value, by_mean, by_std = (code.load(cell) for cell in cells[2:])
+    return Vector(code, value.value, [(mean, lambda g: g * by_mean), (std, lambda g: g * by_std)])
+
+
+def squashed_sample(
+    means: Sequence[Vector], log_stds: Sequence[Vector], noise: Sequence[Vector]
+) -> tuple[list[Vector], Vector]:
+    """Return hyperbolic tangents of normal samples, and their log-density (Haarnoja et al. 2018, arXiv:1812.05905).
+
+    Args:
+        means: means.
+        log_stds: logarithms of the standard deviations.
+        noise: standard normal numbers.
+
+    Returns:
+        Actions from -1 to 1, and their log-density.
+    """
+    drawn = [mean + log_std.exp() * number for mean, log_std, number in zip(means, log_stds, noise, strict=True)]
+    log_prob = None
+    for x, log_std, number in zip(drawn, log_stds, noise, strict=True):
+        own = -(0.5 * number.square() + log_std + _HALF_LOG_TWO_PI + _log_slope_of_tanh(x))
+        log_prob = own if log_prob is None else log_prob + own
+    assert log_prob is not None
+    return [x.tanh() for x in drawn], log_prob
+
+
+def _log_slope_of_tanh(x: Vector) -> Vector:
+    """Return ``log(1 - tanh(x)**2)`` without cancellation."""
+    size = x.abs()
+    return 2.0 * (math.log(2.0) - size - ((-2.0 * size).exp() + 1.0).log())

@@ -2,26 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from llvmlite import ir
 from torch import Tensor
 
-from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores
-from warpdrive.training.compiled.plan import vector_of
+from warpdrive.backends.host.workers import get_num_threads
+from warpdrive.training.compiled.gradient import Coefficient, Plan, Word
 from warpdrive.training.compiled.program import Program, address_of, parts_of, program_of, table_of
 from warpdrive.training.compiled.simd import host_lanes
-from warpdrive.training.compiled.update import Coefficient, Plan, Word, emit, workspace_size
+from warpdrive.training.compiled.update import emit
 from warpdrive.training.distributed.process_group import ProcessGroup
-from warpdrive.training.experience.batch import Batch
+from warpdrive.training.experience.masked_rows import Rows
 from warpdrive.training.models.parameters import adam_state
+
+_COEFFICIENTS = [name.name.lower() for name in Coefficient]
+
+
+@dataclass(frozen=True)
+class Minibatches:
+    """Rows of gradient steps.
+
+    Attributes:
+        order: ``[rows]`` int64, indices of the rows of all minibatches, one minibatch after the other.
+        bounds: ``[minibatches + 1]`` int64, where each minibatch begins, and where the last one ends.
+        weight: ``[all rows]`` float32.
+        counts: ``[minibatches]`` float32, number of rows with weight 1 in all processes.
+        process_group: processes over which gradients and terms are summed.
+    """
+
+    order: Tensor
+    bounds: np.ndarray[Any, np.dtype[np.int64]]
+    weight: Tensor
+    counts: Tensor
+    process_group: ProcessGroup
+
+    @staticmethod
+    def of(rows: Rows, parts: Sequence[Tensor]) -> Minibatches:
+        """Return the minibatches of ``rows`` with the indices ``parts``."""
+        process_group, order = rows.sharding.process_group, torch.cat(list(parts))
+        sizes = [len(part) for part in parts]
+        counts = torch.stack([weight.sum() for weight in rows.weight[order].split(sizes)])
+        bounds = np.cumsum([0, *sizes])
+        return Minibatches(order, bounds, _plain(rows.weight), process_group.all_reduce(counts), process_group)
 
 
 class CompiledUpdate:
-    """Gradient steps on minibatches of a batch.
+    """Gradient steps of one optimizer.
 
     The state of the optimizer is PyTorch's own, so that checkpoints hold it.
 
@@ -32,102 +63,133 @@ class CompiledUpdate:
 
     def __init__(self, plan: Plan, optimizer: torch.optim.Optimizer) -> None:
         self.plan, self.optimizer = plan, optimizer
-        self._program: tuple[Plan, Program, int] | None = None
+        self._compiled: tuple[Plan, _Compiled] | None = None
 
     def steps(
         self,
-        batch: Batch,
-        observations: Tensor,
-        actions: Tensor,
-        states: Tensor | None,
-        epochs: Sequence[Sequence[Tensor]],
+        minibatches: Minibatches,
+        arrays: Mapping[str, Tensor],
         coefficients: Mapping[str, float],
-    ) -> dict[str, Tensor]:
-        """Take a gradient step on each minibatch of each epoch.
+        **experience: Any,
+    ) -> Steps:
+        """Prepare a gradient step on each minibatch.
 
         Args:
-            batch: the rows; ``advantages``, ``returns`` and ``values`` in the units of the loss.
-            observations: ``[rows, size]`` float32, flat.
-            actions: ``[rows, parts]`` int32, or float32 in the units of the distribution.
-            states: ``[rows, size]`` float32, inputs of a centralised critic, or None.
-            epochs: indices of the rows of each minibatch, by epoch.
+            minibatches: the rows.
+            arrays: arrays that the plan's gradient reads, by name: ``[all rows, ...]`` and others.
             coefficients: coefficients of the loss, by the lower-case names of :class:`Coefficient`.
+            experience: attributes of the plan that are properties of the experience.
 
         Returns:
-            Means of the terms, ``grad_norm`` and, with a target KL divergence, ``skipped_steps``: scalars.
+            The steps to take.
         """
-        mask = batch.action_mask
-        plan = replace(self.plan, mask=0 if mask is None else mask.shape[1])
-        program, size = self._compiled(plan)
-        minibatches = [part for parts in epochs for part in parts]
-        sizes = [len(part) for part in minibatches]
-        process_group = batch.sharding.process_group
-        order = torch.cat(minibatches)
-        counts = torch.stack([weight.sum() for weight in batch.weight[order].split(sizes)])
-        counting = process_group.all_reduce(counts).clamp(min=1.0)
-        parts = parts_of(max(sizes))
-        lanes, width = host_lanes(), plan.padded_parameters
-        metrics = torch.zeros(len(minibatches), len(plan.terms) + 2)
-        gradients = torch.empty(parts, width)
-        vector, state = vector_of(self.optimizer), adam_state(self.optimizer)
-        group = self.optimizer.param_groups[0]
-        arrays: dict[int, Any] = {
-            Word.PARAMETERS: vector,
+        plan = replace(self.plan, **experience) if experience else self.plan
+        if self._compiled is None or self._compiled[0] != plan:
+            self._compiled = plan, _Compiled(plan)
+        return Steps(self._compiled[1], self.optimizer, minibatches, arrays, coefficients)
+
+
+class _Compiled:
+    """Program of a plan, and memory that its gradient steps use one after the other."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.program: Program = program_of(lambda module, lanes: emit(plan, module, lanes), repr(plan))
+        emitter = plan.gradient(ir.Module(), host_lanes())
+        self.arrays, self._size = emitter.arrays, emitter.size
+        self._memory: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def memory(self, parts: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return gradients, workspace and sums of terms of each part."""
+        if self._memory is None or len(self._memory[0]) != parts:
+            sums = torch.empty(parts, len(self.plan.terms), host_lanes())
+            self._memory = torch.empty(parts, self.plan.padded_parameters), torch.zeros(parts, self._size), sums
+        return self._memory
+
+
+class Steps:
+    """Gradient steps on minibatches, to be taken in their order.
+
+    Attributes:
+        metrics: ``[minibatches, terms + 2]`` float32: terms, norm of the gradient, and 1 if the step was skipped.
+    """
+
+    def __init__(
+        self,
+        compiled: _Compiled,
+        optimizer: torch.optim.Optimizer,
+        minibatches: Minibatches,
+        arrays: Mapping[str, Tensor],
+        coefficients: Mapping[str, float],
+    ) -> None:
+        self._plan, self._program, self._process_group = compiled.plan, compiled.program, minibatches.process_group
+        self._parts, self._count = parts_of(int(np.diff(minibatches.bounds).max())), len(minibatches.counts)
+        self.metrics = torch.zeros(self._count, len(self._plan.terms) + 2)
+        gradients, workspace, sums = compiled.memory(self._parts)
+        self._gradient = gradients[0, : self._plan.parameters]
+        state, group = adam_state(optimizer), optimizer.param_groups[0]
+        self._arrays: dict[int, Any] = {
+            Word.PARAMETERS: group["params"][0],
             Word.GRADIENTS: gradients,
             Word.FIRST_MOMENT: state["exp_avg"],
             Word.SECOND_MOMENT: state["exp_avg_sq"],
             Word.STEP: state["step"],
-            Word.WORKSPACE: torch.zeros(parts, size),
-            Word.SUMS: torch.empty(parts, len(plan.terms), lanes),
-            Word.METRICS: metrics,
-            Word.ORDER: order,
-            Word.BOUNDS: np.array([0, *sizes]).cumsum(),
-            Word.COUNTING: counting,
-            Word.OBSERVATIONS: _floats(observations),
-            Word.STATES: torch.zeros(1) if states is None else _floats(states),
-            Word.ACTIONS: actions.contiguous(),
-            Word.MASK: torch.zeros(1, dtype=torch.bool) if mask is None else mask.contiguous(),
-            Word.LOG_PROBABILITIES: _floats(batch.log_probabilities),
-            Word.ADVANTAGES: _floats(batch.advantages),
-            Word.RETURNS: _floats(batch.returns),
-            Word.VALUES: _floats(batch.values),
-            Word.WEIGHT: _floats(batch.weight),
-            Word.COEFFICIENTS: np.array([coefficients.get(name.name.lower(), 0.0) for name in Coefficient], np.float32),
+            Word.WORKSPACE: workspace,
+            Word.SUMS: sums,
+            Word.METRICS: self.metrics,
+            Word.ORDER: minibatches.order,
+            Word.BOUNDS: minibatches.bounds,
+            Word.COUNTING: minibatches.counts.clamp(min=1.0),
+            Word.COEFFICIENTS: np.array([coefficients.get(name, 0.0) for name in _COEFFICIENTS], np.float32),
             Word.ADAM: np.array([group["lr"], *group["betas"], group["eps"]], np.float64),
             Word.STOPPED: torch.zeros(1),
         }
-        words = table_of({**arrays, Word.PARTS: parts, Word.FIRST: 0, Word.LAST: len(minibatches)}, len(Word))
-        if process_group.world_size == 1 and (parts == 1 or get_num_threads() == 1):
-            program.function("update")(address_of(words), 0, 1)
-        else:
-            self._one_by_one(program, words, parts, gradients[0, : plan.parameters], metrics, process_group)
-        *terms, norm, skipped = metrics.mean(0).unbind()
-        stopping = {"skipped_steps": skipped} if plan.early_stopping else {}
-        return {**dict(zip(plan.terms, terms, strict=True)), **stopping, "grad_norm": norm}
+        for number, name in enumerate(compiled.arrays):
+            array = minibatches.weight if name == "weight" else arrays[name]
+            self._arrays[Word.ARRAYS + number] = _plain(array)
+        self._words = table_of({**self._arrays, Word.PARTS: self._parts}, Word.ARRAYS + len(compiled.arrays))
 
-    def _one_by_one(
-        self, program: Program, words: Any, parts: int, gradient: Tensor, metrics: Tensor, process_group: ProcessGroup
-    ) -> None:
-        """Take the steps one by one: parts on several threads, sums over several processes."""
-        table, terms = address_of(words), self.plan.terms
-        reduce, apply = program.function("reduce"), program.function("apply")
-        compute: Callable[[], None] = launch_on_all_cores(program.address("gradient"), table, parts)
-        for number, row in enumerate(metrics):
-            words[Word.MINIBATCH] = number
-            compute()
-            reduce(table, 0, 1)
-            if process_group.world_size > 1:
-                summed, found = process_group.all_reduce_gradient(gradient, dict(zip(terms, row, strict=False)))
-                gradient.copy_(summed)
-                row[: len(terms)] = torch.stack([found[name] for name in terms])
-            apply(table, 0, 1)
+    def take(self, first: int = 0, last: int | None = None) -> None:
+        """Take the steps on the minibatches from ``first`` to before ``last``; by default on all."""
+        last = self._count if last is None else last
+        program, table = self._program, address_of(self._words)
+        if self._process_group.world_size == 1 and (self._parts == 1 or get_num_threads() == 1):
+            self._words[Word.FIRST], self._words[Word.LAST] = first, last
+            program.run("update", table)
+            return
+        for number in range(first, last):
+            self._words[Word.MINIBATCH] = number
+            program.run("gradient", table, self._parts)
+            program.run("reduce", table)
+            self._sum_over_processes(self.metrics[number])
+            program.run("apply", table)
 
-    def _compiled(self, plan: Plan) -> tuple[Program, int]:
-        if self._program is None or self._program[0] != plan:
-            program = program_of(lambda module, lanes: emit(plan, module, lanes), repr(plan))
-            self._program = plan, program, workspace_size(plan, host_lanes())
-        return self._program[1:]
+    def _sum_over_processes(self, row: Tensor) -> None:
+        """Sum the gradient and the terms of a minibatch over all processes."""
+        if self._process_group.world_size > 1:
+            terms = self._plan.terms
+            own = dict(zip(terms, row, strict=False))
+            summed, found = self._process_group.all_reduce_gradient(self._gradient, own)
+            self._gradient.copy_(summed)
+            row[: len(terms)] = torch.stack([found[name] for name in terms])
+
+    def taken(self) -> dict[str, Tensor]:
+        """Take all steps. Returns means of :meth:`columns` over them."""
+        self.take()
+        return {name: column.mean() for name, column in self.columns().items()}
+
+    def columns(self, taken: Sequence[int] | None = None) -> dict[str, Tensor]:
+        """Return terms, ``grad_norm`` and, with a target KL divergence, ``skipped_steps``, each ``[minibatches]``.
+
+        Args:
+            taken: numbers of the minibatches; None: all.
+        """
+        rows = self.metrics if taken is None else torch.stack([self.metrics[number] for number in taken])
+        *terms, norm, skipped = rows.unbind(1)
+        stopping = {"skipped_steps": skipped} if self._plan.early_stopping else {}
+        return {**dict(zip(self._plan.terms, terms, strict=True)), **stopping, "grad_norm": norm}
 
 
-def _floats(rows: Tensor) -> Tensor:
-    return rows.detach().float().contiguous()
+def _plain(array: Tensor) -> Tensor:
+    """Return a contiguous array, of float32 if it has floats."""
+    return (array.float() if array.is_floating_point() else array).contiguous()

@@ -109,7 +109,9 @@ class Network:
             for _, start in sums:
                 fill(code, memory, start, layer.outputs * code.lanes)
 
-    def forward(self, code: Code, memory: Any, parameters: Sequence[Sequence[Any]], inputs: int) -> int:
+    def forward(
+        self, code: Code, memory: Any, parameters: Sequence[Sequence[Any]], inputs: int, keep: bool = True
+    ) -> int:
         """Emit the forward pass, which keeps what the backward pass needs.
 
         Args:
@@ -117,6 +119,7 @@ class Network:
             memory: address of the workspace.
             parameters: addresses of the parameters of each layer: weight, bias, and those of a normalisation.
             inputs: index of the inputs ``[inputs, rows]`` in the workspace.
+            keep: If False, the gradient of the parameters is not needed.
 
         Returns:
             Index of the outputs ``[outputs, rows]`` in the workspace.
@@ -133,7 +136,7 @@ class Network:
                 _normalise(code, layer, into, *(code.at(memory, place) for place in places), *norm)
             if layer.activation is not None:
                 _activate(code, layer.activation, into, code.at(memory, out), layer.outputs * ROWS)
-            if self.transposed and number < len(self.layers) - 1:
+            if keep and self.transposed and number < len(self.layers) - 1:
                 target, width = self.transposed[number]
                 source = Matrix(code.at(memory, out), ROWS)
                 transpose(code, Matrix(code.at(memory, target), width), source, layer.outputs, ROWS)
@@ -149,6 +152,7 @@ class Network:
         inputs: tuple[int, int],
         inputs_delta: int | None = None,
         add: bool = False,
+        first: int = 0,
     ) -> None:
         """Emit the backward pass from the derivatives in the last of ``deltas``, and add to the gradient.
 
@@ -160,6 +164,7 @@ class Network:
             inputs: index of the inputs ``[rows, inputs]`` in the workspace, and the distance of their rows.
             inputs_delta: index of the derivatives of the inputs ``[inputs, rows]`` to write, or None.
             add: If True, add to the derivatives of the inputs.
+            first: first input whose derivatives are written.
         """
         for number in reversed(range(len(self.layers))):
             layer = self.layers[number]
@@ -179,8 +184,9 @@ class Network:
                 multiply(code, target, Matrix(delta, ROWS), source, (layer.outputs, layer.inputs, ROWS), add=True)
             before = inputs_delta if number == 0 else self.deltas[number - 1]
             if before is not None:
-                weights = Matrix(weight, 1, layer.inputs)
-                size, target = (layer.inputs, ROWS, layer.outputs), Matrix(code.at(memory, before), ROWS)
+                skipped = first if number == 0 else 0
+                weights = Matrix(code.at(weight, skipped), 1, layer.inputs)
+                size, target = (layer.inputs - skipped, ROWS, layer.outputs), Matrix(code.at(memory, before), ROWS)
                 multiply(code, target, weights, Matrix(delta, ROWS), size, add=add and number == 0)
 
     def end(self, code: Code, memory: Any, gradient: Any) -> None:

@@ -10,10 +10,9 @@ import torch
 from llvmlite import ir
 from torch import Tensor
 
-from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores
 from warpdrive.training.compiled.matrix import Matrix, transpose
 from warpdrive.training.compiled.network import ROWS, Dense, Network, Workspace, copy_columns, copy_floats, fill
-from warpdrive.training.compiled.program import address_of, parts_of, program_of
+from warpdrive.training.compiled.program import Program, address_of, parts_of, program_of
 from warpdrive.training.compiled.simd import Code, host_lanes
 
 _ROWS, _INPUTS, _OUTPUTS, _INPUTS_GRADIENT, _GRADIENTS, _WORKSPACE, _PARAMETERS = range(7)
@@ -106,7 +105,7 @@ class CompiledPerceptron:
 
     def __init__(self, layers: tuple[Dense, ...]) -> None:
         self.layers = layers
-        self._passes: dict[tuple[bool, bool], tuple[Any, int, int]] = {}
+        self._passes: dict[tuple[bool, bool], tuple[Program, int]] = {}
 
     def __call__(self, inputs: Tensor, parameters: Sequence[Tensor]) -> Tensor:
         """Return the outputs, with gradient where PyTorch records one.
@@ -165,19 +164,15 @@ class CompiledPerceptron:
         if kind not in self._passes:
             emitter = _Emitter(self.layers, host_lanes(), *kind)
             program = program_of(emitter.emit, f"pass {kind} {self.layers}")
-            self._passes[kind] = program.function("run"), program.address("run"), emitter.size
-        function, address, size = self._passes[kind]
+            self._passes[kind] = program, emitter.size
+        program, size = self._passes[kind]
         rows, nothing = inputs.contiguous(), inputs.new_empty(0)
         parts = parts_of(len(rows))
         sums = inputs.new_zeros(parts, number_of_parameters(self.layers)) if kind[1] else nothing
         workspace = inputs.new_empty(parts * size)
         tensors = [rows, outputs, nothing if of_inputs is None else of_inputs, sums, workspace, *parameters]
         table = (ctypes.c_int64 * (_PARAMETERS + len(parameters)))(len(rows), *[each.data_ptr() for each in tensors])
-        if parts == 1 or get_num_threads() == 1:
-            for part in range(parts):
-                function(address_of(table), part, parts)
-        else:
-            launch_on_all_cores(address, address_of(table), parts)()
+        program.run("run", address_of(table), parts)
         return sums
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledPerceptron:

@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from warpdrive.training.compiled.action_values import ActionValuePlan
+from warpdrive.training.compiled.actor_critic import ActorPlan, CriticPlan
 from warpdrive.training.compiled.network import Dense
 from warpdrive.training.compiled.perceptron import CompiledPerceptron
-from warpdrive.training.compiled.update import Plan
+from warpdrive.training.compiled.policy_gradient import PolicyPlan
 from warpdrive.training.models.base import Actor, ActorCritic
-from warpdrive.training.models.distributions import Categorical, Distribution, Gaussian
+from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
+from warpdrive.training.models.distributions import Categorical, Distribution, Gaussian, SquashedGaussian
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.parameters import as_vector
 from warpdrive.training.models.q_network import QNetwork
@@ -26,23 +29,25 @@ class NoPlanError(Exception):
     """A model, distribution or optimizer that native code does not know; the message says which."""
 
 
-def plan_of(
+def policy_plan_of(
     algorithm: str,
     model: ActorCritic,
     distribution: Distribution,
     optimizer: torch.optim.Optimizer,
     critic: tuple[nn.Module, int] | None = None,
+    is_apart: bool = False,
     **options: Any,
-) -> Plan:
-    """Return the plan of an update.
+) -> PolicyPlan:
+    """Return the plan of an update of a policy and its value function.
 
     Args:
         algorithm: ``"ppo"`` or ``"a2c"``.
         model: model to train.
         distribution: action distribution for the model's logits.
         optimizer: optimizer of the model's parameters, as one vector.
-        critic: layers of a centralised critic and the number of its inputs, or None.
-        options: further attributes of :class:`Plan`.
+        critic: layers of a centralised critic and the number of its inputs; None: the model's own value function.
+        is_apart: If True, the critic has an optimizer of its own.
+        options: further attributes of :class:`PolicyPlan`.
 
     Returns:
         The plan, without properties of the experience.
@@ -53,35 +58,48 @@ def plan_of(
     if type(model) is not FullyConnected:
         raise NoPlanError(f"the model is a {type(model).__name__}, not fully connected")
     vector = vector_of(optimizer)
-    choices: tuple[int, ...] = ()
-    log_std, log_reach = None, 0.0
     if type(distribution) is Categorical:
-        choices = distribution.sizes
-    elif type(distribution) is Gaussian:
-        if model.log_std is None or layers_of(model.policy, vector)[-1].outputs != distribution.num_outputs:
-            raise NoPlanError("standard deviations depend on the state")
-        log_std = _place(model.log_std, vector)
+        options.update(choices=distribution.sizes, components=len(distribution.sizes))
+    elif isinstance(distribution, Gaussian | SquashedGaussian):
+        assert model.log_std is not None
         log_reach = 0.0 if distribution.box is None else distribution.box.log_reach
+        log_std, is_squashed = _place(model.log_std, vector), isinstance(distribution, SquashedGaussian)
+        components = distribution.num_outputs
+        options.update(components=components, log_std=log_std, log_reach=log_reach, squashed=is_squashed)
     else:
         raise NoPlanError(f"the action distribution is a {type(distribution).__name__}")
-    if distribution.num_outputs > _MOST_OUTPUTS:
-        raise NoPlanError(f"the policy has {distribution.num_outputs} outputs, more than {_MOST_OUTPUTS}")
-    return Plan(
+    value, states = (model.value, 0) if critic is None else critic
+    return PolicyPlan(
         algorithm=algorithm,
         parameters=vector.numel(),
         observations=model.flatten.size,
         trunk=() if isinstance(model.trunk, nn.Identity) else layers_of(model.trunk, vector),
-        policy=layers_of(model.policy, vector),
-        value=layers_of(model.value if critic is None else critic[0], vector),
-        states=0 if critic is None else critic[1],
-        choices=choices,
-        log_std=log_std,
-        log_reach=log_reach,
+        policy=_unrolled(layers_of(model.policy, vector)),
+        value=() if is_apart else layers_of(value, vector),
+        states=0 if is_apart else states,
         **options,
     )
 
 
-def q_plan_of(model: Actor, optimizer: torch.optim.Optimizer, huber: bool) -> Plan:
+def critic_plan_of(critic: tuple[nn.Module, int], optimizer: torch.optim.Optimizer, **options: Any) -> PolicyPlan:
+    """Return the plan of an update of a centralised critic with an optimizer of its own.
+
+    Args:
+        critic: layers of the critic and the number of its inputs.
+        optimizer: optimizer of the critic, as one vector.
+        options: further attributes of :class:`PolicyPlan`.
+
+    Returns:
+        The plan.
+
+    Raises:
+        NoPlanError: there is none.
+    """
+    vector, (layers, size) = vector_of(optimizer), critic
+    return PolicyPlan(parameters=vector.numel(), value=layers_of(layers, vector), states=size, **options)
+
+
+def q_plan_of(model: Actor, optimizer: torch.optim.Optimizer, huber: bool) -> ActionValuePlan:
     """Return the plan of gradient steps of action values.
 
     Args:
@@ -90,7 +108,7 @@ def q_plan_of(model: Actor, optimizer: torch.optim.Optimizer, huber: bool) -> Pl
         huber: If True, the loss is linear beyond ``huber_delta``.
 
     Returns:
-        The plan, without properties of the experience.
+        The plan.
 
     Raises:
         NoPlanError: there is none.
@@ -98,11 +116,54 @@ def q_plan_of(model: Actor, optimizer: torch.optim.Optimizer, huber: bool) -> Pl
     if type(model) is not QNetwork or not isinstance(model.features, nn.Identity):
         raise NoPlanError(f"the model is a {type(model).__name__}, not fully connected")
     vector = vector_of(optimizer)
-    layers = layers_of(model.value, vector)
+    return ActionValuePlan(parameters=vector.numel(), layers=_unrolled(layers_of(model.value, vector)), huber=huber)
+
+
+def actor_critic_plans_of(
+    model: DeterministicActor | SquashedActor,
+    critics: Critic,
+    policy_optimizer: torch.optim.Optimizer,
+    critic_optimizer: torch.optim.Optimizer,
+    smoothed: bool,
+) -> tuple[CriticPlan, ActorPlan]:
+    """Return the plans of gradient steps of the critics and of the policy of DDPG, TD3 and SAC.
+
+    Args:
+        model: the policy.
+        critics: action-value function.
+        policy_optimizer: optimizer of the policy, as one vector.
+        critic_optimizer: optimizer of the critics, as one vector.
+        smoothed: If True, the actions of a deterministic target policy are smoothed by noise.
+
+    Returns:
+        The plans.
+
+    Raises:
+        NoPlanError: there is none.
+    """
+    if not (isinstance(model.features, nn.Identity) and isinstance(critics.features, nn.Identity)):
+        raise NoPlanError("the model has convolutions")
+    of_policy, of_critics = vector_of(policy_optimizer), vector_of(critic_optimizer)
+    shared: dict[str, Any] = {
+        "observations": model.flatten.size,
+        "components": model.components,
+        "policy": _unrolled(layers_of(model.policy, of_policy)),
+        "critics": tuple(layers_of(value, of_critics) for value in critics.values),
+        "soft": isinstance(model, SquashedActor),
+        "smoothed": smoothed,
+    }
+    return CriticPlan(parameters=of_critics.numel(), **shared), ActorPlan(parameters=of_policy.numel(), **shared)
+
+
+def _unrolled(layers: tuple[Dense, ...]) -> tuple[Dense, ...]:
+    """Return the layers of a network whose outputs are unrolled.
+
+    Raises:
+        NoPlanError: there are too many.
+    """
     if layers[-1].outputs > _MOST_OUTPUTS:
-        raise NoPlanError(f"there are {layers[-1].outputs} actions, more than {_MOST_OUTPUTS}")
-    size, outputs = model.flatten.size, layers[-1].outputs
-    return Plan("q", vector.numel(), size, trunk=(), policy=layers, value=(), choices=(outputs,), huber=huber)
+        raise NoPlanError(f"the network has {layers[-1].outputs} outputs, more than {_MOST_OUTPUTS}")
+    return layers
 
 
 def vector_of(optimizer: torch.optim.Optimizer) -> Tensor:

@@ -11,13 +11,15 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
-import numpy as np
+import torch
 from llvmlite import ir
 
+from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores
 from warpdrive.backends.shared import cache as disk
 from warpdrive.training.compiled.simd import host_lanes
 
 _FILE = "program.o"
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 _ROWS_OF_A_PART = 256
 _MOST_PARTS = 16
 _programs: dict[str, Program] = {}
@@ -28,9 +30,6 @@ class Program:
 
     Args:
         machine_code: object file.
-
-    Attributes:
-        addresses: address of each function that was looked up.
     """
 
     def __init__(self, machine_code: bytes) -> None:
@@ -38,15 +37,27 @@ class Program:
         self._engine = llvm.create_mcjit_compiler(module, _machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
         self._engine.finalize_object()
+        self._functions: dict[str, Callable[[int, int, int], None]] = {}
+
+    def run(self, name: str, table: int, parts: int = 1) -> None:
+        """Run all parts of a function, on several threads if there are some. The GIL is released.
+
+        Args:
+            name: name of the function.
+            table: address of the argument table.
+            parts: number of parts.
+        """
+        if parts > 1 and get_num_threads() > 1:
+            launch_on_all_cores(self.address(name), table, parts)()
+            return
+        if name not in self._functions:
+            self._functions[name] = _FUNCTION(self.address(name))
+        for part in range(parts):
+            self._functions[name](table, part, parts)
 
     def address(self, name: str) -> int:
         """Return the address of a function."""
         return int(self._engine.get_function_address(name))
-
-    def function(self, name: str) -> Callable[[int, int, int], None]:
-        """Return a function for Python, which releases the GIL."""
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        return kind(self.address(name))
 
 
 def program_of(emit: Callable[[ir.Module, int], Any], specialisation: str) -> Program:
@@ -136,10 +147,10 @@ def table_of(arguments: Mapping[int, Any], count: int) -> Any:
     """
     words = (ctypes.c_int64 * count)()
     for word, value in arguments.items():
-        if isinstance(value, np.ndarray):
-            words[word] = value.ctypes.data
+        if isinstance(value, torch.Tensor):
+            words[word] = value.data_ptr()
         else:
-            words[word] = value if isinstance(value, int) else value.data_ptr()
+            words[word] = value if isinstance(value, int) else value.ctypes.data
     return words
 
 

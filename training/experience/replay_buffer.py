@@ -121,12 +121,19 @@ class ReplayBuffer:
 
     def sample(self, count: int, generator: torch.Generator) -> Transitions:
         """Sample ``count`` transitions uniformly with replacement; each of several processes gets its part."""
+        return self.rows(self.draw(count, generator), count)
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """Return the indices of :meth:`sample`: this process's part of ``count``."""
         if isinstance(self.size, int):
             drawn = torch.randint(self.size, (count,), generator=generator, device=self.device)
         else:  # if nothing is there yet, a row of weight 0
             uniform = torch.rand(count, generator=generator, device=self.device, dtype=torch.float64)
             drawn = (uniform * self.size).long()
-        rows = drawn[self.process_group.part(count)]
+        return drawn[self.process_group.part(count)]
+
+    def rows(self, rows: Tensor, count: int) -> Transitions:
+        """Return the transitions with the indices ``rows``, this process's part of a minibatch of ``count``."""
         taken: dict[str, Any] = {name: mapped(itemgetter(rows), column) for name, column in self._memory.items()}
         return Transitions(**taken, sharding=Sharding(self.process_group), drawn=count)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.rollout import of_agents
-from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
+from warpdrive.training.distributed.process_group import UNSHARDED, ProcessGroup, Sharding
 from warpdrive.training.experience.masked_rows import Rows
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ class Transitions(Rows):
             ``[count, rows, components]`` float32, on the device of the rows.
         """
         total = len(self) if self.drawn is None else self.drawn
-        numbers = torch.randn(count, total, components, generator=generator, device=self.weight.device)
-        return numbers[:, self.sharding.process_group.part(total)]
+        return normal_samples((count, total, components), generator, self.weight.device, self.sharding.process_group)
 
     def target(self, gamma: float, later: Tensor) -> Tensor:
         """Return targets ``[rows]``: the rewards plus, unless terminal, the discounted ``later [rows]``.
@@ -69,8 +68,28 @@ class Transitions(Rows):
             gamma: discount per step.
             later: ``[rows]``, bootstrap values.
         """
-        discount = gamma if self.steps is None else gamma**self.steps
-        return self.rewards + discount * later * ~self.terminal
+        return self.rewards + self.discounts(gamma) * later
+
+    def discounts(self, gamma: float) -> Tensor:
+        """Return the discounts ``[rows]`` of bootstrap values, 0 if terminal."""
+        return (gamma if self.steps is None else gamma**self.steps) * ~self.terminal
+
+
+def normal_samples(
+    shape: tuple[int, int, int], generator: torch.Generator, device: torch.device, process_group: ProcessGroup
+) -> Tensor:
+    """Return standard normal numbers of a minibatch.
+
+    Args:
+        shape: number of samples per row, of rows in all processes, and of components.
+        generator: random number generator, equal in all processes.
+        device: device of the numbers.
+        process_group: processes that share the minibatch.
+
+    Returns:
+        ``[samples, own rows, components]`` float32.
+    """
+    return torch.randn(shape, generator=generator, device=device)[:, process_group.part(shape[1])]
 
 
 @torch.no_grad()

@@ -236,9 +236,9 @@ class SquashedGaussian(Distribution):
     def __init__(self, box: spaces.Box | BoxUnits) -> None:
         self.box = box if isinstance(box, BoxUnits) else BoxUnits(box)
         self.num_outputs = self.num_log_stds = len(self.box.reach)
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-        self._nodes = torch.from_numpy(nodes).float().to(self.box.reach.device)
-        self._weights = torch.from_numpy(weights / weights.sum()).float().to(self.box.reach.device)
+        self._nodes, self._weights = torch.tensor(
+            normal_quadrature(), dtype=torch.float32, device=self.box.reach.device
+        )
 
     def to(self, device: torch.device) -> SquashedGaussian:
         """See ``Distribution``."""
@@ -288,6 +288,12 @@ def log_prob_of_tanh(drawn: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     """
     deviation = (drawn - mean) * torch.exp(-log_std)
     return -(0.5 * deviation.square() + log_std + _HALF_LOG_TWO_PI + _log_slope_of_tanh(drawn)).sum(-1)
+
+
+def normal_quadrature() -> tuple[list[float], list[float]]:
+    """Return nodes and weights of a mean over standard normal numbers, by Gauss-Hermite quadrature."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    return nodes.tolist(), (weights / weights.sum()).tolist()
 
 
 def _log_slope_of_tanh(drawn: Tensor) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 def trainable(module: nn.Module) -> list[nn.Parameter]:
@@ -16,9 +18,13 @@ def as_vector(module: nn.Module) -> nn.Parameter:
 
     An optimizer of a single vector needs a tenth of the operations per step. The module must be on its device already.
     """
-    parameters = trainable(module)
-    vector = nn.Parameter(torch.cat([parameter.detach().flatten() for parameter in parameters]))
-    parts = vector.detach().split([parameter.numel() for parameter in parameters])
+    return nn.Parameter(joined(trainable(module)))
+
+
+def joined(parameters: Sequence[nn.Parameter]) -> Tensor:
+    """Return parameters as one vector, and make them views of its memory."""
+    vector = torch.cat([parameter.detach().flatten() for parameter in parameters])
+    parts = vector.split([parameter.numel() for parameter in parameters])
     for parameter, part in zip(parameters, parts, strict=True):
         parameter.data = part.view_as(parameter)
     return vector

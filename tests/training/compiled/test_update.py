@@ -13,6 +13,7 @@ from warpdrive.errors import ConfigError
 from warpdrive.training.algorithms.a2c import A2C, A2CConfig
 from warpdrive.training.algorithms.ppo import PPO, PPOConfig
 from warpdrive.training.algorithms.task import Task, adam
+from warpdrive.training.distributed.process_group import UNSHARDED, ProcessGroup, Sharding
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models import build_actor_critic, seeded
 from warpdrive.training.models.options import FullyConnectedConfig
@@ -44,6 +45,10 @@ CASES = {
     "several masked choices": Case(spaces.MultiDiscrete([3, 4]), (20,), masked=True),
     "box": Case(BOX, (32, 32), model={"initial_log_std": -0.5}, options={"entropy_coef": 0.02}),
     "box in its own units": Case(BOX, (32,), model={"normalize_actions": False, "trunk": "shared"}, absent=True),
+    "deviations of the state": Case(BOX, (32,), model={"state_dependent_std": True, "trunk": "shared"}),
+    "limited deviations": Case(BOX, (8,), model={"state_dependent_std": True, "initial_log_std": 1.9}, algorithm="a2c"),
+    "squashed": Case(BOX, (32, 32), model={"squash_actions": True}, options={"entropy_coef": 0.2}, absent=True),
+    "squashed deviations of the state": Case(BOX, model={"squash_actions": True, "state_dependent_std": True}),
     "clipped values": Case(options={"value_clip": 0.1, "value_coef": 1.3}),
     "huber": Case(options={"value_loss": "huber", "huber_delta": 0.4, "value_clip": 0.2}),
     "normalised": Case(model={"normalize_observations": True}, options={"normalize_returns": True}),
@@ -118,9 +123,10 @@ def algorithm_of(case, dtype, update):
     return algorithm
 
 
-def updated(case, dtype, update, updates=2):
+def updated(case, dtype, update, updates=2, sharding=UNSHARDED):
     algorithm = algorithm_of(case, dtype, update)
     batch = batch_of(case, algorithm_of(case, torch.float32, "torch").model, algorithm.distribution, dtype)
+    batch = replace(batch, sharding=sharding)
     generator = torch.Generator().manual_seed(7)
     metrics = [algorithm.update(batch, generator) for _ in range(updates)]
     ((state,),) = [algorithm.optimizer.state.values()]
@@ -152,10 +158,12 @@ def test_early_stopping_skips_some_steps():
 
 
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
+    """Nor on that of processes without rows."""
     found = []
     for count in (1, 2, 3):
         monkeypatch.setattr(workers, "_num_threads", count)
-        found.append(updated(CASES["parts"], torch.float32, "compiled"))
+        for sharding in (UNSHARDED, Sharding(ProcessGroup.of(0, 2))):
+            found.append(updated(CASES["parts"], torch.float32, "compiled", sharding=sharding))
     for metrics, state, vector in found[1:]:
         assert metrics == found[0][0]
         assert torch.equal(vector, found[0][2])
@@ -170,18 +178,6 @@ def test_nan_goes_through():
     metrics = algorithm.update(batch, torch.Generator().manual_seed(7))
     assert all(metrics[name].isnan() for name in ("policy_loss", "value_loss", "entropy", "grad_norm"))
     assert all(parameter.isnan().any() for parameter in algorithm.model.parameters())
-
-
-@pytest.mark.parametrize(
-    ("model", "reason"),
-    [
-        ({"state_dependent_std": True}, "standard deviations depend on the state"),
-        ({"squash_actions": True}, "the action distribution is a SquashedGaussian"),
-    ],
-)
-def test_what_is_not_compiled_is_left_to_pytorch(model, reason):
-    case = Case(BOX, model=model)
-    assert reason in algorithm_of(case, torch.float32, "auto").not_compiled
 
 
 def test_native_code_is_required_on_request(sections, trainer_of):
@@ -200,9 +196,12 @@ def test_native_code_is_required_on_request(sections, trainer_of):
         "{algorithm: pqn, model: {layer_norm: false, hidden: [20]}, max_grad_norm: 1e-3}",
         "{algorithm: dqn, batch_size: 37, gradient_steps: 5, learning_starts: 0, lr: 1e-2, target_update_every: 3}",
         "{algorithm: dqn, learning_starts: 0, double: true, n_step: 2, model: {activation: silu, hidden: [33, 8]}}",
+        "{algorithm: ppo, centralized_critic: true, minibatches: 3}",
+        "{algorithm: ppo, centralized_critic: true, critic_lr: 1e-2, lr: 1e-2, target_kl: 1e-4, epochs: 6}",
+        "{algorithm: ppo, centralized_critic: true, critic_max_grad_norm: 0.1, model: {trunk: shared}}",
     ],
 )
-def test_action_values_learn_as_in_pytorch(sections, trainer_of, policy):
+def test_runs_learn_as_in_pytorch(sections, trainer_of, policy):
     """Two updates of a run, whose later actions depend on what the first one learned."""
     learned = {}
     for update in ("torch", "compiled"):
