@@ -1,11 +1,16 @@
-"""Compare a gradient step of PPO with PyTorch and JAX: native code, autograd and one jitted program.
+"""Compare gradient steps as native code with PyTorch's, and those of PPO with JAX's, one jitted program.
 
-    python benchmarks/gradient_step.py                  # minibatches of 256, 1024 and 8192 rows
-    python benchmarks/gradient_step.py --rows 512       # others
+    python benchmarks/gradient_step.py                  # PPO with 256, 1024 and 8192 rows; DDPG, TD3 and SAC with 256
+    python benchmarks/gradient_step.py --rows 512       # PPO with others
 
-The models are those of cartpole: 4-64-64 with tanh for the policy and for the value. A step gathers the rows of a
-minibatch by index, computes forward pass, loss, backward pass and gradient norm, clips, and takes Adam's step. Figures
-are microseconds of wall time on one thread, medians of alternating rounds of 16 steps.
+The models of PPO are those of cartpole: 4-64-64 with tanh for the policy and for the value. A step gathers the rows of
+a minibatch by index, computes forward pass, loss, backward pass and gradient norm, clips, and takes Adam's step.
+
+DDPG, TD3 and SAC have the observations and actions of pendulum, and layers with relu. A step samples 256 transitions,
+and includes targets, critics, policy (with TD3 every other step), temperature and target networks; an update takes 16
+steps, or one.
+
+Figures are microseconds of processor time on one thread, medians of alternating rounds of 16 steps.
 """
 
 from __future__ import annotations
@@ -15,6 +20,8 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
+from types import SimpleNamespace
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
@@ -26,12 +33,19 @@ from gymnasium import spaces
 from harness.measure import machine, medians
 from harness.training.settings import Settings
 from warpdrive.backends.host.workers import set_num_threads
+from warpdrive.training.algorithms import build_algorithm
+from warpdrive.training.algorithms.ddpg import DDPGConfig
 from warpdrive.training.algorithms.ppo import PPO, PPOConfig
+from warpdrive.training.algorithms.sac import SACConfig
 from warpdrive.training.algorithms.task import Task, UpdateKind, adam
+from warpdrive.training.algorithms.td3 import TD3Config
 from warpdrive.training.experience.batch import Batch
+from warpdrive.training.experience.replay_buffer import ReplayBuffer
+from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models import build_actor_critic, seeded
 
 STEPS = 16
+OFF_POLICY = {"DDPG": DDPGConfig, "TD3": TD3Config, "SAC": SACConfig}
 
 
 def batch_of(rows: int) -> Batch:
@@ -82,8 +96,41 @@ def jax_program(rows: int) -> Callable[[], object]:
     return lambda: jax.block_until_ready(steps(carry, data, order))
 
 
+def off_policy(name: str, hidden: int, at_once: int, update: UpdateKind) -> Callable[[], object]:
+    """Return ``STEPS`` gradient steps of an off-policy algorithm.
+
+    Args:
+        name: key of ``OFF_POLICY``.
+        hidden: units of both hidden layers.
+        at_once: gradient steps per update.
+        update: ``trainer.update``.
+    """
+    options = {"batch_size": 256, "learning_starts": 0, "model": {"hidden": [hidden, hidden], "activation": "relu"}}
+    config = OFF_POLICY[name].model_validate({"algorithm": name.lower(), "gradient_steps": at_once, **options})
+    observations, actions = spaces.Box(-np.inf, np.inf, (3,)), spaces.Box(-2.0, 2.0, (1,))
+    backend: object = SimpleNamespace(device=torch.device("cpu"))
+    task = Task("agent", torch.zeros(1), observations, actions, 1, backend, 0, update=update)  # type: ignore[arg-type]
+    algorithm, buffer = build_algorithm(config, task)
+    assert isinstance(buffer, ReplayBuffer)
+    columns = torch.randn(20_000, 3), torch.randn(20_000, 1), torch.randn(20_000), torch.randn(20_000, 3)
+    buffer.add(Transitions(*columns, torch.rand(20_000) < 0.01, torch.ones(20_000)))
+    generator = torch.Generator().manual_seed(0)
+    return lambda: [algorithm.update(buffer, generator) for _ in range(STEPS // at_once)]
+
+
+def timed(work: Callable[[], object]) -> Callable[[], float]:
+    """Return a function that measures the microseconds of a gradient step."""
+
+    def measure() -> float:
+        began = time.process_time()
+        work()
+        return (time.process_time() - began) / STEPS * 1e6
+
+    return measure
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[256, 1024, 8192], help="rows of a minibatch")
     parser.add_argument("--rounds", type=int, default=15, help="rounds (default: 15)")
@@ -91,16 +138,8 @@ def main() -> None:
     torch.set_num_threads(1)
     set_num_threads(1)
 
-    def timed(work: Callable[[], object]) -> Callable[[], float]:
-        def measure() -> float:
-            began = time.perf_counter()
-            work()
-            return (time.perf_counter() - began) / STEPS * 1e6
-
-        return measure
-
     print(f"{machine()}; one thread\n")
-    print("| rows | native code | PyTorch | JAX | native / JAX | native / PyTorch |")
+    print("| PPO, rows | native code | PyTorch | JAX | native / JAX | native / PyTorch |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     for rows in options.rows:
         work = {"native": warpdrive(rows, "compiled"), "torch": warpdrive(rows, "torch")}
@@ -110,6 +149,13 @@ def main() -> None:
         native, torch_, jax_ = found["native"], found["torch"], found.get("jax", float("nan"))
         ratios = f"{native / jax_:.2f} | {native / torch_:.2f}"
         print(f"| {rows} | {native:,.0f} | {torch_:,.0f} | {jax_:,.0f} | {ratios} |", flush=True)
+    print("\n| 256 rows | steps per update | native code | PyTorch | native / PyTorch |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for name, hidden, at_once in product(OFF_POLICY, (64, 256), (STEPS, 1)):
+        of = {update: timed(off_policy(name, hidden, at_once, update)) for update in ("compiled", "torch")}
+        native, torch_ = medians(of, options.rounds).values()
+        times = f"{native:,.0f} | {torch_:,.0f} | {native / torch_:.2f}"
+        print(f"| {name}, {hidden}-{hidden} | {at_once} | {times} |", flush=True)
 
 
 if __name__ == "__main__":
