@@ -28,6 +28,7 @@ from warpdrive.errors import TeamError
 from warpdrive.training.distributed.folder_store import FolderStore, Store
 from warpdrive.training.distributed.heartbeat import Heartbeat
 from warpdrive.training.distributed.rank_output import mark_output
+from warpdrive.training.distributed.shared_sums import SharedSums
 from warpdrive.training.distributed.torch_process_group import TorchProcessGroup
 
 FOLDER = "WARPDRIVE_MEETING"
@@ -103,6 +104,8 @@ def perform_rendezvous(variables: Mapping[str, str], timeout: float) -> TorchPro
     process_group = TorchProcessGroup(rank, size, heartbeat, place.store)
     atexit.register(process_group.leave)
     _check_peers(process_group, place.secret, session)
+    if FOLDER in variables:
+        process_group.shared = SharedSums.join(process_group)
     _tell_failures(process_group)
     return process_group
 

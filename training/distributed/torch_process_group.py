@@ -25,6 +25,7 @@ from warpdrive.training.distributed.packing import (
     unpacked,
 )
 from warpdrive.training.distributed.process_group import ProcessGroup
+from warpdrive.training.distributed.shared_sums import SharedSums
 from warpdrive.training.runtime.interrupts import on_signal
 from warpdrive.training.runtime.timing import Stopwatch
 
@@ -46,11 +47,13 @@ class TorchProcessGroup(ProcessGroup):
     Attributes:
         traffic: bytes sent by this process so far, by kind: ``"gradients"``, ``"sums"``, ``"experience"``,
             ``"weights"``, ``"orders"``.
+        shared: sums in shared memory; None: processes are on several machines, or there is none.
     """
 
     def __init__(self, rank: int, size: int, heartbeat: Heartbeat, store: Store) -> None:
         self.rank, self.world_size, self.heartbeat, self._store = rank, size, heartbeat, store
         self.traffic: Counter[str] = Counter()
+        self.shared: SharedSums | None = None
         self._stopwatch = Stopwatch()
         self._known: dict[int, Layout] = {}
         self._leading = False
@@ -252,7 +255,10 @@ class TorchProcessGroup(ProcessGroup):
         """All-reduce a tensor in place; the result is bitwise equal on all ranks."""
         self.traffic[what] += tensor.nbytes
         with self._collective(tensor.device):
-            dist.all_reduce(tensor)
+            if self.shared is not None and self.shared.can_sum(tensor):
+                self.shared.all_reduce(tensor)
+            else:
+                dist.all_reduce(tensor)
         return tensor
 
     @contextmanager
