@@ -1,11 +1,12 @@
 """Measure training in several processes: throughput, efficiency, messages and bytes of rollouts and of updates.
 
-    python benchmarks/scaling.py                    # 1 and 2 processes on the CPU, a core for each, about 8 minutes
+    python benchmarks/scaling.py                    # 1 and 2 processes on the CPU, a core for each, about 10 minutes
     python benchmarks/scaling.py --processes 1 2 4 8 --backend numba     # a process for each GPU
 
 Weak scaling: each process has as many replicas as a single process alone. Runs of one and of several processes
 alternate; figures are medians over updates, and then over the rounds. The model of docs/scaling.md is fitted to them,
-and tables show its errors. Writes benchmarks/results/scaling_<backend>.md.
+and tables show its errors. On the CPU, several processes are also compared with one process that has all their
+replicas, and a thread in place of each. Writes benchmarks/results/scaling_<backend>.md.
 """
 
 from __future__ import annotations
@@ -39,12 +40,21 @@ WORKLOADS = [
 """Workloads with several numbers of replicas per process and of agents, to which the costs are fitted."""
 
 
-def measured(processes: int, backend: str, updates: int, quick: bool) -> tuple[list[Point], float]:
-    """Return the measurements of a group of processes, and the seconds per byte sent between them."""
+def measured(processes: int, options: argparse.Namespace, threads: int = 1) -> tuple[list[Point], float]:
+    """Return the measurements of a group of processes, and the seconds per byte sent between them.
+
+    Args:
+        processes: The number of processes.
+        options: The options of the command.
+        threads: The number of threads of each process, which has as many times the replicas.
+    """
+    os.environ.update(NUMBA_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "found.json"
-        workloads = [WORKLOADS[0], WORKLOADS[1]] if quick else WORKLOADS
-        settings = {"workloads": workloads, "backend": backend, "updates": updates, "output": str(output)}
+        sizes = [WORKLOADS[0], WORKLOADS[1]] if options.quick else WORKLOADS
+        workloads = [{**size, "replicas": threads * size["replicas"]} for size in sizes]
+        settings = {"workloads": workloads, "backend": options.backend, "updates": options.updates}
+        settings |= {"output": str(output), "threads": threads}
         launch([str(WORKER), json.dumps(settings)], processes)
         found = json.loads(output.read_text())
     return [Point(**point) for point in found["points"]], found["byte"]
@@ -87,6 +97,24 @@ def measurements_table(points: Sequence[Point], costs: dict[str, Costs], network
             *(f"{1e3 * point.rollout:.2f} ({1e3 * model[0]:.2f})", f"{1e3 * point.update:.1f} ({1e3 * model[1]:.1f})"),
         ]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def threads_table(points: Sequence[Point], threaded: Sequence[Point]) -> str:
+    """Return the table of several processes compared with one process with as many threads and all their replicas."""
+    lines = [
+        "| workload | agents | replicas in all | cores | sync | processes, ms | threads, ms | speed of processes |",
+        "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: |",
+    ]
+    for point in points:
+        replicas = point.processes * point.replicas
+        wanted = point.workload, point.agents, replicas, point.processes
+        for one in threaded:
+            if (one.workload, one.agents, one.replicas, one.processes) == wanted:
+                times = (1e3 * (each.rollout + each.update) for each in (point, one))
+                cells = [*wanted, point.sync, *(f"{each:.1f}" for each in times)]
+                ratio = (one.rollout + one.update) / (point.rollout + point.update)
+                lines.append("| " + " | ".join(map(str, [*cells, f"{ratio:.0%}"])) + " |")
     return "\n".join(lines)
 
 
@@ -133,16 +161,19 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two workloads, one round; nothing is written")
     parser.add_argument("--note", default="", help="remark for the head of the page")
     options = parser.parse_args()
-    os.environ.update(NUMBA_NUM_THREADS="1", OMP_NUM_THREADS="1")  # a core for each process, also for one alone
     counts = sorted({1, *options.processes})
     found: dict[int, list[list[Point]]] = {count: [] for count in counts}
+    threaded: dict[int, list[list[Point]]] = {count: [] for count in counts[1:] if options.backend == "cpu"}
     byte = 0.0
     for number in range(1 if options.quick else options.rounds):
         for count in counts:
-            points, byte = measured(count, options.backend, options.updates, options.quick)
+            points, byte = measured(count, options)  # a core for each process, also for one alone
             found[count].append(points)
             print(f"round {number + 1}, processes: {count}", file=sys.stderr, flush=True)
+            if count in threaded:
+                threaded[count].append([replace(point, processes=count) for point in measured(1, options, count)[0]])
     points = [point for count in counts for point in median_points(found[count])]
+    with_threads = [point for rounds in threaded.values() for point in median_points(rounds)]
     names = dict.fromkeys(point.workload for point in points)
     costs = {name: fitted_costs([point for point in points if point.workload == name]) for name in names}
     network = Network(fitted_message(points, byte) if len(counts) > 1 else 0.0, byte)
@@ -153,6 +184,7 @@ def main() -> None:
         machine(),
         measurements_table(points, costs, network),
         constants_table(costs, network, jitter),
+        *([threads_table(points, with_threads)] if with_threads else []),
         "On paper, with nccl:\n\n" + on_paper(max(points, key=lambda point: point.messages), 0.02),
     ]
     print("\n\n".join(parts))
