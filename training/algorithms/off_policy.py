@@ -24,7 +24,7 @@ from warpdrive.training.models.continuous import Critic, DeterministicActor, Squ
 from warpdrive.training.models.distributions import Distribution, distribution_of
 from warpdrive.training.models.options import ACTION_VALUE_CONFIGS, OffPolicyModelConfig, PerceptronConfig
 
-_STEPS_AT_ONCE = 64  # bounds the memory of their rows
+_STEPS_AT_ONCE, _FLOATS_AT_ONCE = 64, 2**22  # of gradient steps whose rows are gathered together
 
 
 class OffPolicyConfig(ReturnsConfig):
@@ -160,8 +160,10 @@ class ContinuousControl(OffPolicy[Continuous], Generic[Continuous]):
         if not self.is_compiled:
             return super().take_steps(experience, generator)
         count, history = self.config.gradient_steps, []
-        for first in range(0, count, _STEPS_AT_ONCE):
-            history.append(self._native_steps(experience, min(_STEPS_AT_ONCE, count - first), generator))
+        floats = self.config.batch_size * 2 * self.model.flatten.size
+        at_once = max(1, min(_STEPS_AT_ONCE, _FLOATS_AT_ONCE // floats))
+        for first in range(0, count, at_once):
+            history.append(self._native_steps(experience, min(at_once, count - first), generator))
         names = dict.fromkeys(name for metrics in history for name in metrics)
         return {name: torch.cat([found[name] for found in history if name in found]).mean() for name in names}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,11 @@ class Minibatches:
     weight: Tensor
     counts: Tensor
     process_group: ProcessGroup
+
+    @cached_property
+    def counting(self) -> Tensor:
+        """Divisors of the means over minibatches: :attr:`counts`, at least 1."""
+        return self.counts.clamp(min=1.0)
 
     @staticmethod
     def of(rows: Rows, parts: Sequence[Tensor]) -> Minibatches:
@@ -139,7 +145,7 @@ class Steps:
             Word.METRICS: self.metrics,
             Word.ORDER: minibatches.order,
             Word.BOUNDS: minibatches.bounds,
-            Word.COUNTING: minibatches.counts.clamp(min=1.0),
+            Word.COUNTING: minibatches.counting,
             Word.COEFFICIENTS: np.array([coefficients.get(name, 0.0) for name in _COEFFICIENTS], np.float32),
             Word.ADAM: np.array([group["lr"], *group["betas"], group["eps"]], np.float64),
             Word.STOPPED: torch.zeros(1),

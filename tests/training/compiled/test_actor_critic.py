@@ -72,7 +72,7 @@ def algorithm_of(case, dtype, update):
     task = Task("agent", None, space, actions, 1, None, 5, update=update)
     algorithm.compile_steps(task, *([case.algorithm == "td3"] if case.algorithm != "sac" else []))
     algorithm.begin(0)
-    assert algorithm.is_compiled == (update == "compiled")
+    assert algorithm.is_compiled or update != "compiled"
     return algorithm
 
 
@@ -138,3 +138,20 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
     for metrics, state in found[1:]:
         assert metrics == found[0][0]
         assert all(value.equal(found[0][1][name]) for name, value in state.items())
+
+
+def test_what_is_not_compiled_is_left_to_pytorch():
+    reason = "the network has 66 outputs, more than 64"
+    assert algorithm_of(Case("sac", components=33), torch.float32, "auto").not_compiled == reason
+    assert algorithm_of(Case("td3"), torch.float32, "torch").not_compiled == "trainer.update: torch"
+
+
+def test_steps_are_taken_in_parts_if_their_rows_are_large(monkeypatch):
+    expected, state = updated(CASES["td3"], torch.float32, "compiled")
+    monkeypatch.setattr("warpdrive.training.algorithms.off_policy._FLOATS_AT_ONCE", 2000)  # two steps of five
+    found, same = updated(CASES["td3"], torch.float32, "compiled")
+    assert all(same[name].equal(value) for name, value in state.items())
+    for metrics, wanted in zip(found, expected, strict=True):
+        assert {name: value.item() for name, value in metrics.items()} == pytest.approx(
+            {name: value.item() for name, value in wanted.items()}, rel=1e-6
+        )
