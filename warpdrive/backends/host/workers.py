@@ -49,7 +49,9 @@ MAX_THREADS = 256
 # core's cache; then it helps with the others.
 _TEXT = f"""
 from numba import njit
-from warpdrive.backends.host.intrinsics import atomic_load, atomic_store, call_entry, fetch_add
+from warpdrive.backends.host.intrinsics import (
+    atomic_load, atomic_store, call_entry, fetch_add, load_word, store_word
+)
 
 LINE = 64
 DONE, FUNCTION, TABLE, PARTS, QUEUES, FIRST_QUEUE = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
@@ -105,6 +107,23 @@ def is_done(job, parts):
         if atomic_load(job + DONE) == parts:
             return True
     return False
+
+@njit("boolean(intp, intp, intp, intp, intp, intp, intp, intp)", nogil=True, cache=True, _nrt=False)
+def run_rounds(job, function, then, table, counter, rounds, parts, queues):
+    number = load_word(counter)
+    if number >= 0 and not is_done(job, parts):
+        return False
+    while True:
+        if number >= 0:
+            call_entry(then, table, 0, 1)
+        number += 1
+        if number == rounds:
+            return True
+        store_word(counter, number)
+        open_job(job, function, table, parts, queues)
+        take_parts(job, 0)
+        if not is_done(job, parts):
+            return False
 """
 
 
@@ -151,18 +170,35 @@ class _Pool:
     def launch(self, function: int, table: int, parts: int, helpers: int) -> None:
         address, module = self.address, self.module
         with self.busy:
-            while len(self.helpers) < helpers:
-                self.helpers.append(_Helper(len(self.helpers) + 1, module, address))
             module.open_job(address, function, table, parts, helpers + 1)
             try:
-                for helper in self.helpers[:helpers]:
-                    helper.wake()
+                self.wake(helpers)
                 module.take_parts(address, 0)
                 while not module.is_done(address, parts):
                     time.sleep(0)
             except BaseException:  # such as Ctrl-C: helpers still use the job, which another launch would overwrite
                 module.finish(address, parts)
                 raise
+
+    def launch_rounds(self, function: int, then: int, table: int, counter: int, rounds: int, parts: int) -> None:
+        helpers = min(_num_threads, parts) - 1
+        with self.busy:
+            try:
+                self.wake(helpers)
+                while not self.module.run_rounds(
+                    self.address, function, then, table, counter, rounds, parts, helpers + 1
+                ):
+                    time.sleep(0)
+            except BaseException:
+                self.module.finish(self.address, parts)
+                raise
+
+    def wake(self, count: int) -> None:
+        """Wake a number of helpers."""
+        while len(self.helpers) < count:
+            self.helpers.append(_Helper(len(self.helpers) + 1, self.module, self.address))
+        for helper in self.helpers[:count]:
+            helper.wake()
 
 
 def _other_cores() -> set[int]:
@@ -209,10 +245,7 @@ def launch_on_all_cores(function: int, table: int, parts: int) -> Callable[[], N
     Returns:
         The function, which returns when all parts are done.
     """
-    global _pool
-    if _pool is None:
-        _pool = _Pool()
-    pool, helpers = _pool, min(_num_threads, parts) - 1
+    pool, helpers = _the_pool(), min(_num_threads, parts) - 1
     run_alone = pool.module.run_alone
 
     def launch_serially() -> None:
@@ -221,3 +254,24 @@ def launch_on_all_cores(function: int, table: int, parts: int) -> Callable[[], N
     watch(_Pool.launch.__code__)
     watch(launch_serially.__code__)
     return launch_serially if helpers == 0 else lambda: pool.launch(function, table, parts, helpers)
+
+
+def launch_rounds(function: int, then: int, table: int, counter: int, rounds: int, parts: int) -> None:
+    """Run all parts of a function on all cores, then another function on one, a number of times.
+
+    Args:
+        function: Address of machine code ``void(table, part, parts)``.
+        then: Address of machine code that is called with part 0 of 1.
+        table: Address of the argument table of both.
+        counter: Address of a word, -1 before; the number of the current round.
+        rounds: Number of rounds.
+        parts: Number of parts.
+    """
+    _the_pool().launch_rounds(function, then, table, counter, rounds, parts)
+
+
+def _the_pool() -> _Pool:
+    global _pool
+    if _pool is None:
+        _pool = _Pool()
+    return _pool
