@@ -29,8 +29,14 @@ def test_cuda_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", wd.registered_names())
 def test_gpu_code(name: str) -> None:
-    num_steps = MANY_AGENTS.get(name, STEPS)
-    assert state_hash(wd.make(name), GpuCode(), REPLICAS, num_steps) == on_the_cpu(name, num_steps)
+    """Kernels become GPU code, which computes in float32 alone, and the same bits as the CPU's."""
+    num_steps, backend = MANY_AGENTS.get(name, STEPS), GpuCode(linked=True)
+    assert state_hash(wd.make(name), backend, REPLICAS, num_steps) == on_the_cpu(name, num_steps)
+    assert len(backend.compiled) == 2
+    for kernel, code in backend.compiled.items():
+        assert ".f64" not in code.ptx, f"{kernel} computes in float64"
+        assert code.image[:4] == b"\x7fELF"
+        assert code.resources is not None and 0 < code.resources.registers <= 255
 
 
 def test_another_seed_has_another_hash() -> None:

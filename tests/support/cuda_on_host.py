@@ -159,13 +159,17 @@ def _released(waiting: dict[int, int], votes: dict[int, int]) -> tuple[list[int]
 
 
 @contextmanager
-def llvm_modules() -> Iterator[list[str]]:
-    """Give the list of the LLVM modules of what is compiled meanwhile, as numba-cuda writes them for NVVM."""
+def llvm_modules(ptx: bool = False) -> Iterator[list[str]]:
+    """Give the list of the LLVM modules of what is compiled meanwhile, as numba-cuda writes them for NVVM.
+
+    ``ptx``: let NVVM compile them, too.
+    """
     found: list[str] = []
+    compiled = codegen.CUDACodeLibrary.get_asm_strs
 
     def take(library: Any, cc: Any = None) -> list[str]:
         found.extend(library.llvm_strs)
-        return [".visible .entry nothing"]
+        return compiled(library, cc) if ptx else [".visible .entry nothing"]
 
     with _a_device(), patch.object(codegen.CUDACodeLibrary, "get_asm_strs", take):
         yield found

@@ -1,6 +1,6 @@
 """Compare generated kernels on the CPU backend with numba-cuda's own compilation (see ``cuda_on_host``).
 
-The tests compare 100 kernels, ``benchmarks/kernel_oracle.py`` any number. 180 of the 198 kernels of the corpus are
+The tests compare 50 kernels, ``benchmarks/kernel_oracle.py`` any number. 180 of the 198 kernels of the corpus are
 compared as well; the others use features that numba-cuda lacks, such as parameters as sizes of arrays.
 """
 

@@ -20,12 +20,12 @@ FIRST, KERNELS = 1_000_000, 5
 """The seed of the first kernel, and how many a test has."""
 
 
-@pytest.mark.parametrize("chunk", range(16))
+@pytest.mark.parametrize("chunk", range(8))
 def test_generated_kernels_do_the_same(chunk, tmp_path):
     compare(chunk, tmp_path, gpu_code=False)
 
 
-@pytest.mark.parametrize("chunk", range(16, 20))
+@pytest.mark.parametrize("chunk", range(8, 10))
 def test_gpu_code_of_generated_kernels_does_the_same(chunk, tmp_path):
     compare(chunk, tmp_path, gpu_code=True)
 

@@ -19,11 +19,6 @@ from warpdrive.kernels.fusion import Fusion
 
 SHORT = {"episode_length": 9}
 ENVIRONMENTS = {
-    "110 agents in a block, with atomic rewards": (
-        "tag_continuous",
-        {"num_taggers": 10, "num_runners": 100, "grid_length": 4.0, "use_full_observation": False, "episode_length": 9},
-        2,
-    ),
     "1100 agents, two for each thread": ("tag_gridworld", {"num_taggers": 1099, "use_full_observation": False}, 2),
     "8 agents that draw their places until all have one, 4 replicas in a warp": (
         "battle",
@@ -31,7 +26,7 @@ ENVIRONMENTS = {
         21,
     ),
 }
-"""``tests/envs/test_agreement.py`` has agents alone, and three of them, with many replicas in a warp."""
+"""``tests/envs/test_state_hashes.py`` has agents alone and many replicas in a warp, and a block for each replica."""
 
 
 @pytest.mark.parametrize(("name", "config", "num_envs"), ENVIRONMENTS.values(), ids=ENVIRONMENTS.keys())
