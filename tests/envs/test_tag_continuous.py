@@ -106,12 +106,12 @@ GAMES = {
     ids=lambda value: {True: "full", False: "partial"}.get(value, value),
 )
 class TestKernelsFollowTheReference:
-    """Random actions, drawn anew for every step, agent and replica."""
+    """Random actions, drawn anew for every step, agent and replica. No game has as many agents: compiled once."""
 
     def test_in_every_step(self, replicas_of, game, full, exits):
         """One step at a time from the kernel's own state, so that errors do not add up."""
         env = TagContinuous(**GAMES[game], use_full_observation=full, runner_exits_game_after_tagged=exits)
-        replicas = replicas_of(env, num_envs=3, reset_pool_size=3)
+        replicas = replicas_of(env, num_envs=4, reset_pool_size=3)
         compared = skipped = seen_clearly = tags = doubles = edges = outside = terminations = survivals = 0
         for outcome in replicas.random_steps(60):
             expected = env.reference_step(outcome.before, outcome.actions)
@@ -149,8 +149,8 @@ class TestKernelsFollowTheReference:
     def test_over_whole_episodes(self, replicas_of, game, full, exits):
         """The reference on a trajectory of its own, as long as no tag hangs on rounding."""
         env = TagContinuous(**GAMES[game], use_full_observation=full, runner_exits_game_after_tagged=exits, seed=5)
-        replicas = replicas_of(env, num_envs=3)
-        expected = {e: replicas.state(e) for e in range(3)}
+        replicas = replicas_of(env, num_envs=4)
+        expected = {e: replicas.state(e) for e in range(4)}
         steps = 0
         for outcome in replicas.random_steps(env.episode_length, seed=1):
             if outcome.env not in expected:
