@@ -24,11 +24,9 @@ UNUSED_BY_TRAINING = {
     "pandas",
     "scipy.linalg",  # by numba, to compile
     "sympy",
-    "tensorboard",
     "torch._dynamo",  # takes a second
     "torch._inductor",
     "torch.onnx",
-    "torch.utils.tensorboard",
     "wandb",
     "warpdrive.checks",
     "warpdrive.training.plots",

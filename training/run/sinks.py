@@ -7,14 +7,16 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from warpdrive.errors import ConfigError
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import RunConfig
 from warpdrive.training.config.schema import WandbConfig
-from warpdrive.training.run.event_file import EventFile
 from warpdrive.training.runtime.atomic_write import writing
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 
 class MetricSink(Protocol):
@@ -28,7 +30,7 @@ class MetricSink(Protocol):
 
 
 class TensorBoardEvents:
-    """TensorBoard event files.
+    """TensorBoard event files. TensorBoard is imported for the first metrics: a run starts without it.
 
     Args:
         folder: folder of the event files.
@@ -37,18 +39,26 @@ class TensorBoardEvents:
 
     def __init__(self, folder: Path, go_on_after: int = 0) -> None:
         self._folder = folder
-        with writing(folder):
-            self._file = EventFile(folder, purge_step=go_on_after + 1 if go_on_after else None)
+        self._purge_step = go_on_after + 1 if go_on_after else None
+        self._writer: SummaryWriter | None = None
 
     def add(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """See ``MetricSink``."""
         with writing(self._folder):
-            self._file.add(env_steps, {name: value for name, value in metrics.items() if not math.isnan(value)})
+            if self._writer is None:
+                from torch.utils.tensorboard import SummaryWriter
+
+                self._writer = SummaryWriter(str(self._folder), purge_step=self._purge_step)
+            for name, value in metrics.items():
+                if not math.isnan(value):
+                    self._writer.add_scalar(name, value, env_steps)
+            self._writer.flush()
 
     def close(self) -> None:
         """See ``MetricSink``."""
-        with writing(self._folder):
-            self._file.close()
+        if self._writer is not None:
+            with writing(self._folder):
+                self._writer.close()
 
 
 class WandbRun:

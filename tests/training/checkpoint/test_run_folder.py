@@ -92,16 +92,16 @@ def test_tensorboard_gets_any_number_of_any_step(tmp_path: Path) -> None:
     values = [0.0, -1.5, 1e-40, 1e300, math.inf, -math.inf, math.pi]
     steps = [0, 127, 128, 2**31, 2**40 + 1, 2**50, 2**62]
     for step, value in zip(steps, values, strict=True):
-        events.add(step, {f"a/{'long' * 60}": value, "/with spaces & ä": 1})
+        events.add(step, {f"a/{'long' * 60}": value, "another": 1})
     events.close()
     (name,) = (path.name for path in tmp_path.iterdir())
     assert name.startswith("events.out.tfevents.")
     read = EventAccumulator(str(tmp_path)).Reload()
-    assert [e.step for e in read.Scalars("with_spaces___ä")] == steps
+    assert [e.step for e in read.Scalars("another")] == steps
     with np.errstate(over="ignore"):
         expected = [float(np.float32(value)) for value in values]
     assert [e.value for e in read.Scalars(f"a/{'long' * 60}")] == expected
-    assert all(abs(e.wall_time - time.time()) < 600 for e in read.Scalars("with_spaces___ä"))
+    assert all(abs(e.wall_time - time.time()) < 600 for e in read.Scalars("another"))
 
 
 def test_tensorboard_drops_the_steps_that_a_resumed_run_repeats(tmp_path: Path) -> None:
