@@ -1,7 +1,8 @@
 """Optimizers of PyTorch without its compiler.
 
 ``torch.optim`` imports ``torch._dynamo``, which takes about as long as the rest of PyTorch, when the first optimizer is
-created and in each step, only to exclude these methods from compilation.
+created and in each step, only to exclude these methods from compilation. No public setting prevents that, so the methods
+are called without what excludes them. An optimizer of a PyTorch that wraps its methods otherwise stays as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SomeOptimizer = TypeVar("SomeOptimizer", bound=Optimizer)
 
 
 def eager(build: Callable[[], SomeOptimizer]) -> SomeOptimizer:
-    """Return an optimizer whose methods do not import ``torch._dynamo``.
+    """Return an optimizer whose methods do not import ``torch._dynamo``, if this PyTorch permits it.
 
     Its type is the same, as are its hooks and its results; copies of it have the methods of its class.
 
@@ -30,6 +31,8 @@ def eager(build: Callable[[], SomeOptimizer]) -> SomeOptimizer:
     """
     with _not_excluded(Optimizer.add_param_group):  # called by the constructor
         optimizer = build()
+    if not hasattr(Optimizer, "profile_hook_step"):
+        return optimizer
     methods = {name: inspect.unwrap(getattr(type(optimizer), name)) for name in _EXCLUDED}
     methods["step"] = Optimizer.profile_hook_step(_without_gradients(inspect.unwrap(type(optimizer).step)))
     vars(optimizer).update({name: MethodType(method, optimizer) for name, method in methods.items()})

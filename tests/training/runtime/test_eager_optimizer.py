@@ -51,6 +51,14 @@ def test_parameters_and_state_are_those_of_pytorch():
     assert restored.state_dict()["state"][0]["step"] == 3
 
 
+def test_optimizers_of_another_pytorch_stay_as_they_are(monkeypatch):
+    monkeypatch.delattr(torch.optim.Optimizer, "profile_hook_step")
+    optimizer = eager(lambda: torch.optim.Adam([torch.nn.Parameter(torch.arange(5.0))], lr=0.1))
+    assert "step" not in vars(optimizer)
+    stepped(optimizer, 1)
+    assert optimizer.state_dict()["state"][0]["step"] == 1
+
+
 def test_hooks_are_called_and_gradients_are_off():
     optimizer = eager(lambda: torch.optim.Adam([torch.nn.Parameter(torch.ones(2))], fused=True))
     calls: list[str] = []
