@@ -53,7 +53,7 @@ train: install  ## train policies in tag_gridworld, evaluate and animate them
 test: install-test  ## run the test suite on all cores
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-test-fast: install-test  ## run the fast tests, which compile few kernels (40 s with a warm cache)
+test-fast: install-test  ## run the fast tests, which compile few kernels (a minute; 40 s with a warm cache)
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal -q @tests/fast_tests.txt
 
 gpu-wheels: install-test  ## gather wheels for a GPU machine without a network (OPTIONS="--help")
