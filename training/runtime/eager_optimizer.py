@@ -1,8 +1,9 @@
 """Optimizers of PyTorch without its compiler.
 
 ``torch.optim`` imports ``torch._dynamo``, which takes about as long as the rest of PyTorch, when the first optimizer is
-created and in each step, only to exclude these methods from compilation. No public setting prevents that, so the methods
-are called without what excludes them. An optimizer of a PyTorch that wraps its methods otherwise stays as it is.
+created and in each step, only to exclude these methods from compilation. No public setting prevents that, so the
+methods are called without what excludes them. An optimizer of a PyTorch that wraps its methods otherwise stays as it
+is.
 """
 
 from __future__ import annotations
