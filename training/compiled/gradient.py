@@ -38,8 +38,6 @@ class Word(IntEnum):
     ADAM = auto()  # float64: lr, beta1, beta2, eps
     MINIBATCH = auto()  # number of the current one
     PARTS = auto()
-    FIRST = auto()
-    LAST = auto()
     STOPPED = auto()  # float32, 1 once target_kl is exceeded
     ARRAYS = auto()  # addresses of ``Gradient.arrays``
 

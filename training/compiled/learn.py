@@ -12,7 +12,6 @@ import torch
 from llvmlite import ir
 from torch import Tensor
 
-from warpdrive.backends.host.workers import get_num_threads
 from warpdrive.training.compiled.gradient import Coefficient, Plan, Word
 from warpdrive.training.compiled.program import Program, address_of, parts_of, program_of, table_of
 from warpdrive.training.compiled.simd import host_lanes
@@ -159,9 +158,9 @@ class Steps:
         """Take the steps on the minibatches from ``first`` to before ``last``; by default on all."""
         last = self._count if last is None else last
         program, table = self._program, address_of(self._words)
-        if self._process_group.world_size == 1 and (self._parts == 1 or get_num_threads() == 1):
-            self._words[Word.FIRST], self._words[Word.LAST] = first, last
-            program.run("update", table)
+        if self._process_group.world_size == 1:
+            self._words[Word.MINIBATCH] = first
+            program.run_rounds("gradient", "finish", table, Word.MINIBATCH, last, self._parts)
             return
         for number in range(first, last):
             self._words[Word.MINIBATCH] = number
@@ -172,12 +171,11 @@ class Steps:
 
     def _sum_over_processes(self, row: Tensor) -> None:
         """Sum the gradient and the terms of a minibatch over all processes."""
-        if self._process_group.world_size > 1:
-            terms = self._plan.terms
-            own = dict(zip(terms, row, strict=False))
-            summed, found = self._process_group.all_reduce_gradient(self._gradient, own)
-            self._gradient.copy_(summed)
-            row[: len(terms)] = torch.stack([found[name] for name in terms])
+        terms = self._plan.terms
+        own = dict(zip(terms, row, strict=False))
+        summed, found = self._process_group.all_reduce_gradient(self._gradient, own)
+        self._gradient.copy_(summed)
+        row[: len(terms)] = torch.stack([found[name] for name in terms])
 
     def taken(self) -> dict[str, Tensor]:
         """Take all steps. Returns means of :meth:`columns` over them."""

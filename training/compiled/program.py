@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 import torch
 from llvmlite import ir
 
-from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores
+from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores, launch_rounds
 from warpdrive.backends.shared import cache as disk
 from warpdrive.training.compiled.simd import host_lanes
 
@@ -38,6 +38,7 @@ class Program:
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
         self._engine.finalize_object()
         self._functions: dict[str, Callable[[int, int, int], None]] = {}
+        self._addresses: dict[str, int] = {}
 
     def run(self, name: str, table: int, parts: int = 1) -> None:
         """Run all parts of a function, on several threads if there are some. The GIL is released.
@@ -55,9 +56,23 @@ class Program:
         for part in range(parts):
             self._functions[name](table, part, parts)
 
+    def run_rounds(self, name: str, then: str, table: int, counter: int, last: int, parts: int) -> None:
+        """Run all parts of a function and then another function, a number of times. The GIL is released.
+
+        Args:
+            name, then: names of the functions.
+            table: address of the argument table.
+            counter: word with the number of the first round, which counts up.
+            last: number of the round to end before.
+            parts: number of parts.
+        """
+        launch_rounds(self.address(name), self.address(then), table, table + 8 * counter, last, parts)
+
     def address(self, name: str) -> int:
         """Return the address of a function."""
-        return int(self._engine.get_function_address(name))
+        if name not in self._addresses:
+            self._addresses[name] = int(self._engine.get_function_address(name))
+        return self._addresses[name]
 
 
 def program_of(emit: Callable[[ir.Module, int], Any], specialisation: str) -> Program:

@@ -1,8 +1,8 @@
 """Native code of gradient steps on minibatches of rows.
 
 ``gradient`` computes the gradient of a part of a minibatch, see the module ``gradient``. ``reduce`` sums the parts in a
-fixed order, so that results do not depend on the number of threads; ``apply`` clips and takes Adam's step; ``update``
-does all of this for several minibatches.
+fixed order, so that results do not depend on the number of threads; ``apply`` clips and takes Adam's step; ``finish``
+is both.
 """
 
 from __future__ import annotations
@@ -115,19 +115,11 @@ def _power(code: Code, base: Any, exponent: Any) -> Any:
     return builder.load(result)
 
 
-def _emit_update(plan: Plan, module: ir.Module, lanes: int) -> None:
-    """All gradient steps from minibatch FIRST to LAST, on one thread."""
-    code = Code(module, "update", lanes)
-    builder = code.builder
-    functions = [module.globals[name] for name in ("gradient", "reduce", "apply")]
-    parts = code.word(Word.PARTS)
-    with code.loop(code.word(Word.LAST), start=code.word(Word.FIRST)) as minibatch:
-        address = builder.inttoptr(code.add(code.table, 8 * Word.MINIBATCH), I64.as_pointer())
-        builder.store(minibatch, address)
-        with code.loop(parts) as part:
-            builder.call(functions[0], [code.table, part, parts])
-        for function in functions[1:]:
-            builder.call(function, [code.table, code.integer(0), code.integer(1)])
+def _emit_finish(module: ir.Module, lanes: int) -> None:
+    """Reduce and apply."""
+    code = Code(module, "finish", lanes)
+    for name in ("reduce", "apply"):
+        code.builder.call(module.globals[name], [code.table, code.part, code.parts])
     code.finish()
 
 
@@ -136,4 +128,4 @@ def emit(plan: Plan, module: ir.Module, lanes: int) -> None:
     plan.gradient(module, lanes).emit()
     _emit_reduce(plan, module, lanes)
     _emit_apply(plan, module, lanes)
-    _emit_update(plan, module, lanes)
+    _emit_finish(module, lanes)

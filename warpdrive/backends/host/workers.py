@@ -40,10 +40,13 @@ LAST_PART = 20_000
 The last part of a short launch takes that long, and so does yielding and resuming.
 """
 
+ROUNDS_AT_ONCE = 16
+"""Number of rounds between two returns to Python, which then handles signals and wakes helpers that sleep."""
+
 MAX_THREADS = 256
 
 # Words of a job, each in a cache line of its own: the number of finished parts, the machine code and its table, the
-# number of parts, the number of queues, and the queues. A queue's word holds its end in the upper bits and the next
+# number of parts, the number of queues, whether more rounds follow, and the queues. A queue's word holds its end in the upper bits and the next
 # part in the lower ones: one atomic addition returns both, so that a thread never confuses parts of two launches. Each
 # thread begins with its own queue, which holds the same blocks in every launch, so that their memory stays in its
 # core's cache; then it helps with the others.
@@ -54,7 +57,8 @@ from warpdrive.backends.host.intrinsics import (
 )
 
 LINE = 64
-DONE, FUNCTION, TABLE, PARTS, QUEUES, FIRST_QUEUE = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
+DONE, FUNCTION, TABLE, PARTS, QUEUES, ROUNDS = range(0, 6 * LINE, LINE)
+FIRST_QUEUE = 6 * LINE
 BITS, MASK = 24, (1 << 24) - 1
 
 @njit("void(intp, intp)", nogil=True, cache=True, _nrt=False)
@@ -73,7 +77,7 @@ def take_parts(job, thread):
 @njit("void(intp, intp, intp)", nogil=True, cache=True, _nrt=False)
 def help_out(job, thread, patience):
     idle = 0
-    while idle < patience:
+    while idle < patience or atomic_load(job + ROUNDS):
         word = atomic_load(job + FIRST_QUEUE + LINE * thread)
         if word & MASK < word >> BITS:
             take_parts(job, thread)
@@ -95,35 +99,36 @@ def open_job(job, function, table, parts, queues):
 def run_alone(function, table):
     call_entry(function, table, 0, 1)
 
-@njit("void(intp, intp)", nogil=True, cache=True, _nrt=False)
-def finish(job, parts):
-    take_parts(job, 0)
-    while atomic_load(job + DONE) != parts:
-        pass
-
-@njit("boolean(intp, intp)", nogil=True, cache=True, _nrt=False)
-def is_done(job, parts):
+@njit("boolean(intp)", nogil=True, cache=True, _nrt=False)
+def is_done(job):
+    parts = atomic_load(job + PARTS)
     for _ in range({LAST_PART}):
         if atomic_load(job + DONE) == parts:
             return True
     return False
 
+@njit("void(intp)", nogil=True, cache=True, _nrt=False)
+def finish(job):
+    atomic_store(job + ROUNDS, 0)
+    take_parts(job, 0)
+    while not is_done(job):
+        pass
+
 @njit("boolean(intp, intp, intp, intp, intp, intp, intp, intp)", nogil=True, cache=True, _nrt=False)
-def run_rounds(job, function, then, table, counter, rounds, parts, queues):
-    number = load_word(counter)
-    if number >= 0 and not is_done(job, parts):
-        return False
-    while True:
-        if number >= 0:
-            call_entry(then, table, 0, 1)
-        number += 1
-        if number == rounds:
-            return True
+def run_rounds(job, function, then, table, counter, last, parts, queues):
+    take_parts(job, 0)
+    for _ in range({ROUNDS_AT_ONCE}):
+        if not is_done(job):
+            return False
+        number = load_word(counter) + 1
+        atomic_store(job + ROUNDS, number < last)
+        call_entry(then, table, 0, 1)
         store_word(counter, number)
+        if number == last:
+            return True
         open_job(job, function, table, parts, queues)
         take_parts(job, 0)
-        if not is_done(job, parts):
-            return False
+    return False
 """
 
 
@@ -162,7 +167,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self.module = native_module(_TEXT)
-        self.job = np.zeros((5 + MAX_THREADS) * 8, np.int64)
+        self.job = np.zeros((6 + MAX_THREADS) * 8, np.int64)
         self.address = int(self.job.ctypes.data)
         self.busy = threading.Lock()
         self.helpers: list[_Helper] = []
@@ -170,27 +175,27 @@ class _Pool:
     def launch(self, function: int, table: int, parts: int, helpers: int) -> None:
         address, module = self.address, self.module
         with self.busy:
-            module.open_job(address, function, table, parts, helpers + 1)
             try:
+                module.open_job(address, function, table, parts, helpers + 1)
                 self.wake(helpers)
                 module.take_parts(address, 0)
-                while not module.is_done(address, parts):
+                while not module.is_done(address):
                     time.sleep(0)
             except BaseException:  # such as Ctrl-C: helpers still use the job, which another launch would overwrite
-                module.finish(address, parts)
+                module.finish(address)
                 raise
 
-    def launch_rounds(self, function: int, then: int, table: int, counter: int, rounds: int, parts: int) -> None:
-        helpers = min(_num_threads, parts) - 1
+    def launch_rounds(self, function: int, then: int, table: int, counter: int, last: int, parts: int) -> None:
+        address, module, helpers = self.address, self.module, min(_num_threads, parts) - 1
         with self.busy:
             try:
+                module.open_job(address, function, table, parts, helpers + 1)
                 self.wake(helpers)
-                while not self.module.run_rounds(
-                    self.address, function, then, table, counter, rounds, parts, helpers + 1
-                ):
+                while not module.run_rounds(address, function, then, table, counter, last, parts, helpers + 1):
                     time.sleep(0)
+                    self.wake(helpers)
             except BaseException:
-                self.module.finish(self.address, parts)
+                module.finish(address)
                 raise
 
     def wake(self, count: int) -> None:
@@ -256,18 +261,18 @@ def launch_on_all_cores(function: int, table: int, parts: int) -> Callable[[], N
     return launch_serially if helpers == 0 else lambda: pool.launch(function, table, parts, helpers)
 
 
-def launch_rounds(function: int, then: int, table: int, counter: int, rounds: int, parts: int) -> None:
-    """Run all parts of a function on all cores, then another function on one, a number of times.
+def launch_rounds(function: int, then: int, table: int, counter: int, last: int, parts: int) -> None:
+    """Run rounds of a launch on all cores and another function on one, without Python in between.
 
     Args:
         function: Address of machine code ``void(table, part, parts)``.
-        then: Address of machine code that is called with part 0 of 1.
+        then: Address of machine code that is called after all parts of a round, with part 0 of 1.
         table: Address of the argument table of both.
-        counter: Address of a word, -1 before; the number of the current round.
-        rounds: Number of rounds.
+        counter: Address of the number of the current round, before the launch of the first one.
+        last: Number of the round to end before, greater than that of the first one.
         parts: Number of parts.
     """
-    _the_pool().launch_rounds(function, then, table, counter, rounds, parts)
+    _the_pool().launch_rounds(function, then, table, counter, last, parts)
 
 
 def _the_pool() -> _Pool:

@@ -1,14 +1,15 @@
-"""Distribution of blocks over cores: every block runs once, whatever the affinity."""
+"""Distribution of blocks over cores: every block runs once, whatever the affinity; rounds of launches."""
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 import time
 
 import numpy as np
 import pytest
-from numba import cuda
+from numba import carray, cfunc, cuda
 
 import warpdrive as wd
 from warpdrive.backends.host import workers
@@ -65,6 +66,52 @@ def test_the_caller_keeps_its_cores(threads):
     thread.start()
     thread.join()
     assert found == [cores]
+
+
+# Words of a table: number of the round, result of the last round, number of parts, and a number per part.
+@cfunc("void(CPointer(int64), int64, int64)")
+def part_of_round(table, part, parts):
+    words = carray(table, (3 + parts,))
+    words[3 + part] += (part + 1) * (words[0] + words[1])
+
+
+@cfunc("void(CPointer(int64), int64, int64)")
+def end_of_round(table, part, parts):
+    words = carray(table, (3 + 16,))
+    words[1] = words[3 : 3 + words[2]].sum() % 1_000_003
+
+
+def run_rounds(table, last):
+    table[2] = len(table) - 3
+    address = table.ctypes.data
+    workers.launch_rounds(part_of_round.address, end_of_round.address, address, address, last, len(table) - 3)
+
+
+@pytest.mark.parametrize("number", [1, 2, 7])
+@pytest.mark.parametrize("parts", [1, 2, 16])
+def test_each_round_sees_the_end_of_the_one_before(threads, number, parts):
+    threads(number)
+    for first, last in ((0, 1), (5, 5 + 3 * workers.ROUNDS_AT_ONCE)):
+        words = np.zeros(3 + parts, np.int64)
+        words[0] = first
+        run_rounds(words, last)
+        total, result = 0, 0
+        for counter in range(first, last):
+            total += (counter + result) * parts * (parts + 1) // 2
+            result = total % 1_000_003
+        assert (words[0], words[1], words[3:].sum()) == (last, result, total)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_rounds_are_interrupted_between_launches(threads, number):
+    threads(number)
+    words = np.zeros(3 + 16, np.int64)
+    threading.Timer(0.2, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_rounds(words, 10**8)
+    assert words[0] > 0
+    np.testing.assert_array_equal(words[3:], words[3] * np.arange(1, 17))  # all parts of the last round are done
+    launch_often(100, 0)
 
 
 def test_a_number_of_threads_that_cannot_be():
