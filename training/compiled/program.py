@@ -20,6 +20,7 @@ from warpdrive.training.compiled.simd import host_lanes
 
 _FILE = "program.o"
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+_LEAST_ROWS = 128  # to be divided: zeroing and summing the gradient of a part takes as long as 3 rows of any network
 _ROWS_OF_A_PART = 256
 _MOST_PARTS = 16
 _programs: dict[str, Program] = {}
@@ -60,7 +61,8 @@ class Program:
         """Run all parts of a function and then another function, a number of times. The GIL is released.
 
         Args:
-            name, then: names of the functions.
+            name: name of the function.
+            then: name of the other one.
             table: address of the argument table.
             counter: word with the number of the first round, which counts up.
             last: number of the round to end before.
@@ -177,6 +179,9 @@ def address_of(table: Any) -> int:
 def parts_of(rows: int) -> int:
     """Return the number of parts of work on ``rows`` rows, which threads share.
 
-    It does not depend on the number of threads: parts are summed in a fixed order.
+    It does not depend on the number of threads: parts are summed in a fixed order. It is even, so that two threads
+    finish together.
     """
-    return max(1, min(_MOST_PARTS, rows // _ROWS_OF_A_PART))
+    if rows < _LEAST_ROWS:
+        return 1
+    return max(2, min(_MOST_PARTS, rows // _ROWS_OF_A_PART // 2 * 2))

@@ -46,10 +46,10 @@ ROUNDS_AT_ONCE = 16
 MAX_THREADS = 256
 
 # Words of a job, each in a cache line of its own: the number of finished parts, the machine code and its table, the
-# number of parts, the number of queues, whether more rounds follow, and the queues. A queue's word holds its end in the upper bits and the next
-# part in the lower ones: one atomic addition returns both, so that a thread never confuses parts of two launches. Each
-# thread begins with its own queue, which holds the same blocks in every launch, so that their memory stays in its
-# core's cache; then it helps with the others.
+# number of parts, the number of queues, whether rounds follow, and the queues. A queue's word holds its end in the
+# upper bits and the next part in the lower ones: one atomic addition returns both, so that a thread never confuses
+# parts of two launches. Each thread begins with its own queue, which holds the same blocks in every launch, so that
+# their memory stays in its core's cache; then it helps with the others.
 _TEXT = f"""
 from numba import njit
 from warpdrive.backends.host.intrinsics import (
