@@ -108,11 +108,11 @@ def sample_discrete(logits, actions, log_probability, greedy, rng, rows, action_
         action_rows: ``[num_agents]`` int32, row of each agent in ``actions``.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    row = rows[agent]
+    row, action_row, is_greedy = rows[agent], action_rows[agent], greedy[0]  # the same in all replicas
     if row >= 0:
         random = wd_random.uniform(rng, env, agent)
-        action, logarithm = choose(logits, env, row, 0, logits.shape[2], random, greedy[0])
-        actions[env, action_rows[agent]] = action
+        action, logarithm = choose(logits, env, row, 0, logits.shape[2], random, is_greedy)
+        actions[env, action_row] = action
         log_probability[env, agent] = logarithm
 
 
@@ -133,14 +133,14 @@ def sample_multi_discrete(  # type: ignore[no-untyped-def]
         num_choices: ``[components]`` int32, number of choices of each component.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    row = rows[agent]
+    row, action_row, is_greedy = rows[agent], action_rows[agent], greedy[0]
     if row >= 0:
         first = 0
         total = _ZERO
         for component in range(num_choices.shape[0]):
             random = wd_random.uniform(rng, env, agent)
-            action, logarithm = choose(logits, env, row, first, num_choices[component], random, greedy[0])
-            actions[env, action_rows[agent], component] = action
+            action, logarithm = choose(logits, env, row, first, num_choices[component], random, is_greedy)
+            actions[env, action_row, component] = action
             total += logarithm
             first += num_choices[component]
         log_probability[env, agent] = total
@@ -177,7 +177,8 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
         high: ``[components]`` float32, upper bounds.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    row = rows[agent]
+    row, action_row = rows[agent], action_rows[agent]
+    is_greedy, is_squashed, is_normalized = greedy[0], squash[0], normalize[0]
     if row >= 0:
         components = low.shape[0]
         total = _ZERO
@@ -192,26 +193,26 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
                 part = wd_random.uniform(rng, env, agent)
                 reached = cuda.fma(part, width, low[component])
                 # the sample that is squashed to it: finite, though `part` may be 0
-                drawn = _HALF * wd_math.log((part + _LEAST) / (_ONE - part)) if squash[0] else reached
+                drawn = _HALF * wd_math.log((part + _LEAST) / (_ONE - part)) if is_squashed else reached
                 total -= wd_math.log(width)
             else:
                 if knows_nothing:
                     log_std = _ZERO
-                deviation = _ZERO if greedy[0] else wd_random.normal(rng, env, agent)
+                deviation = _ZERO if is_greedy else wd_random.normal(rng, env, agent)
                 drawn = cuda.fma(wd_math.exp(log_std), deviation, mean)
                 reached = drawn
                 total -= _HALF * deviation * deviation + log_std + _HALF_LOG_TWO_PI
-                if squash[0] and not knows_nothing:
+                if is_squashed and not knows_nothing:
                     size = abs(drawn)  # log(1 - tanh(x)**2) without a difference of numbers that are nearly equal
                     total -= wd_math.log(half) + _TWO * (
                         _LOG_TWO - size - wd_math.log(_ONE + wd_math.exp(-_TWO * size))
                     )
                     reached = cuda.fma(half, wd_math.tanh(drawn), centre)
-                elif normalize[0] and not knows_nothing:
+                elif is_normalized and not knows_nothing:
                     total -= wd_math.log(half)
                     reached = cuda.fma(half, drawn, centre)
                     drawn = reached
-            place = action_rows[agent] * components + component
+            place = action_row * components + component
             sampled[env, place] = drawn
             actions[env, place] = min(max(reached, low[component]), high[component])
         log_probability[env, agent] = total

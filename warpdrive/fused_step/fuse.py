@@ -144,7 +144,6 @@ def fuse_step(
     fused.call(episode_log.end_step, episode_length="constant.episode_length")
     fused.barrier()
     fused.call(episode_log.add_rewards, running_return="episode.running_return")
-    fused.call(episode_log.is_done, result="done")
     if sampled:
         _record(fused, rollout_writer.record_per_agent, "rewards")
         for name in ("terminated", "truncated"):
@@ -158,6 +157,7 @@ def fuse_step(
             final=f"rollout.final_{observations[0].name}",
             slot="rollout.step",
         )
+    fused.call(episode_log.is_done, result="done")
     with fused.when("done"):
         _end_episode(fused)
         if auto_reset:

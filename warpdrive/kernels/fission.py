@@ -1,8 +1,7 @@
 """Splitting of a kernel's body for launches with one thread per block.
 
-Blocks are independent, so that many of them may run the code up to a barrier outside of all conditions before any
-continues. LLVM then finds short loops over replicas that it can vectorise; this reduces the time of cartpole's whole
-step by a third.
+Blocks are independent, so that many of them may run a statement before any runs the next. LLVM then finds short loops
+over replicas that it can vectorise.
 """
 
 from __future__ import annotations
@@ -10,24 +9,31 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from warpdrive.kernels.resolve import Table
-from warpdrive.kernels.syntax import copy_tree, is_barrier, stored_names
+from warpdrive.kernels.resolve import Function, Table
+from warpdrive.kernels.syntax import FunctionName, IntrinsicName, copy_tree, is_barrier, stored_names, walk
 from warpdrive.kernels.variables import exposed_names, needed, recomputable
 
 
 def stretches(
-    body: list[ast.stmt], parameters: Collection[str], arrays: Collection[str], table: Table
+    body: list[ast.stmt],
+    parameters: Collection[str],
+    arrays: Collection[str],
+    table: Table,
+    functions: Collection[Function],
 ) -> list[list[ast.stmt]]:
     """Return the body in pieces, each of which can be run for many blocks before the next piece starts.
 
-    The body is split at barriers outside of all conditions and loops across which no variable is live, except variables
-    that each piece can recompute. A kernel with arrays in shared memory is one piece: they live as long as their block.
+    The body is split outside of all conditions and loops, at barriers and at calls of device functions, wherever no
+    variable is live, except variables that each piece can recompute. If blocks may affect each other, by atomic
+    operations, or print, it is split at barriers only. A kernel with arrays in shared memory is one piece: they live as
+    long as their block.
 
     Args:
         body: The inlined body.
         parameters: The names of the kernel's parameters.
         arrays: The names of the parameters that are arrays.
         table: The constants and shared arrays of the kernel.
+        functions: The functions that the body calls.
 
     Returns:
         The statements of each piece, in order.
@@ -36,14 +42,29 @@ def stretches(
         return [body]
     recomputed = recomputable(body, parameters, arrays, table)
     pieces: list[list[ast.stmt]] = [[]]
+    in_order = any(_is_seen_by_others(node) for part in (body, *(f.body for f in functions)) for node in walk(part))
     for place, statement in enumerate(body):
-        if is_barrier(statement) and pieces[-1] and not _crossing(body, place) - recomputed.keys():
+        may_split = is_barrier(statement) or (not in_order and any(map(_is_call, body[max(place - 1, 0) : place + 1])))
+        if pieces[-1] and may_split and not _crossing(body, place) - recomputed.keys():
             pieces.append([])
-        else:
+        if not is_barrier(statement):
             pieces[-1].append(statement)
     for piece in pieces[1:]:
         piece[:0] = copy_tree(list(needed(recomputed, piece)))
-    return pieces
+    return [piece for piece in pieces if piece]
+
+
+def _is_call(statement: ast.stmt) -> bool:
+    """Return True for a call of a device function whose result, if any, is not used."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, FunctionName)
+
+
+def _is_seen_by_others(node: ast.AST) -> bool:
+    """Return True for names of atomic operations and of ``print``, whose order over blocks is kept."""
+    if isinstance(node, IntrinsicName):
+        return node.path.startswith("atomic.")
+    return isinstance(node, ast.Name) and node.id.endswith("print")
 
 
 def _crossing(body: list[ast.stmt], place: int) -> set[str]:

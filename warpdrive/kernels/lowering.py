@@ -65,7 +65,7 @@ class LoweredKernel:
     @property
     def stretches(self) -> list[list[ast.stmt]]:
         """The pieces of the kernel for launches with one thread per block."""
-        return stretches(self.body, self.parameters, self.arrays, self.table)
+        return stretches(self.body, self.parameters, self.arrays, self.table, self.device_functions)
 
 
 def without_faults(body: list[ast.stmt]) -> list[ast.stmt]:

@@ -93,9 +93,37 @@ def blocks_share_counters(state, total, length, log, n):
     cuda.atomic.add(log, 1, env)
 
 
+def add_state(state, total, env):
+    total[env] += state[env]
+
+
+def count_states(state, length, env):
+    cuda.atomic.add(length, state[env] % 7, 1)
+
+
+@wd.kernel
+def calls(state, total, length, log, n):
+    env = cuda.blockIdx.x
+    add_state(state, total, env)
+    state[env] = 3 * n
+    log[env] = n
+    add_state(state, total, env)
+    add_state(total, log, env)
+
+
+@wd.kernel
+def calls_that_blocks_see(state, total, length, log, n):
+    env = cuda.blockIdx.x
+    add_state(state, total, env)
+    count_states(state, length, env)
+    add_state(state, total, env)
+
+
 @pytest.mark.parametrize(
     ("kernel", "count"),
     [
+        (calls, 5),
+        (calls_that_blocks_see, 1),
         (an_episode, 4),
         (nothing_crosses_but_what_is_computed_anew, 2),
         (variables_cross, 1),

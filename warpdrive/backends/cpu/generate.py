@@ -18,7 +18,7 @@ whatever depends on it alone is computed once per block. ``syncwarp`` separates 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from warpdrive.backends.host.adapter import CpuAdapter
@@ -47,8 +47,13 @@ from warpdrive.kernels.syntax import (
 )
 from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
 
-BLOCK_DECORATOR = f"@njit({NUMBA_OPTIONS}, pipeline_class=EntryCompiler, forceinline=True)"
-"""Decorator of the function of a block without arrays in shared memory.
+
+def _block_decorator(compiler: str) -> str:
+    return f"@njit({NUMBA_OPTIONS}, pipeline_class={compiler}, forceinline=True)"
+
+
+BLOCK_DECORATOR, SEPARATE_BLOCK_DECORATOR = _block_decorator("EntryCompiler"), _block_decorator("BlockCompiler")
+"""Decorators of the function of a block without arrays in shared memory; the second if no arrays overlap.
 
 Optimised separately before it is inlined, such a function makes environment steps up to 7 percent faster. With shared
 arrays, a reduction runs three times as fast if it is optimised only once, with the entry.
@@ -68,11 +73,14 @@ class LaunchKind:
         block: Threads per block in each dimension. Being constant, they let LLVM unroll and vectorise the loops over
             threads, and a block of one thread needs no loop.
         shared_bytes: Bytes of dynamic shared memory, which lies on the stack.
+        views: Pairs of an array and the one whose memory it shares from the same address on, if no others share any
+            and all are C-ordered; None otherwise.
     """
 
     grid_rank: int
     block: Dimensions
     shared_bytes: int
+    views: tuple[tuple[str, str], ...] | None = None
 
     @staticmethod
     def of(configuration: Configuration) -> LaunchKind:
@@ -120,14 +128,30 @@ def generate_kernel(
         *shared_arrays(kernel, adapter, launch.shared_bytes),
     ]
     parameters = [*kernel.parameters, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
-    names = [f"{RUN_BLOCK}_{number}" for number in range(len(bodies))]
+    functions: dict[str, list[str]] = {}
     is_alone = not kernel.table.shared  # optimised separately, it lacks the entry's facts about indices
     if is_alone and launch.block != (1, 1, 1):
         beginning += [_not_negative(index_name(f"blockIdx.{axis}")) for axis in AXES[: launch.grid_rank]]
-    for name, body in zip(names, bodies, strict=True):
-        decorator = BLOCK_DECORATOR if is_alone else INLINED_DECORATOR
-        writer.function(decorator, name, parameters, [*beginning, *body])
-    writer.text(_entry_text(names, kernel.parameters, argument_kinds, slots, launch))
+    decorator = BLOCK_DECORATOR if is_alone else INLINED_DECORATOR
+    owners, known_arrays = dict(launch.views or ()), dict[str, str]()
+    if is_alone and launch.views is not None:
+        decorator = SEPARATE_BLOCK_DECORATOR
+        for name, kind in zip(kernel.parameters, argument_kinds, strict=True):
+            if kind.extents is not None:
+                known_arrays[name] = f"{GENERATED}known_{name}"
+                writer.line(f"{known_arrays[name]} = known_array({kind.extents!r})")
+    for number, body in enumerate(bodies):
+        used = loaded_names([*beginning, *body])
+        used |= {owners[name] for name in owners.keys() & used}
+        sharing = [
+            assign(name, ast.Call(load(function), [load(name), load(owners.get(name, name))], []))
+            for name, function in known_arrays.items()
+            if name in used
+        ]
+        name = f"{RUN_BLOCK}_{number}"
+        functions[name] = [parameter for parameter in parameters if parameter in used]
+        writer.function(decorator, name, functions[name], [*sharing, *beginning, *body])
+    writer.text(_entry_text(functions, kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
     writer.line("TAKES_TURNS = False")
     return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
@@ -243,7 +267,7 @@ class _Block:
 
 
 def _entry_text(
-    functions: Sequence[str],
+    functions: Mapping[str, Sequence[str]],
     parameters: Sequence[str],
     kinds: Sequence[ArgumentKind],
     slots: Sequence[Slot],
@@ -251,7 +275,7 @@ def _entry_text(
 ) -> str:
     """Return the source of the function that runs one part of the blocks, and of the loaders of its arguments.
 
-    Each of ``functions`` is called for every block of a pack before the next one.
+    Each of ``functions``, which have these parameters, is called for every block of a pack before the next one.
     """
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
@@ -261,8 +285,9 @@ def _entry_text(
     if launch.grid_rank > 1:
         decoded = (f"{index} % {grid[0]}", f"{index} // {grid[0]} % {grid[1]}", f"{index} // ({grid[0]} * {grid[1]})")
         position = [f"not_negative({place})" for place in decoded]
-    rooms = [f"{slot.array}[{part}]" for slot in slots]
-    arguments = ", ".join([*parameters, *position, *block, *grid, *rooms])
+    own = dict(zip(POSITION_PARAMETERS, [*position, *block, *grid], strict=True))
+    own |= {slot.array: f"{slot.array}[{part}]" for slot in slots}
+    calls = [f"{name}({', '.join(own.get(p, p) for p in wanted)})" for name, wanted in functions.items()]
     begin, end, first, last = (GENERATED + name for name in ("begin", "end", "first", "last"))
     pack = PACK if len(functions) > 1 else blocks
     return "\n".join(
@@ -276,10 +301,7 @@ def _entry_text(
             f"    {begin}, {end} = {part} * {blocks} // {parts}, ({part} + 1) * {blocks} // {parts}",
             f"    for {first} in {RANGE}({begin}, {end}, {pack}):",
             f"        {last} = {first} + {pack} if {first} + {pack} < {end} else {end}",
-            *(
-                f"        for {index} in {RANGE}({first}, {last}):\n            {function}({arguments})"
-                for function in functions
-            ),
+            *(f"        for {index} in {RANGE}({first}, {last}):\n            {call}" for call in calls),
             "",
         ]
     )

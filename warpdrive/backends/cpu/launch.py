@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from warpdrive.backends.cpu.argument_table import C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE, ArgumentTable
+from warpdrive.backends.cpu.argument_table import C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE, ArgumentTable, words_of
 from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.fibres import WaitingLaunch
@@ -93,6 +93,8 @@ class BoundKernel:
                     kind = replace(kind, extents=baked_extents(arguments[name].shape, replicas))
                 kinds[name] = kind
         launch_kind = LaunchKind.of(configuration)
+        if replicas is not None:
+            launch_kind = replace(launch_kind, views=_views(kernel.parameters, leaves))
         key = (*baked.items(), *kinds.items(), launch_kind)
         if key not in compiled:
             compiled[key] = _compile(kernel, baked, kinds, launch_kind)
@@ -170,6 +172,30 @@ def _compile(
     resolved = resolved_for(kernel, baked, kinds)
     is_dynamic = takes_dynamic_memory(kernel, resolved, launch_kind.shared_bytes)
     return compile_kernel(resolved, kinds, launch_kind if is_dynamic else replace(launch_kind, shared_bytes=0))
+
+
+def _views(parameters: Sequence[str], leaves: Sequence[tuple[Any, Array | None]]) -> tuple[tuple[str, str], ...] | None:
+    """Return ``LaunchKind.views`` of the arguments of a fused kernel."""
+    if len(leaves) != len(parameters):  # there are tuples
+        return None
+    arrays = {
+        name: array
+        for name, (value, array) in zip(parameters, leaves, strict=True)
+        if array is not None and array.nbytes and _has_memory(value)
+    }
+    if not all(array.ndim and array.flags.c_contiguous for array in arrays.values()):
+        return None
+    views: list[tuple[str, str]] = []
+    owner, first, end = "", -1, -1  # the array that begins last so far, and the end of all
+    for begin, name in sorted((words_of(array)[0], name) for name, array in arrays.items()):
+        if begin == first:
+            views.append((name, owner))
+        elif begin < end:
+            return None
+        else:
+            owner, first = name, begin
+        end = max(end, begin + arrays[name].nbytes)
+    return tuple(views)
 
 
 def _has_memory(value: Any) -> bool:

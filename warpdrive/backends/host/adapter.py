@@ -46,11 +46,13 @@ class CpuAdapter(ast.NodeTransformer):
         """Return the header of a generated module: imports of the kernel's names and recorded helpers."""
         lines = header_of(table, dict.fromkeys(mathematics.REPLACEMENTS, mathematics.__name__))
         lines.append("from numba import cfunc, njit")
-        lines.append("from warpdrive.backends.host.compiler import EntryCompiler, FunctionCompiler")
+        lines.append("from warpdrive.backends.host.compiler import BlockCompiler, EntryCompiler, FunctionCompiler")
         lines.append(
             "from warpdrive.backends.host.intrinsics import array_loader, not_constant, not_negative, number_loader"
         )
-        lines.append(f"from warpdrive.backends.host.intrinsics import range_item as {RANGE_ITEM}, stack_array, view")
+        lines.append(
+            f"from warpdrive.backends.host.intrinsics import range_item as {RANGE_ITEM}, stack_array, view, known_array"
+        )
         lines.append("from warpdrive.backends.host.kept_values import slot_accessors")
         lines += imports.splitlines()
         for path in sorted(self.intrinsics):

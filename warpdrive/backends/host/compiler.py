@@ -247,6 +247,24 @@ class EntryCompiler(CompilerBase):  # type: ignore[misc]
         return found
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class LoweringOfBlocks(LoweringOfEntry):
+    """Lowering pass for a function whose array arguments share no memory."""
+
+    _name = "lowering_of_blocks"
+
+    def run_pass(self, state: Any) -> bool:
+        """See :class:`LoweringOfEntry`."""
+        state.flags.noalias = True
+        return super().run_pass(state)
+
+
+class BlockCompiler(EntryCompiler):
+    """Pipeline of functions whose array arguments share no memory, so that LLVM may reorder accesses to them."""
+
+    lowering = LoweringOfBlocks
+
+
 class FunctionCompiler(EntryCompiler):
     """Pipeline of functions that only other compiled functions call.
 

@@ -178,6 +178,40 @@ def array_loader(dtype: str, rank: int, layout: str, readonly: bool, extents: tu
     return load
 
 
+@cache
+def known_array(extents: tuple[int | None, ...]) -> Any:
+    """Return a function, for use in compiled code, that returns an array with what LLVM shall know about it.
+
+    Args:
+        extents: Constant length of each dimension, or None for one that is not constant.
+
+    Returns:
+        A numba intrinsic ``(array, owner)``: the array, C-ordered, whose elements are where those of ``owner`` begin.
+    """
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def known(typingctx: Any, array: Any, owner: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind, owner_kind = signature.args
+            seen = make_array(kind)(context, builder, args[0])
+            data = make_array(owner_kind)(context, builder, args[1]).data
+            lengths = [
+                _as_length(builder, length) if extent is None else context.get_constant(types.intp, extent)
+                for extent, length in zip(extents, cgutils.unpack_tuple(builder, seen.shape), strict=True)
+            ]
+            strides = [context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))]
+            for length in reversed(lengths[1:]):
+                strides.insert(0, builder.mul(strides[0], length))
+            seen.data = builder.bitcast(data, seen.data.type)
+            seen.shape = cgutils.pack_array(builder, lengths)
+            seen.strides = cgutils.pack_array(builder, strides)
+            return seen._getvalue()
+
+        return array(array, owner), codegen
+
+    return known
+
+
 def _as_length(builder: Any, value: Any) -> Any:
     return builder.and_(value, ir.Constant(value.type, (1 << 48) - 1))
 

@@ -20,6 +20,7 @@ import numba
 import numpy as np
 from numba.core import caching
 
+import warpdrive.backends
 import warpdrive.kernels
 from warpdrive.file_lock import locked
 from warpdrive.private import CACHE_VARIABLE as CACHE_VARIABLE
@@ -191,6 +192,6 @@ def _spare_folder() -> Path:
 
 @cache
 def _own_content() -> str:
-    folders = (Path(warpdrive.kernels.__file__).parent, Path(__file__).parent)
+    folders = (Path(warpdrive.kernels.__file__).parent, Path(warpdrive.backends.__file__).parent)
     texts = (path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py")))
     return hashlib.sha256(b"\0".join(texts)).hexdigest()

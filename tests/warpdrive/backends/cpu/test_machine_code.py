@@ -10,12 +10,14 @@ import sys
 
 import numba
 import numpy as np
+import pytest
 import torch
 from numba import cuda
 from numba.core.codegen import JITCodeLibrary
 
 import warpdrive as wd
 from warpdrive.backends.cpu.launch import bind
+from warpdrive.backends.host import workers
 from warpdrive.backends.host.functions import FUNCTION_DECORATOR
 from warpdrive.backends.shared.cache import CACHE_VARIABLE
 
@@ -102,6 +104,28 @@ def test_blocks_of_two_axes_go_through_memory_in_its_order(tmp_path, monkeypatch
     (compiled,) = smoothed.memory["cpu"].values()
     code = compiled.module.entry.inspect_llvm()
     assert "gather" not in code and "scatter" not in code
+
+
+@wd.kernel
+def through_two_names(first, second):
+    env = cuda.blockIdx.x
+    first[env] = second[env] + 1
+    second[env] = 2 * first[env]
+    first[env] += second[env]
+
+
+@pytest.mark.parametrize("distance", [0, 1, 100])
+def test_arrays_of_a_fused_kernel_may_share_memory(distance, monkeypatch):
+    """The whole memory, a part of it, or none: accesses happen in the order in which they are written."""
+    monkeypatch.setattr(workers, "_num_threads", 1)
+    memory, blocks = np.random.default_rng(0).integers(0, 9, 200), 90
+    expected = memory.copy()
+    for env in range(blocks):
+        expected[env] = expected[env + distance] + 1
+        expected[env + distance] = 2 * expected[env]
+        expected[env] += expected[env + distance]
+    bind(through_two_names, {"first": memory[:100], "second": memory[distance : distance + 100]}, blocks, 1)()
+    np.testing.assert_array_equal(memory, expected)
 
 
 PROGRAM = """

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from forked_programs import ForkedProgram
 
+import warpdrive as wd
+from warpdrive.backends.shared import cache
+
 KERNELS = """
 from numba import cuda
 import warpdrive as wd
@@ -159,3 +162,18 @@ def test_damage_to_what_starts_kernels_is_repaired_too(start, tmp_path):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     assert result_of(start()) == "1 3 5 7"
     assert files_in(tmp_path / "cache").keys() == sound.keys()
+
+
+@pytest.mark.parametrize("file", ["kernels/inline.py", "backends/cpu/generate.py", "backends/host/intrinsics.py"])
+def test_keys_depend_on_the_files_that_code_comes_from(file, monkeypatch):
+    read, before = Path.read_bytes, cache.key_of("kernel")
+
+    def changed(path):
+        return read(path) + b"#" * (path == Path(wd.__file__).parent / file)
+
+    monkeypatch.setattr(Path, "read_bytes", changed)
+    cache._own_content.cache_clear()
+    found = cache.key_of("kernel")
+    monkeypatch.undo()
+    cache._own_content.cache_clear()
+    assert found != before == cache.key_of("kernel")
