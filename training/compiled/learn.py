@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,10 @@ class Minibatches:
     def of(rows: Rows, parts: Sequence[Tensor]) -> Minibatches:
         """Return the minibatches of ``rows`` with the indices ``parts``."""
         process_group, order = rows.sharding.process_group, torch.cat(list(parts))
-        sizes = [len(part) for part in parts]
-        counts = torch.stack([weight.sum() for weight in rows.weight[order].split(sizes)])
-        bounds = np.cumsum([0, *sizes])
+        sizes = [part.numel() for part in parts]
+        weight = rows.weight[order].double()  # sums of more than 2**24 rows are exact
+        counts = torch.segment_reduce(weight, "sum", lengths=torch.tensor(sizes)).float()
+        bounds = np.array([0, *accumulate(sizes)], np.int64)
         return Minibatches(order, bounds, _plain(rows.weight), process_group.all_reduce(counts), process_group)
 
 

@@ -43,6 +43,9 @@ The last part of a short launch takes that long, and so does yielding and resumi
 ROUNDS_AT_ONCE = 16
 """Number of rounds between two returns to Python, which then handles signals and wakes helpers that sleep."""
 
+WINDOW = 0.1
+"""Seconds of rounds over which processor time is compared with the time that passes."""
+
 MAX_THREADS = 256
 
 # Words of a job, each in a cache line of its own: the number of finished parts, the machine code and its table, the
@@ -162,6 +165,39 @@ class _Helper:
             self.module.help_out(self.job, self.number, PATIENCE)
 
 
+class SpareCores:
+    """Number of helpers for whose threads other programs leave cores.
+
+    A round ends when its last part ends. A helper that shares its core with another program takes parts, too, and then
+    all wait until it runs again: with one busy process on two cores, two threads took 1.5 times as long as one.
+    """
+
+    def __init__(self) -> None:
+        self._elapsed = self._missing = self._until = 0.0
+        self._fewer = 0
+
+    def helpers(self, most: int) -> int:
+        """Return how many helpers to use, of at most ``most``."""
+        if time.perf_counter() > self._until:
+            self._fewer = 0
+        return max(0, most - self._fewer)
+
+    def observe(self, elapsed: float, used: float, helpers: int) -> None:
+        """Observe rounds: if a third of a core was missing, one helper fewer is used for ten times as long.
+
+        Args:
+            elapsed: seconds that have passed.
+            used: seconds of processor time of this process.
+            helpers: number of helpers, which compute or spin all the time.
+        """
+        self._elapsed += elapsed
+        self._missing += (1 + helpers) * elapsed - used
+        if self._elapsed > WINDOW:
+            if helpers and self._missing > self._elapsed / 3:
+                self._fewer, self._until = self._fewer + 1, time.perf_counter() + 10 * self._elapsed
+            self._elapsed = self._missing = 0.0
+
+
 class _Pool:
     """Helpers of the calling thread, and the job that they share."""
 
@@ -171,6 +207,7 @@ class _Pool:
         self.address = int(self.job.ctypes.data)
         self.busy = threading.Lock()
         self.helpers: list[_Helper] = []
+        self.spare_cores = SpareCores()
 
     def launch(self, function: int, table: int, parts: int, helpers: int) -> None:
         address, module = self.address, self.module
@@ -186,14 +223,20 @@ class _Pool:
                 raise
 
     def launch_rounds(self, function: int, then: int, table: int, counter: int, last: int, parts: int) -> None:
-        address, module, helpers = self.address, self.module, min(_num_threads, parts) - 1
+        address, module, spare_cores = self.address, self.module, self.spare_cores
+        most = min(_num_threads, parts) - 1
         with self.busy:
             try:
-                module.open_job(address, function, table, parts, helpers + 1)
-                self.wake(helpers)
-                while not module.run_rounds(address, function, then, table, counter, last, parts, helpers + 1):
-                    time.sleep(0)
+                module.open_job(address, function, table, parts, most + 1)
+                is_over = False
+                while not is_over:
+                    helpers = spare_cores.helpers(most)
                     self.wake(helpers)
+                    began, used = time.perf_counter(), time.process_time()
+                    is_over = module.run_rounds(address, function, then, table, counter, last, parts, helpers + 1)
+                    if not (is_over or module.is_done(address)):
+                        time.sleep(0)
+                    spare_cores.observe(time.perf_counter() - began, time.process_time() - used, helpers)
             except BaseException:
                 module.finish(address)
                 raise

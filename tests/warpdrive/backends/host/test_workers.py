@@ -114,6 +114,21 @@ def test_rounds_are_interrupted_between_launches(threads, number):
     launch_often(100, 0)
 
 
+def test_busy_cores_are_left_to_other_programs(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(workers.time, "perf_counter", lambda: now)
+    spare = workers.SpareCores()
+    for used in (0.8, 0.7):  # seconds of four threads in 0.2 seconds: all of it, and half a core less
+        assert [spare.helpers(most) for most in (0, 1, 3)] == [0, 1, 3]
+        spare.observe(0.2, used, 3)
+    assert [spare.helpers(most) for most in (0, 1, 3)] == [0, 0, 2]
+    now += 1.9
+    spare.observe(0.2, 0.6, 2)
+    assert spare.helpers(3) == 2
+    now += 0.2
+    assert spare.helpers(3) == 3
+
+
 def test_a_number_of_threads_that_cannot_be():
     for number in (0, workers.MAX_THREADS + 1):
         with pytest.raises(ValueError, match=f"the number of threads is {number}, expected 1 to 256"):
