@@ -5,8 +5,9 @@ region between barriers) and ``entry`` (one part of the blocks), which reads its
 
 The block size is a constant of the generated code, since LLVM unrolls and vectorises loops over a known number of
 threads; another number of agents is compiled anew. So are the extents of the arrays of a fused kernel, except for the
-first axis and, in rollouts, the axis of the replicas: copies of rows and sums over choices then have no loops. A kernel
-launched alone accepts arrays of any shape.
+first axis and, in rollouts, the axis of the replicas: copies of rows and sums over choices then have no loops. LLVM is
+also told that its arrays share no memory, or which do, so that it reads what all replicas share once, and vectorises
+over replicas. A kernel launched alone accepts arrays of any shape, which may overlap.
 
 If a block has several axes, the number of threads per row is hidden from LLVM (``not_constant``), which would otherwise
 unroll the row and vectorise over columns, with a gather for each access.
