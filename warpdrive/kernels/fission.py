@@ -9,8 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
+from warpdrive.kernels.regions import Part, Region
 from warpdrive.kernels.resolve import Function, Table
-from warpdrive.kernels.syntax import FunctionName, IntrinsicName, copy_tree, is_barrier, stored_names, walk
+from warpdrive.kernels.syntax import (
+    FunctionName,
+    IntrinsicName,
+    copy_tree,
+    is_barrier,
+    loaded_names,
+    stored_names,
+    walk,
+)
 from warpdrive.kernels.variables import exposed_names, needed, recomputable
 
 
@@ -52,6 +61,27 @@ def stretches(
     for piece in pieces[1:]:
         piece[:0] = copy_tree(list(needed(recomputed, piece)))
     return [piece for piece in pieces if piece]
+
+
+def first_calls(parts: list[Part], kept: Collection[str], functions: Collection[Function]) -> list[ast.stmt]:
+    """Return the calls that begin a kernel of several threads and may be run for many blocks before what follows.
+
+    These are the statements before the first barrier, if they are calls of device functions only, which affect neither
+    other blocks nor later variables.
+
+    Args:
+        parts: The regions of the kernel and the control flow between them.
+        kept: The names of the variables that are kept between regions.
+        functions: The functions that the kernel calls.
+
+    Returns:
+        The statements, maybe none.
+    """
+    first = parts[0].statements if parts and isinstance(parts[0], Region) else []
+    called = [f.body for f in functions]
+    if any(_is_seen_by_others(node) for part in (first, *called) for node in walk(part)):
+        return []
+    return first if all(map(_is_call, first)) and not loaded_names(first) & set(kept) else []
 
 
 def _is_call(statement: ast.stmt) -> bool:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpdrive.backends.host.adapter import CpuAdapter
 from warpdrive.backends.host.functions import (
@@ -34,6 +34,7 @@ from warpdrive.backends.shared.arguments import ArgumentKind
 from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, index_name
 from warpdrive.backends.shared.slots import Slot, without_array_calls
 from warpdrive.kernels.configuration import Configuration, Dimensions
+from warpdrive.kernels.fission import first_calls
 from warpdrive.kernels.language import DIMENSIONS
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
@@ -96,6 +97,13 @@ PACK = 256
 LLVM can vectorise over them, and their data stays in the cache.
 """
 
+MOST_THREADS_BY_THREAD = 8
+"""Number of threads up to which functions that begin a fused step run with the loop over blocks inside.
+
+So few threads do not fill a vector: the sampling of actions is then vectorised over blocks.
+"""
+
+THREAD_INDEX = index_name("threadIdx.x")
 POSITION_PARAMETERS = [index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS[1:] for axis in AXES]
 
 
@@ -120,15 +128,20 @@ def generate_kernel(
     """
     adapter = CpuAdapter(depends_on_int32(kernel))
     writer = ModuleWriter(adapter)
+    by_thread: list[list[ast.stmt]] = []  # bodies that each thread runs for all blocks before the next one does
     if launch.block == (1, 1, 1):
         bodies = [_single_thread(stretch, writer) for stretch in kernel.stretches]
     else:
-        bodies = [_Block(kernel, slots, adapter, writer, launch.block).statements()]
+        if launch.views is not None and launch.block <= (MOST_THREADS_BY_THREAD, 1, 1):
+            calls = first_calls(kernel.parts, {slot.name for slot in slots}, kernel.device_functions)
+            by_thread = [_of_thread(call, kernel, writer) for call in calls]
+            kernel = replace(kernel, parts=kernel.parts[bool(calls) :])
+        bodies = [*by_thread, _Block(kernel, slots, adapter, writer, launch.block).statements()]
     beginning = [
         *(assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)),
         *shared_arrays(kernel, adapter, launch.shared_bytes),
     ]
-    parameters = [*kernel.parameters, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
+    parameters = [*kernel.parameters, THREAD_INDEX, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
     functions: dict[str, list[str]] = {}
     is_alone = not kernel.table.shared  # optimised separately, it lacks the entry's facts about indices
     if is_alone and launch.block != (1, 1, 1):
@@ -152,7 +165,7 @@ def generate_kernel(
         name = f"{RUN_BLOCK}_{number}"
         functions[name] = [parameter for parameter in parameters if parameter in used]
         writer.function(decorator, name, functions[name], [*sharing, *beginning, *body])
-    writer.text(_entry_text(functions, kernel.parameters, argument_kinds, slots, launch))
+    writer.text(_entry_text(functions, len(by_thread), kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
     writer.line("TAKES_TURNS = False")
     return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
@@ -160,6 +173,16 @@ def generate_kernel(
 
 def _not_negative(name: str) -> ast.stmt:
     return assign(name, ast.Call(load("not_negative"), [load(name)], []))
+
+
+def _of_thread(call: ast.stmt, kernel: LoweredKernel, writer: ModuleWriter) -> list[ast.stmt]:
+    """Return a call of a device function by one thread, with the variables that it needs."""
+    body = writer.adapt([*copy_tree(needed(kernel.variables.recomputed, [call])), call])
+    used = loaded_names(body)
+    return [
+        *(assign(name, ast.Constant(0)) for axis in "yz" if (name := index_name(f"threadIdx.{axis}")) in used),
+        *body,
+    ]
 
 
 def _single_thread(stretch: list[ast.stmt], writer: ModuleWriter) -> list[ast.stmt]:
@@ -269,6 +292,7 @@ class _Block:
 
 def _entry_text(
     functions: Mapping[str, Sequence[str]],
+    by_thread: int,
     parameters: Sequence[str],
     kinds: Sequence[ArgumentKind],
     slots: Sequence[Slot],
@@ -276,7 +300,8 @@ def _entry_text(
 ) -> str:
     """Return the source of the function that runs one part of the blocks, and of the loaders of its arguments.
 
-    Each of ``functions``, which have these parameters, is called for every block of a pack before the next one.
+    Each of ``functions``, which have these parameters, is called for every block of a pack before the next one; the
+    first ``by_thread`` of them for one thread after the other.
     """
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
@@ -288,8 +313,15 @@ def _entry_text(
         position = [f"not_negative({place})" for place in decoded]
     own = dict(zip(POSITION_PARAMETERS, [*position, *block, *grid], strict=True))
     own |= {slot.array: f"{slot.array}[{part}]" for slot in slots}
-    calls = [f"{name}({', '.join(own.get(p, p) for p in wanted)})" for name, wanted in functions.items()]
     begin, end, first, last = (GENERATED + name for name in ("begin", "end", "first", "last"))
+    own[THREAD_INDEX] = f"not_negative({THREAD})"
+    loops = []
+    for number, (name, wanted) in enumerate(functions.items()):
+        threads = launch.block[0] if number < by_thread else 1
+        call = f"{name}({', '.join(own.get(parameter, parameter) for parameter in wanted)})"
+        loops.append(f"        for {THREAD} in {RANGE}({threads}):")
+        loops.append(f"            for {index} in {RANGE}({first}, {last}):")
+        loops.append(f"                {call}")
     pack = PACK if len(functions) > 1 else blocks
     return "\n".join(
         [
@@ -302,7 +334,7 @@ def _entry_text(
             f"    {begin}, {end} = {part} * {blocks} // {parts}, ({part} + 1) * {blocks} // {parts}",
             f"    for {first} in {RANGE}({begin}, {end}, {pack}):",
             f"        {last} = {first} + {pack} if {first} + {pack} < {end} else {end}",
-            *(f"        for {index} in {RANGE}({first}, {last}):\n            {call}" for call in calls),
+            *loops,
             "",
         ]
     )
