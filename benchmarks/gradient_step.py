@@ -2,6 +2,7 @@
 
     python benchmarks/gradient_step.py                  # PPO with 256, 1024 and 8192 rows; DDPG, TD3 and SAC with 256
     python benchmarks/gradient_step.py --rows 512       # PPO with others
+    python benchmarks/gradient_step.py --threads 2      # native code on one thread and on two
 
 The models of PPO are those of cartpole: 4-64-64 with tanh for the policy and for the value. A step gathers the rows of
 a minibatch by index, computes forward pass, loss, backward pass and gradient norm, clips, and takes Adam's step.
@@ -10,12 +11,14 @@ DDPG, TD3 and SAC have the observations and actions of pendulum, and layers with
 and includes targets, critics, policy (with TD3 every other step), temperature and target networks; an update takes 16
 steps, or one.
 
-Figures are microseconds of processor time on one thread, medians of alternating rounds of 16 steps.
+Figures are microseconds of processor time on one thread, medians of alternating rounds of 16 steps. With ``--threads``
+they are microseconds that pass, minima of rounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import time
 from collections.abc import Callable
@@ -129,13 +132,35 @@ def timed(work: Callable[[], object]) -> Callable[[], float]:
     return measure
 
 
+def compare_threads(rows: list[int], threads: int, rounds: int) -> None:
+    """Print the table of ``--threads``."""
+    print(f"| | 1 thread | {threads} threads | ratio |\n| --- | ---: | ---: | ---: |")
+    work = {f"PPO, 64-64, {count} rows": warpdrive(count, "compiled") for count in rows}
+    work |= {f"SAC, {hidden}-{hidden}, 256 rows": off_policy("SAC", hidden, STEPS, "compiled") for hidden in (64, 256)}
+    for name, steps in work.items():
+        least = dict.fromkeys((1, threads), math.inf)
+        for count in rounds * [1, threads]:
+            set_num_threads(count)
+            for _ in range(5):
+                began = time.perf_counter()
+                steps()
+                least[count] = min(least[count], (time.perf_counter() - began) / STEPS * 1e6)
+        one, several = least.values()
+        print(f"| {name} | {one:,.0f} | {several:,.0f} | {several / one:.2f} |", flush=True)
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[256, 1024, 8192], help="rows of a minibatch")
     parser.add_argument("--rounds", type=int, default=15, help="rounds (default: 15)")
+    parser.add_argument("--threads", type=int, help="compare native code on one thread and on so many")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.threads is not None:
+        print(f"{machine()}\n")
+        compare_threads(options.rows, options.threads, options.rounds)
+        return
     set_num_threads(1)
 
     print(f"{machine()}; one thread\n")

@@ -49,10 +49,10 @@ WINDOW = 0.1
 MAX_THREADS = 256
 
 # Words of a job, each in a cache line of its own: the number of finished parts, the machine code and its table, the
-# number of parts, the number of queues, whether rounds follow, and the queues. A queue's word holds its end in the
-# upper bits and the next part in the lower ones: one atomic addition returns both, so that a thread never confuses
-# parts of two launches. Each thread begins with its own queue, which holds the same blocks in every launch, so that
-# their memory stays in its core's cache; then it helps with the others.
+# number of parts, the number of queues, for how many threads rounds follow, and the queues. A queue's word holds its
+# end in the upper bits and the next part in the lower ones: one atomic addition returns both, so that a thread never
+# confuses parts of two launches. Each thread begins with its own queue, which holds the same blocks in every launch, so
+# that their memory stays in its core's cache; then it helps with the others.
 _TEXT = f"""
 from numba import njit
 from warpdrive.backends.host.intrinsics import (
@@ -80,7 +80,7 @@ def take_parts(job, thread):
 @njit("void(intp, intp, intp)", nogil=True, cache=True, _nrt=False)
 def help_out(job, thread, patience):
     idle = 0
-    while idle < patience or atomic_load(job + ROUNDS):
+    while idle < patience or thread < atomic_load(job + ROUNDS):
         word = atomic_load(job + FIRST_QUEUE + LINE * thread)
         if word & MASK < word >> BITS:
             take_parts(job, thread)
@@ -124,7 +124,7 @@ def run_rounds(job, function, then, table, counter, last, parts, queues):
         if not is_done(job):
             return False
         number = load_word(counter) + 1
-        atomic_store(job + ROUNDS, number < last)
+        atomic_store(job + ROUNDS, queues if number < last else 0)
         call_entry(then, table, 0, 1)
         store_word(counter, number)
         if number == last:
@@ -145,6 +145,7 @@ class _Helper:
         self.cores: set[int] = set()
         self.thread = threading.Thread(target=self._help, daemon=True, name=f"warpdrive-{number}")
         self.thread.start()
+        self.clock = 0 if _clock_of is None else _clock_of(self.thread.ident)
 
     def wake(self) -> None:
         """Wake the helper if it sleeps, and keep it off the caller's core.
@@ -177,7 +178,7 @@ class SpareCores:
         self._fewer = 0
 
     def helpers(self, most: int) -> int:
-        """Return how many helpers to use, of at most ``most``."""
+        """Return the number of helpers to use, at most ``most``."""
         if time.perf_counter() > self._until:
             self._fewer = 0
         return max(0, most - self._fewer)
@@ -187,13 +188,15 @@ class SpareCores:
 
         Args:
             elapsed: seconds that have passed.
-            used: seconds of processor time of this process.
-            helpers: number of helpers, which compute or spin all the time.
+            used: seconds of processor time of the calling thread and the helpers, which compute or spin all the time.
+            helpers: number of helpers.
         """
+        if helpers == 0:
+            return
         self._elapsed += elapsed
         self._missing += (1 + helpers) * elapsed - used
         if self._elapsed > WINDOW:
-            if helpers and self._missing > self._elapsed / 3:
+            if self._missing > self._elapsed / 3:
                 self._fewer, self._until = self._fewer + 1, time.perf_counter() + 10 * self._elapsed
             self._elapsed = self._missing = 0.0
 
@@ -232,14 +235,20 @@ class _Pool:
                 while not is_over:
                     helpers = spare_cores.helpers(most)
                     self.wake(helpers)
-                    began, used = time.perf_counter(), time.process_time()
+                    began, used = time.perf_counter(), self.processor_time(helpers)
                     is_over = module.run_rounds(address, function, then, table, counter, last, parts, helpers + 1)
                     if not (is_over or module.is_done(address)):
                         time.sleep(0)
-                    spare_cores.observe(time.perf_counter() - began, time.process_time() - used, helpers)
+                    spare_cores.observe(time.perf_counter() - began, self.processor_time(helpers) - used, helpers)
             except BaseException:
                 module.finish(address)
                 raise
+
+    def processor_time(self, helpers: int) -> float:
+        """Return the seconds of processor time of the calling thread and its helpers; if unknown, all that passes."""
+        if _clock_of is None or helpers == 0:
+            return (1 + helpers) * time.perf_counter()
+        return time.thread_time() + sum(time.clock_gettime(helper.clock) for helper in self.helpers[:helpers])
 
     def wake(self, count: int) -> None:
         """Wake a number of helpers."""
@@ -257,6 +266,7 @@ def _other_cores() -> set[int]:
 
 
 _this_core = getattr(ctypes.CDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
+_clock_of = getattr(time, "pthread_getcpuclockid", None)
 _pool: _Pool | None = None
 _num_threads = min(int(numba.config.NUMBA_NUM_THREADS), MAX_THREADS)
 
