@@ -37,7 +37,8 @@ Waking it takes about as long, and steps of small environments follow each other
 LAST_PART = 20_000
 """Number of polls for the end of a launch before the calling thread yields its core: about 10 microseconds.
 
-The last part of a short launch takes that long, and so does yielding and resuming.
+The last part of a short launch takes that long, and so does yielding and resuming. Rounds are waited for as long as a
+helper waits: returning to Python after each would cost a tenth of a short one.
 """
 
 ROUNDS_AT_ONCE = 16
@@ -102,10 +103,10 @@ def open_job(job, function, table, parts, queues):
 def run_alone(function, table):
     call_entry(function, table, 0, 1)
 
-@njit("boolean(intp)", nogil=True, cache=True, _nrt=False)
-def is_done(job):
+@njit("boolean(intp, intp)", nogil=True, cache=True, _nrt=False)
+def is_done(job, polls):
     parts = atomic_load(job + PARTS)
-    for _ in range({LAST_PART}):
+    for _ in range(polls):
         if atomic_load(job + DONE) == parts:
             return True
     return False
@@ -114,14 +115,14 @@ def is_done(job):
 def finish(job):
     atomic_store(job + ROUNDS, 0)
     take_parts(job, 0)
-    while not is_done(job):
+    while not is_done(job, {LAST_PART}):
         pass
 
 @njit("boolean(intp, intp, intp, intp, intp, intp, intp, intp)", nogil=True, cache=True, _nrt=False)
 def run_rounds(job, function, then, table, counter, last, parts, queues):
     take_parts(job, 0)
     for _ in range({ROUNDS_AT_ONCE}):
-        if not is_done(job):
+        if not is_done(job, {PATIENCE}):
             return False
         number = load_word(counter) + 1
         atomic_store(job + ROUNDS, queues if number < last else 0)
@@ -219,7 +220,7 @@ class _Pool:
                 module.open_job(address, function, table, parts, helpers + 1)
                 self.wake(helpers)
                 module.take_parts(address, 0)
-                while not module.is_done(address):
+                while not module.is_done(address, LAST_PART):
                     time.sleep(0)
             except BaseException:  # such as Ctrl-C: helpers still use the job, which another launch would overwrite
                 module.finish(address)
@@ -237,7 +238,7 @@ class _Pool:
                     self.wake(helpers)
                     began, used = time.perf_counter(), self.processor_time(helpers)
                     is_over = module.run_rounds(address, function, then, table, counter, last, parts, helpers + 1)
-                    if not (is_over or module.is_done(address)):
+                    if not (is_over or module.is_done(address, 1)):
                         time.sleep(0)
                     spare_cores.observe(time.perf_counter() - began, self.processor_time(helpers) - used, helpers)
             except BaseException:
