@@ -29,6 +29,7 @@ TINY = (
     "trainer.update=torch",
 )
 PENDULUM = (
+    "trainer.update=torch",
     "env.episode_length=20",
     "trainer.num_envs=4",
     "trainer.train_batch_size=40",
