@@ -13,8 +13,10 @@ def native_module(text: str) -> ModuleType:
     with cache.one_process_at_a_time(key):
         if cache.is_stored(key):
             try:
-                return cache.load(key, "kernel")
+                if cache.path(key, "kernel.py").read_text() == text:
+                    return cache.load(key, "kernel")
             except Exception:  # the stored module is damaged
-                cache.discard(key)
+                pass
+            cache.discard(key)
         cache.store(key, {"kernel.py": text})
         return cache.load(key, "kernel")

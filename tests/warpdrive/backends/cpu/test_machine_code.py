@@ -22,7 +22,7 @@ from warpdrive.backends.host.functions import FUNCTION_DECORATOR
 from warpdrive.backends.shared.cache import CACHE_VARIABLE
 
 
-def test_numba_compiles_without_its_runtime():
+def test_numba_compiles_without_its_runtime(tmp_path):
     """The library compiles with numba's private flag ``_nrt=False``, which halves compile time.
 
     It relies on this: the flag exists, arrays and views of them can be passed, sliced and indexed under it without
@@ -46,15 +46,27 @@ def test_numba_compiles_without_its_runtime():
     assert through_views(array) == 2 + 5 + 0 + 3
     assert sys.getrefcount(array) == references
 
-    @numba.njit(_nrt=False)
-    def takes_memory(n):
-        return np.zeros(n)[0]
+    # in a process of its own: what numba has compiled with its runtime before, it would use again
+    program = tmp_path / "takes_memory.py"
+    program.write_text(TAKES_MEMORY)
+    assert subprocess.run([sys.executable, program], capture_output=True, text=True).stdout == "refused"
 
-    try:
-        takes_memory(3)
-    except numba.core.errors.NumbaError:
-        return
-    raise AssertionError("numba took memory from the heap though its runtime is left out")
+
+TAKES_MEMORY = """
+import numba
+import numpy as np
+
+
+@numba.njit(_nrt=False)
+def takes_memory(n):
+    return np.zeros(n)[0]
+
+
+try:
+    takes_memory(3)
+except numba.core.errors.NumbaError:
+    print("refused", end="")
+"""
 
 
 @wd.kernel
