@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class OperationRecorder:
-    """Recorder for ``StepGraphs``.
+class CallRecorder:
+    """Recorder for ``StepGraphs`` that repeats a step by calling it.
 
     Attributes:
         recorded: number of recordings.
@@ -28,6 +28,19 @@ class OperationRecorder:
     @contextmanager
     def on_side_stream(self) -> Iterator[None]:
         yield
+
+    def record(self, step: Callable[[], None]) -> Callable[[], None]:
+        self.recorded += 1
+
+        def replay() -> None:
+            self.replayed += 1
+            step()
+
+        return replay
+
+
+class OperationRecorder(CallRecorder):
+    """Recorder that repeats the operations of a step."""
 
     def record(self, step: Callable[[], None]) -> Callable[[], None]:
         self.recorded += 1

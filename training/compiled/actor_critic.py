@@ -21,7 +21,7 @@ from warpdrive.training.models.two_headed import LEAST_LOG_STD, MOST_LOG_STD
 
 @dataclass(frozen=True, kw_only=True)
 class ActorCriticPlan(Plan):
-    """What the plans of critics and policy share.
+    """Common part of the plans of critics and policy.
 
     Attributes:
         observations: number of elements of a flat observation.
@@ -70,7 +70,7 @@ SomePlan = TypeVar("SomePlan", bound=ActorCriticPlan)
 
 
 class _ActorCriticGradient(Gradient[SomePlan]):
-    """What both emitters share: a policy and critics, of which one is trained, and the policy's actions."""
+    """Common part of both emitters: a policy and critics, of which one is trained, and the policy's actions."""
 
     _policy: Network
     _critics: list[Network]

@@ -30,7 +30,7 @@ print(summed(sums)[1], flush=True)
 
 
 def part(rank, number):
-    """What a process brings to a sum: of several dtypes, up to the largest size."""
+    """Terms that a process adds to sums: of several dtypes, up to the largest size."""
     generator = torch.Generator().manual_seed(2 * number + rank)
     size = [0, 1, 9155, shared_sums.MOST_BYTES // 8][number % 4]
     dtype = [torch.float32, torch.float64, torch.int64][number % 3]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from recorded_operations import CallRecorder
 from torch import Tensor
 
 from warpdrive.errors import WarpDriveError
@@ -23,30 +23,10 @@ TrainerOf = Callable[..., Trainer]
 TAGS = {"Echo": ("even", "odd"), "Leave": ("outer", "inner"), "Aim": ("aimer", "chooser")}
 
 
-class FakeRecorder:
-    """Repeats a step by calling it, and counts."""
-
-    def __init__(self) -> None:
-        self.recorded = self.replayed = 0
-
-    @contextmanager
-    def on_side_stream(self) -> Iterator[None]:
-        yield
-
-    def record(self, step: Callable[[], None]) -> Callable[[], None]:
-        self.recorded += 1
-
-        def replay() -> None:
-            self.replayed += 1
-            step()
-
-        return replay
-
-
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> FakeRecorder:
+def recorder(monkeypatch: pytest.MonkeyPatch) -> CallRecorder:
     """Recorder with which the test's trainers capture."""
-    fake = FakeRecorder()
+    fake = CallRecorder()
 
     def graphs(device: torch.device, use: UseCudaGraph) -> StepGraphs:
         return StepGraphs(device, use, fake)
@@ -68,7 +48,7 @@ def outcome(trainer: Trainer) -> tuple[str, dict[str, Tensor], Any]:
 
 @pytest.mark.parametrize(("game", "model"), [*((game, "fully_connected") for game in TAGS), ("Leave", "lstm")])
 def test_results_are_the_same_with_and_without(
-    sections: Sections, trainer_of: TrainerOf, recorder: FakeRecorder, game: str, model: str
+    sections: Sections, trainer_of: TrainerOf, recorder: CallRecorder, game: str, model: str
 ) -> None:
     """The steps before the capture must leave no trace in replicas, draws, sums, or recurrent states."""
     values = sections(game, TAGS[game])
@@ -85,7 +65,7 @@ def test_results_are_the_same_with_and_without(
 
 
 def test_a_rollout_of_one_step_can_be_captured(
-    sections: Sections, trainer_of: TrainerOf, recorder: FakeRecorder
+    sections: Sections, trainer_of: TrainerOf, recorder: CallRecorder
 ) -> None:
     trainer = trainer_of(sections(train_batch_size=20))
     for _ in range(3):
@@ -94,7 +74,7 @@ def test_a_rollout_of_one_step_can_be_captured(
     assert trainer.rollout.steps_recorded == 1 and trainer.rollout.step.item() == 1
 
 
-def test_other_models_are_captured_anew(sections: Sections, trainer_of: TrainerOf, recorder: FakeRecorder) -> None:
+def test_other_models_are_captured_anew(sections: Sections, trainer_of: TrainerOf, recorder: CallRecorder) -> None:
     trainer = trainer_of(sections())
     trainer.collect()
     trainer.collect()
@@ -111,7 +91,7 @@ def test_other_models_are_captured_anew(sections: Sections, trainer_of: TrainerO
 
 
 def test_a_model_that_looks_at_the_device_is_told_of_once(
-    sections: Sections, trainer_of: TrainerOf, recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch
+    sections: Sections, trainer_of: TrainerOf, recorder: CallRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def looking(self: FullyConnected, observations: Tensor) -> Tensor:
         outputs: Tensor = self.policy(self.flatten(observations))
