@@ -195,7 +195,7 @@ def _views(parameters: Sequence[str], leaves: Sequence[tuple[Any, Array | None]]
         else:
             owner, first = name, begin
         end = max(end, begin + arrays[name].nbytes)
-    return tuple(views)
+    return tuple(sorted(views))  # the same wherever the arrays lie, as compiled code is found by it
 
 
 def _has_memory(value: Any) -> bool:

@@ -140,6 +140,21 @@ def test_arrays_of_a_fused_kernel_may_share_memory(distance, monkeypatch):
     np.testing.assert_array_equal(memory, expected)
 
 
+@wd.kernel
+def through_four_names(first, first_again, second, second_again):
+    env = cuda.blockIdx.x
+    first[env] += second_again[env]
+    second[env] += first_again[env]
+
+
+def test_code_does_not_depend_on_where_arrays_lie():
+    memory = np.zeros(200)
+    for first, second in ((memory[:100], memory[100:]), (memory[100:], memory[:100])):
+        views = {"first": first, "first_again": first, "second": second, "second_again": second}
+        bind(through_four_names, views, 70, 1)
+    assert len(through_four_names.memory["cpu"]) == 1
+
+
 PROGRAM = """
 import hashlib
 import numpy as np
