@@ -3,8 +3,8 @@
 The functions of ``math`` come from a different library on each backend and differ in the last digits. Those here use
 only float32 and integer operations that are defined exactly: +, -, *, /, the square root, comparisons, conversions,
 explicit ``cuda.fma``, and bits as integers. No compiler of the library contracts products and sums. There are no
-tables, no float64, and no branches except one for huge angles; the others compile to selects, so that LLVM vectorizes
-loops that call these functions.
+tables, no float64, and no branches except one for huge angles, which vectorized loops take only where a lane needs it;
+the others compile to selects, so that LLVM vectorizes loops that call these functions.
 
 The errors below are the largest over all 2**32 arguments, in units in the last place of the exact value; half a unit is
 what rounding it costs. ``python benchmarks/mathematics.py`` measures them. NaN, infinities, signed zeros and
@@ -127,7 +127,7 @@ def _quarters_of_huge(x):  # type: ignore[no-untyped-def]
     tail = tail - (r - product)
     is_negative = x < _ZERO
     is_back = (rest < 0) != is_negative
-    nearest = -nearest if is_negative else nearest
+    nearest = np.int32(-nearest) if is_negative else nearest
     return nearest, -r if is_back else r, -tail if is_back else tail
 
 

@@ -50,9 +50,9 @@ class CpuAdapter(ast.NodeTransformer):
         lines.append(
             "from warpdrive.backends.host.intrinsics import array_loader, not_constant, not_negative, number_loader"
         )
-        lines.append(
-            f"from warpdrive.backends.host.intrinsics import range_item as {RANGE_ITEM}, stack_array, view, known_array"
-        )
+        lines.append("from warpdrive.backends.host.intrinsics import known_array, stack_array, view")
+        lines.append("from warpdrive.backends.host.outlining import outlined")
+        lines.append(f"from warpdrive.backends.host.intrinsics import range_item as {RANGE_ITEM}")
         lines.append("from warpdrive.backends.host.kept_values import slot_accessors")
         lines += imports.splitlines()
         for path in sorted(self.intrinsics):

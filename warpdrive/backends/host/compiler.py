@@ -20,6 +20,7 @@ from types import FunctionType
 from typing import Any, ClassVar
 from unittest.mock import patch
 
+import llvmlite.binding as llvm
 import numpy as np
 from numba import _dynfunc, types
 from numba.core.bytecode import ByteCode, FunctionIdentity
@@ -78,6 +79,15 @@ class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
     """Library that is compiled to machine code together with all libraries linked into it."""
+
+    def _optimize_final_module(self) -> None:
+        """Optimise the module; inline what vectorised loops call. See :func:`.outlining.outlined`."""
+        super()._optimize_final_module()
+        with self._codegen._pass_builder() as builder:
+            passes = llvm.create_new_module_pass_manager()
+            passes.add_always_inliner_pass()
+            passes.add_simplify_cfg_pass()
+            passes.run(self._final_module, builder)
 
     def _finalize_specific(self) -> None:
         """Set the addresses of numba's environments, which printing in a linked function needs, in the machine code."""
@@ -295,7 +305,7 @@ def _content_of(function: FunctionType) -> int:
 
 def _meaning_of(value: Any) -> Any:
     """Return a hashable description of what a name in a function stands for."""
-    if isinstance(value, Dispatcher):
+    if isinstance(value, Dispatcher) or hasattr(value, "py_func"):
         return _content_of(value.py_func), str(value.targetoptions)
     if isinstance(value, tuple):
         return type(value), *map(_meaning_of, value)

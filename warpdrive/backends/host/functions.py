@@ -32,6 +32,7 @@ NUMBA_OPTIONS = "_nrt=False, error_model='numpy', nogil=True, no_cpython_wrapper
 FUNCTION_OPTIONS = f"{NUMBA_OPTIONS}, pipeline_class=FunctionCompiler"
 FUNCTION_DECORATOR = f"@njit({FUNCTION_OPTIONS})"
 INLINED_DECORATOR = f"@njit({FUNCTION_OPTIONS}, forceinline=True)"
+OUTLINED_DECORATOR = f"@outlined\n{FUNCTION_DECORATOR}"
 MOST_COPIES = 4
 """Maximum number of inlined copies of a device function.
 
@@ -40,6 +41,8 @@ number, LLVM decides whether to inline.
 """
 MOST_COPIES_OF_MATH = 64
 """The same for the functions of ``wd.math``: a call keeps LLVM from vectorizing the loop over replicas."""
+OUTLINED_MATH = "_quarters_of_huge"
+"""Function of ``wd.math`` for a branch that is seldom taken: see :func:`.outlining.outlined`."""
 
 
 def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedModule:
@@ -49,7 +52,7 @@ def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedMod
     copies = count_copies(kernel)
     for function in kernel.device_functions:
         writer.function(
-            INLINED_DECORATOR if _is_inlined(function, copies[function.name]) else FUNCTION_DECORATOR,
+            _decorator(function, copies[function.name]),
             function.name,
             [*function.parameters, *hidden_parameters(function)],
             writer.adapt(function.body),
@@ -57,9 +60,12 @@ def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedMod
     return writer.module(adapter.header(kernel.table, imports))
 
 
-def _is_inlined(function: Function, copies: int) -> bool:
-    most = MOST_COPIES_OF_MATH if function.source.file == warpdrive.math.__file__ else MOST_COPIES
-    return copies <= most
+def _decorator(function: Function, copies: int) -> str:
+    is_mathematics = function.source.file == warpdrive.math.__file__
+    if is_mathematics and function.source.name == OUTLINED_MATH:
+        return OUTLINED_DECORATOR
+    most = MOST_COPIES_OF_MATH if is_mathematics else MOST_COPIES
+    return INLINED_DECORATOR if copies <= most else FUNCTION_DECORATOR
 
 
 def count_copies(kernel: LoweredKernel) -> Counter[str]:
