@@ -1,11 +1,15 @@
 """Compare gradient steps as native code with PyTorch's, and those of PPO with JAX's, one jitted program.
 
-    python benchmarks/gradient_step.py                  # PPO with 256, 1024 and 8192 rows; DDPG, TD3 and SAC with 256
+    python benchmarks/gradient_step.py                  # PPO with 256, 1024 and 8192 rows, and with recurrent models;
+                                                        # DDPG, TD3 and SAC with 256
     python benchmarks/gradient_step.py --rows 512       # PPO with others
     python benchmarks/gradient_step.py --threads 2      # native code on one thread and on two
 
 The models of PPO are those of cartpole: 4-64-64 with tanh for the policy and for the value. A step gathers the rows of
 a minibatch by index, computes forward pass, loss, backward pass and gradient norm, clips, and takes Adam's step.
+
+Recurrent models are those of cartpole_recurrent, 64-64 for the policy and for the value; minibatches are 16 sequences
+of 32 steps. Units and perceptrons are native, the rest of the step is PyTorch's.
 
 DDPG, TD3 and SAC have the observations and actions of pendulum, and layers with relu. A step samples 256 transitions,
 and includes targets, critics, policy (with TD3 every other step), temperature and target networks; an update takes 16
@@ -23,6 +27,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -44,8 +49,10 @@ from warpdrive.training.algorithms.task import Task, UpdateKind, adam
 from warpdrive.training.algorithms.td3 import TD3Config
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
+from warpdrive.training.experience.sequences import Sequences
 from warpdrive.training.experience.transitions import Transitions
 from warpdrive.training.models import build_actor_critic, seeded
+from warpdrive.training.models.recurrent import CELLS
 
 STEPS = 16
 OFF_POLICY = {"DDPG": DDPGConfig, "TD3": TD3Config, "SAC": SACConfig}
@@ -73,6 +80,29 @@ def warpdrive(rows: int, update: UpdateKind) -> Callable[[], object]:
         model, batch = build_actor_critic(config.model, observations, actions), batch_of(rows * STEPS)
     algorithm = PPO(config, model, config.acting_distribution(actions), adam(model, eps=1e-5))
     algorithm.compile_actor_critic(Task("agent", torch.zeros(1), observations, actions, 1, None, 0, update=update), PPO)  # type: ignore[arg-type]
+    generator = torch.Generator().manual_seed(0)
+    return lambda: algorithm.update(batch, generator)
+
+
+def recurrent(kind: str, update: UpdateKind) -> Callable[[], object]:
+    """Return an update of ``STEPS`` gradient steps of PPO with recurrent units.
+
+    Args:
+        kind: type of the units.
+        update: ``trainer.update``.
+    """
+    steps, count = 32, 16 * STEPS
+    observations, actions = spaces.Box(-np.inf, np.inf, (2,)), spaces.Discrete(2)
+    model_options = {"type": kind, "hidden": [64], "units": 64, "normalize_observations": True}
+    options = {"epochs": 1, "minibatches": STEPS, "entropy_coef": 0.0, "model": model_options}
+    config = PPOConfig.model_validate({"algorithm": "ppo", **options})
+    backend: object = SimpleNamespace(device=torch.device("cpu"))
+    task = Task("agent", torch.zeros(1), observations, actions, 1, backend, 0, update=update)  # type: ignore[arg-type]
+    algorithm, _ = build_algorithm(config, task)
+    assert isinstance(algorithm, PPO)
+    with seeded(0):
+        sequences = Sequences(torch.zeros(count, algorithm.state_size), torch.rand(steps, count) < 0.02)
+        batch = replace(batch_of(steps * count), observations=torch.randn(steps * count, 2), sequences=sequences)
     generator = torch.Generator().manual_seed(0)
     return lambda: algorithm.update(batch, generator)
 
@@ -174,6 +204,12 @@ def main() -> None:
         native, torch_, jax_ = found["native"], found["torch"], found.get("jax", float("nan"))
         ratios = f"{native / jax_:.2f} | {native / torch_:.2f}"
         print(f"| {rows} | {native:,.0f} | {torch_:,.0f} | {jax_:,.0f} | {ratios} |", flush=True)
+    print("\n| PPO, 16 sequences of 32 steps | native units | PyTorch | native / PyTorch |")
+    print("| --- | ---: | ---: | ---: |")
+    for kind in CELLS:
+        of_kind = {update: timed(recurrent(kind, update)) for update in ("auto", "torch")}
+        native, torch_ = medians(of_kind, options.rounds).values()
+        print(f"| {kind} | {native:,.0f} | {torch_:,.0f} | {native / torch_:.2f} |", flush=True)
     print("\n| 256 rows | steps per update | native code | PyTorch | native / PyTorch |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name, hidden, at_once in product(OFF_POLICY, (64, 256), (STEPS, 1)):

@@ -18,6 +18,7 @@ from warpdrive.training.models import seeded
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.parameters import as_vector
 from warpdrive.training.models.perceptron import Perceptron
+from warpdrive.training.models.recurrent import Cell
 from warpdrive.training.runtime.eager_optimizer import eager
 
 if TYPE_CHECKING:
@@ -93,13 +94,15 @@ class Task:
         return self._native(critic.to(self.device))
 
     def _native(self, module: nn.Module) -> nn.Module:
-        """Let the perceptrons of a module run as native code on the CPU, unless ``update`` is ``"torch"``."""
+        """Let perceptrons and recurrent units run as native code on the CPU, unless ``update`` is ``"torch"``."""
         if self.update != "torch" and self.device.type == "cpu":
-            from warpdrive.training.compiled.plan import native_perceptron  # loads LLVM
+            from warpdrive.training.compiled.plan import native_perceptron, native_recurrence  # loads LLVM
 
             for part in module.modules():
                 if isinstance(part, Perceptron):
                     part.native = native_perceptron(part)
+                elif isinstance(part, Cell):
+                    part.native = native_recurrence(part)
         return module
 
     def check_batch_size(self, batch_size: int) -> None:

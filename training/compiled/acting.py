@@ -103,11 +103,7 @@ class Acting:
         """Emit the function ``act`` into a module."""
         code, plan = Code(module, "act", lanes), self.plan
         builder, inputs, outputs = code.builder, plan.layers[0].inputs, plan.layers[-1].outputs
-        num_envs = code.word(Word.NUM_ENVS)
-        begin, end = (
-            code.times(builder.sdiv(code.times(part, num_envs), code.parts), plan.agents)
-            for part in (code.part, code.add(code.part, 1))
-        )
+        begin, end = (code.times(bound, plan.agents) for bound in code.share(code.word(Word.NUM_ENVS)))
         memory = code.at(code.pointer(Word.WORKSPACE), code.times(code.part, self.size))
         words = iter(range(len(Word), len(Word) + 2 * len(plan.sources) + tensors_of_parameters(plan.layers)))
         sources = [

@@ -185,8 +185,7 @@ class Gradient(ABC, Generic[SomePlan]):
         bounds = code.pointer(Word.BOUNDS, I64)
         begin, end = code.scalar(bounds, index), code.scalar(bounds, code.add(index, 1))
         tiles = builder.sdiv(code.add(builder.sub(end, begin), ROWS - 1), code.integer(ROWS))
-        first = builder.sdiv(builder.mul(tiles, code.part), code.parts)
-        last = builder.sdiv(builder.mul(tiles, code.add(code.part, 1)), code.parts)
+        first, last = code.share(tiles)
         self.memory = code.at(code.pointer(Word.WORKSPACE), code.times(code.part, self.size))
         self.parameters = code.pointer(Word.PARAMETERS)
         padded, sums = plan.padded_parameters, len(plan.terms) * code.lanes

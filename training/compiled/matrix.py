@@ -24,7 +24,7 @@ class Matrix(NamedTuple):
 
 
 def multiply(
-    code: Code, c: Matrix, a: Matrix, b: Matrix, size: tuple[int, int, int], bias: Any = None, add: bool = False
+    code: Code, c: Matrix, a: Matrix, b: Matrix, size: tuple[Any, int, Any], bias: Any = None, add: bool = False
 ) -> None:
     """Emit ``c = a @ b``, plus ``bias`` of the rows or, with ``add``, plus the former ``c``.
 
@@ -36,20 +36,25 @@ def multiply(
         c: result ``[m, n]``, with columns side by side.
         a: ``[m, k]``.
         b: ``[k, n]``, with columns side by side.
-        size: ``m``, ``n`` and ``k``.
+        size: ``m``, ``n`` and ``k``; ``m`` and ``k`` may be values of the code.
         bias: address of ``[m]`` float32, or None.
         add: If True, add to ``c``.
     """
     strides = (c.row, a.row, a.column, b.row)
-    name = "_".join(map(str, ("multiply", *size, *strides, int(bias is not None), int(add))))
+    lengths = [length if isinstance(length, int) else "any" for length in size]
+    name = "_".join(map(str, ("multiply", *lengths, *strides, int(bias is not None), int(add))))
+    values = [length for length in size if not isinstance(length, int)]
 
-    def emit(c_: Any, a_: Any, b_: Any, bias_: Any = None) -> None:
-        _multiply(code, c._replace(memory=c_), a._replace(memory=a_), b._replace(memory=b_), size, bias_, add)
+    def emit(c_: Any, a_: Any, b_: Any, *further: Any) -> None:
+        more = iter(further)
+        m, n, k = (length if isinstance(length, int) else next(more) for length in size)
+        matrices = c._replace(memory=c_), a._replace(memory=a_), b._replace(memory=b_)
+        _multiply(code, *matrices, (m, n, k), next(more, None), add)
 
-    code.call(name, emit, c.memory, a.memory, b.memory, *([] if bias is None else [bias]))
+    code.call(name, emit, c.memory, a.memory, b.memory, *values, *([] if bias is None else [bias]))
 
 
-def _multiply(code: Code, c: Matrix, a: Matrix, b: Matrix, size: tuple[int, int, int], bias: Any, add: bool) -> None:
+def _multiply(code: Code, c: Matrix, a: Matrix, b: Matrix, size: tuple[Any, int, Any], bias: Any, add: bool) -> None:
     m, n, k = size
     lanes = code.lanes
     start = 0
@@ -62,14 +67,23 @@ def _multiply(code: Code, c: Matrix, a: Matrix, b: Matrix, size: tuple[int, int,
         else:
             width, count = 1 << (left.bit_length() - 1), 1
         most = max(1, _REGISTERS.get(lanes, 12) // count)
-        tall = min(most, m)
-        panel = _Panel(c, a, b, k, start, width, count, bias, add)
-        full = m // tall * tall
-        with code.loop(full, step=tall) as i:
-            _emit(code, panel, i, tall)
-        if m % tall:
-            _emit(code, panel, full, m % tall)
-        start += width * count
+        end = start + left // (width * count) * (width * count)
+        with code.loop(end, start=start, step=width * count) as column:
+            panel = _Panel(c, a, b, k, column, width, count, bias, add)
+            first: Any = 0
+            for height in _heights(m, most):
+                last = code.add(first, code.times(code.divide(code.subtract(m, first), height), height))
+                with code.loop(last, start=first, step=height) as i:
+                    _emit(code, panel, i, height)
+                first = last
+        start = end
+
+
+def _heights(m: Any, most: int) -> list[int]:
+    """Return the heights of tiles, at most ``most``, in their order, that make up ``m`` rows."""
+    if isinstance(m, int):
+        return [height for height in (min(most, m), m % min(most, m)) if height]
+    return [most, *(1 << bit for bit in reversed(range((most - 1).bit_length())))]
 
 
 _REGISTERS = {16: 24, 8: 12, 4: 16}
@@ -80,8 +94,8 @@ class _Panel(NamedTuple):
     c: Matrix
     a: Matrix
     b: Matrix
-    k: int
-    start: int
+    k: Any
+    start: Any
     width: int
     vectors: int
     bias: Any
@@ -97,7 +111,7 @@ def _emit(code: Code, panel: _Panel, i: Any, tall: int) -> None:
     for row in range(tall):
         for part in range(count):
             if add:
-                value = code.load(c.memory, code.add(first_c, row * c.row + start + part * width), width)
+                value = code.load(c.memory, code.add(code.add(first_c, start), row * c.row + part * width), width)
             elif bias is not None:
                 value = code.spread(code.scalar(bias, code.add(i, row)), width)
             else:
@@ -105,7 +119,9 @@ def _emit(code: Code, panel: _Panel, i: Any, tall: int) -> None:
             code.builder.store(value.value, cells[row][part])
     with code.loop(k) as step:
         first_b, column = code.times(step, b.row), code.add(first_a, code.times(step, a.column))
-        vectors = [code.load(b.memory, code.add(first_b, start + part * width), width) for part in range(count)]
+        vectors = [
+            code.load(b.memory, code.add(code.add(first_b, start), part * width), width) for part in range(count)
+        ]
         for row in range(tall):
             factor = code.spread(code.scalar(a.memory, code.add(column, row * a.row)), width)
             for part in range(count):
@@ -115,7 +131,7 @@ def _emit(code: Code, panel: _Panel, i: Any, tall: int) -> None:
     for row in range(tall):
         for part in range(count):
             value = Vector(code, code.builder.load(cells[row][part]))
-            code.store(value, c.memory, code.add(first_c, row * c.row + start + part * width))
+            code.store(value, c.memory, code.add(code.add(first_c, start), row * c.row + part * width))
 
 
 def transpose(code: Code, target: Matrix, source: Matrix, rows: int, columns: int) -> None:

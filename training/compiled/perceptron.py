@@ -45,8 +45,7 @@ class _Emitter:
         builder, network = code.builder, self.network
         rows = code.word(_ROWS)
         tiles = builder.sdiv(code.add(rows, ROWS - 1), code.integer(ROWS))
-        first = builder.sdiv(builder.mul(tiles, code.part), code.parts)
-        last = builder.sdiv(builder.mul(tiles, code.add(code.part, 1)), code.parts)
+        first, last = code.share(tiles)
         memory = code.at(code.pointer(_WORKSPACE), code.times(code.part, self.size))
         count = number_of_parameters(self.layers)
         gradient = code.at(code.pointer(_GRADIENTS), code.times(code.part, count)) if self.of_parameters else None

@@ -14,12 +14,14 @@ from warpdrive.training.compiled.actor_critic import ActorPlan, CriticPlan
 from warpdrive.training.compiled.network import Dense
 from warpdrive.training.compiled.perceptron import CompiledPerceptron
 from warpdrive.training.compiled.policy_gradient import PolicyPlan
+from warpdrive.training.compiled.recurrence import UNITS, CompiledRecurrence
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
 from warpdrive.training.models.distributions import Categorical, Distribution, Gaussian, SquashedGaussian
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.parameters import as_vector
 from warpdrive.training.models.q_network import QNetwork
+from warpdrive.training.models.recurrent import Cell
 
 _NAMES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu", nn.SiLU: "silu"}
 _MOST_OUTPUTS = 64  # heads are unrolled: more outputs take seconds to compile
@@ -218,8 +220,7 @@ def layers_of(network: nn.Module, vector: Tensor) -> tuple[Dense, ...]:
 
 def native_perceptron(network: nn.Module) -> CompiledPerceptron | None:
     """Return native code for a sequence of linear layers and activations on the CPU, or None if there is none."""
-    parameters = list(network.parameters())
-    if not parameters or any(p.device.type != "cpu" or p.dtype != torch.float32 for p in parameters):
+    if not _is_plain(network):
         return None
     try:
         # the layers of a copy whose parameters follow each other
@@ -227,6 +228,20 @@ def native_perceptron(network: nn.Module) -> CompiledPerceptron | None:
         return CompiledPerceptron(layers_of(copied, as_vector(copied)))
     except NoPlanError:
         return None
+
+
+def native_recurrence(cell: Cell) -> CompiledRecurrence | None:
+    """Return native code for recurrent units on the CPU, or None if there is none."""
+    (inputs, *_), gates, units = cell.parameters(), UNITS[cell.kind].of_inputs, cell.hidden_size
+    if not _is_plain(cell) or inputs.shape != (gates * units, inputs.shape[-1]):
+        return None
+    return CompiledRecurrence(cell.kind, inputs.shape[-1], units)
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """Return True if a module has parameters, all of which are float32 on the CPU."""
+    parameters = list(module.parameters())
+    return bool(parameters) and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in parameters)
 
 
 def _place(parameter: Tensor, vector: Tensor) -> int:

@@ -124,6 +124,23 @@ class Code:
             return a * b
         return self.builder.mul(self.integer(a), self.integer(b))
 
+    def subtract(self, a: Any, b: Any) -> Any:
+        """Return the difference of integers."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return self.builder.sub(self.integer(a), self.integer(b))
+
+    def divide(self, a: Any, b: Any) -> Any:
+        """Return the quotient of integers, rounded towards zero."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a // b
+        return self.builder.sdiv(self.integer(a), self.integer(b))
+
+    def share(self, count: Any) -> tuple[Any, Any]:
+        """Return the first and the last index, exclusive, of the part's share of ``count`` items."""
+        bounds = (self.divide(self.times(count, part), self.parts) for part in (self.part, self.add(self.part, 1)))
+        return next(bounds), next(bounds)
+
     def word(self, index: int) -> Any:
         """Return a 64-bit integer of the argument table."""
         address = self.builder.inttoptr(self.add(self.table, 8 * index), I64.as_pointer())

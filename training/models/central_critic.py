@@ -16,7 +16,7 @@ from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, ActorCritic, observations_of
 from warpdrive.training.models.critic_inputs import CriticInput
 from warpdrive.training.models.options import PerceptronConfig, RecurrentConfig
-from warpdrive.training.models.perceptron import hidden_layers, perceptron
+from warpdrive.training.models.perceptron import Perceptron, hidden_layers, perceptron
 from warpdrive.training.models.recurrent import CELLS, RecurrentActor
 from warpdrive.training.models.running_moments import RunningMoments
 
@@ -87,7 +87,7 @@ class RecurrentCritic(CentralCritic):
         self.units = recurrent.units
         super().__init__(size, options)
         sizes, cell = [size, *options.hidden], CELLS[recurrent.type]
-        self.encoder = nn.Sequential(*hidden_layers(sizes, options))
+        self.encoder = Perceptron(*hidden_layers(sizes, options))
         self.cell = cell(sizes[-1], recurrent.units, options.initialization)
         self.state_size = cell.numbers * recurrent.units
 

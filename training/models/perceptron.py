@@ -24,8 +24,7 @@ class Perceptron(nn.Sequential):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the outputs ``[..., outputs]`` of ``[..., inputs]``."""
-        is_plain = inputs.device.type == "cpu" and inputs.dtype == torch.float32
-        if self.native is not None and is_plain and not _is_transformed():
+        if self.native is not None and runs_natively(inputs):
             return self.native(inputs, self.tensors())
         for layer in self:
             inputs = layer(inputs)
@@ -36,10 +35,15 @@ class Perceptron(nn.Sequential):
         return [own for layer in self for own in layer._parameters.values() if own is not None]
 
 
-def _is_transformed() -> bool:
-    """Return True within ``torch.func`` transforms, tracing and compilation, which see PyTorch's operators only."""
+def runs_natively(inputs: Tensor) -> bool:
+    """Return True if native code takes the inputs: float32 on the CPU.
+
+    It does not within ``torch.func`` transforms, tracing and compilation, which see PyTorch's operators only.
+    """
+    if inputs.device.type != "cpu" or inputs.dtype != torch.float32:
+        return False
     is_traced = torch._C._get_tracing_state() is not None or torch.compiler.is_compiling()
-    return is_traced or torch._C._are_functorch_transforms_active()
+    return not (is_traced or torch._C._are_functorch_transforms_active())
 
 
 def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") -> None:

@@ -10,8 +10,8 @@ where ``timestep == 0`` and while the agent is out of the episode. CUDA graphs, 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from gymnasium import Space
@@ -21,7 +21,7 @@ from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.options import Initialization, RecurrentConfig
-from warpdrive.training.models.perceptron import hidden_layers, initialise, perceptron
+from warpdrive.training.models.perceptron import Perceptron, hidden_layers, initialise, perceptron, runs_natively
 from warpdrive.training.models.two_headed import LogStd, with_log_std
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Recurrent(RecurrentActorCritic):
         self.units, cell, log_std = options.units, CELLS[options.type], LogStd.of(options, num_log_stds)
         self.flatten = Flatten(observation_space, options.scale_observations, options.normalize_observations)
         sizes = [self.flatten.size, *options.hidden]
-        self.encoders = nn.ModuleList(nn.Sequential(*hidden_layers(sizes, options)) for _ in range(trunks))
+        self.encoders = nn.ModuleList(Perceptron(*hidden_layers(sizes, options)) for _ in range(trunks))
         self.cells = nn.ModuleList(cell(sizes[-1], self.units, options.initialization) for _ in range(trunks))
         self.features, self.state_size = sizes[-1], trunks * cell.numbers * self.units
         self.policy = perceptron([self.units, num_outputs + log_std.num_outputs], options, last_gain=0.01)
@@ -210,32 +210,61 @@ def _side_by_side(of_trunks: list[Tensor]) -> Tensor:
     return torch.cat(of_trunks, dim=-1) if len(of_trunks) > 1 else of_trunks[0]
 
 
-class _Cell(nn.Module):
+class Cell(nn.Module):
     """Recurrent units.
 
     Attributes:
+        kind: key of :data:`CELLS`.
         numbers: elements of the state per unit.
+        native: native code of the units on the CPU, a function of the arguments of ``sequence`` and of parameters, or
+            None; copies share it.
     """
 
+    kind: ClassVar[str]
+    hidden_size: int
     numbers = 1
+    native: Callable[[Tensor, Tensor, Tensor, Sequence[Tensor]], Tensor] | None = None
+
+    @abstractmethod
+    def advance(self, inputs: Tensor, state: Tensor) -> Tensor:
+        """Return the next state ``[n, state_size]`` from ``[n, inputs]`` and ``[n, state_size]``."""
+
+    def advance_sequence(self, inputs: Tensor, state: Tensor, begins: Tensor) -> Tensor:
+        """Return the states after each step of sequences, see :func:`states_after`."""
+        return states_after(self.advance, inputs, state, begins)
+
+    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
+        """Return :meth:`advance`, as native code if there is some."""
+        if self.native is None or not runs_natively(inputs):
+            return self.advance(inputs, state)
+        going_on = torch.zeros(1, len(inputs), dtype=torch.bool)
+        return self.native(inputs.unsqueeze(0), state, going_on, list(self.parameters()))[0]
 
     def sequence(self, inputs: Tensor, state: Tensor, begins: Tensor) -> Tensor:
-        """Return the states after each step of sequences, see :func:`states_after`."""
-        return states_after(self, inputs, state, begins)
+        """Return :meth:`advance_sequence`, as native code if there is some."""
+        if self.native is None or not runs_natively(inputs):
+            return self.advance_sequence(inputs, state, begins)
+        return self.native(inputs, state, begins, list(self.parameters()))
 
 
-class _GRU(_Cell, nn.GRUCell):
+class _GRU(Cell, nn.GRUCell):  # type: ignore[misc]
     """GRU cell whose state is the hidden state, ``[n, units]``."""
+
+    kind = "gru"
 
     def __init__(self, inputs: int, units: int, initialization: Initialization) -> None:
         super().__init__(inputs, units)
         _initialise_gates(self, initialization)
 
+    def advance(self, inputs: Tensor, state: Tensor) -> Tensor:
+        """See ``Cell``."""
+        return nn.GRUCell.forward(self, inputs, state)
 
-class _LSTM(_Cell, nn.LSTMCell):
+
+class _LSTM(Cell, nn.LSTMCell):  # type: ignore[misc]
     """LSTM cell whose state is the hidden state and the cell state, ``[n, 2 * units]``."""
 
-    numbers = 2
+    kind, numbers = "lstm", 2
 
     def __init__(self, inputs: int, units: int, initialization: Initialization) -> None:
         super().__init__(inputs, units)
@@ -243,35 +272,37 @@ class _LSTM(_Cell, nn.LSTMCell):
         with torch.no_grad():
             self.bias_ih[units : 2 * units].fill_(1.0)  # the gates' order: input, forget, cell, output
 
-    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:  # type: ignore[override]
-        """Return the next state ``[n, 2 * units]`` from ``[n, inputs]`` and ``[n, 2 * units]``."""
+    def advance(self, inputs: Tensor, state: Tensor) -> Tensor:
+        """See ``Cell``."""
         outputs, cells = state.chunk(2, dim=-1)
-        return torch.cat(super().forward(inputs, (outputs, cells)), dim=-1)
+        return torch.cat(nn.LSTMCell.forward(self, inputs, (outputs, cells)), dim=-1)
 
 
-class _MinGRU(_Cell, nn.Linear):
+class _MinGRU(Cell, nn.Linear):  # type: ignore[misc]
     """MinGRU cell: ``h = (1 - z) * h + z * g``, with gate ``z`` and positive candidate ``g`` of the inputs alone.
 
     Its state ``[n, units]`` is a linear recurrence, which ``linear_recurrence`` computes for all steps at once.
     """
+
+    kind = "mingru"
 
     def __init__(self, inputs: int, units: int, initialization: Initialization) -> None:
         super().__init__(inputs, 2 * units)
         self.hidden_size = units
         _initialise_gates(self, initialization)
 
-    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:  # type: ignore[override]
-        """Return the next state ``[n, units]`` from ``[n, inputs]`` and ``[n, units]``."""
+    def advance(self, inputs: Tensor, state: Tensor) -> Tensor:
+        """See ``Cell``."""
         decay, gain = self._gates(inputs)
         return decay * state + gain
 
-    def sequence(self, inputs: Tensor, state: Tensor, begins: Tensor) -> Tensor:
-        """See ``_Cell``."""
+    def advance_sequence(self, inputs: Tensor, state: Tensor, begins: Tensor) -> Tensor:
+        """See ``Cell``."""
         decay, gain = self._gates(inputs)
         return linear_recurrence(decay.masked_fill(begins.unsqueeze(-1), 0.0), gain, state)
 
     def _gates(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        gate, candidate = super().forward(inputs).chunk(2, dim=-1)
+        gate, candidate = nn.Linear.forward(self, inputs).chunk(2, dim=-1)
         positive = torch.where(candidate >= 0.0, candidate + 0.5, candidate.sigmoid())  # appendix B.1 of the paper
         return (-gate).sigmoid(), gate.sigmoid() * positive
 
@@ -298,7 +329,7 @@ def linear_recurrence(decay: Tensor, gain: Tensor, state: Tensor) -> Tensor:
     return torch.addcmul(gain, decay, state)
 
 
-CELLS: dict[str, type[_GRU] | type[_LSTM] | type[_MinGRU]] = {"gru": _GRU, "lstm": _LSTM, "mingru": _MinGRU}
+CELLS: dict[str, type[_GRU] | type[_LSTM] | type[_MinGRU]] = {cell.kind: cell for cell in (_GRU, _LSTM, _MinGRU)}
 
 
 def _initialise_gates(cell: nn.GRUCell | nn.LSTMCell | _MinGRU, initialization: Initialization) -> None:
