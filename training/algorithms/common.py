@@ -70,7 +70,8 @@ def minibatch_problems(minibatches: int, most: int, what: str) -> list[tuple[str
 
 def at(config: Config, env_steps: int) -> Config:
     """Return a policy's section with each schedule replaced by its value at ``env_steps``."""
-    return config.model_copy(update={name: value_at(given, env_steps) for name, given in config.schedules.items()})
+    current = {name: value_at(given, env_steps) for name, given in config.schedules.items()}
+    return config.model_copy(update=current) if current else config
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:

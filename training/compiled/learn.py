@@ -185,7 +185,7 @@ class Steps:
     def taken(self) -> dict[str, Tensor]:
         """Take all steps. Returns means of :meth:`columns` over them."""
         self.take()
-        return {name: column.mean() for name, column in self.columns().items()}
+        return self._by_name(self.metrics.mean(0))
 
     def columns(self, taken: Sequence[int] | None = None) -> dict[str, Tensor]:
         """Return terms, ``grad_norm`` and, with a target KL divergence, ``skipped_steps``, each ``[minibatches]``.
@@ -193,8 +193,10 @@ class Steps:
         Args:
             taken: numbers of the minibatches; None: all.
         """
-        rows = self.metrics if taken is None else torch.stack([self.metrics[number] for number in taken])
-        *terms, norm, skipped = rows.unbind(1)
+        return self._by_name(self.metrics if taken is None else self.metrics[list(taken)])
+
+    def _by_name(self, metrics: Tensor) -> dict[str, Tensor]:
+        *terms, norm, skipped = metrics.unbind(-1)
         stopping = {"skipped_steps": skipped} if self._plan.early_stopping else {}
         return {**dict(zip(self._plan.terms, terms, strict=True)), **stopping, "grad_norm": norm}
 
