@@ -97,10 +97,10 @@ PACK = 256
 LLVM can vectorise over them, and their data stays in the cache.
 """
 
-MOST_THREADS_BY_THREAD = 8
+MOST_THREADS_BY_THREAD = 16
 """Number of threads up to which functions that begin a fused step run with the loop over blocks inside.
 
-So few threads do not fill a vector: the sampling of actions is then vectorised over blocks.
+So few threads do not fill vectors well: the sampling of actions is then vectorised over blocks.
 """
 
 THREAD_INDEX = index_name("threadIdx.x")
@@ -137,32 +137,36 @@ def generate_kernel(
             by_thread = [_of_thread(call, kernel, writer) for call in calls]
             kernel = replace(kernel, parts=kernel.parts[bool(calls) :])
         bodies = [*by_thread, _Block(kernel, slots, adapter, writer, launch.block).statements()]
-    beginning = [
-        *(assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)),
-        *shared_arrays(kernel, adapter, launch.shared_bytes),
+    dimensions = [
+        assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)
     ]
+    positions = [_not_negative(index_name(f"blockIdx.{axis}")) for axis in AXES[: launch.grid_rank]]
+    shared = shared_arrays(kernel, adapter, launch.shared_bytes)
     parameters = [*kernel.parameters, THREAD_INDEX, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
     functions: dict[str, list[str]] = {}
-    is_alone = not kernel.table.shared  # optimised separately, it lacks the entry's facts about indices
-    if is_alone and launch.block != (1, 1, 1):
-        beginning += [_not_negative(index_name(f"blockIdx.{axis}")) for axis in AXES[: launch.grid_rank]]
-    decorator = BLOCK_DECORATOR if is_alone else INLINED_DECORATOR
     owners, known_arrays = dict(launch.views or ()), dict[str, str]()
-    if is_alone and launch.views is not None:
-        decorator = SEPARATE_BLOCK_DECORATOR
+    if launch.views is not None:
         for name, kind in zip(kernel.parameters, argument_kinds, strict=True):
             if kind.extents is not None:
                 known_arrays[name] = f"{GENERATED}known_{name}"
                 writer.line(f"{known_arrays[name]} = known_array({kind.extents!r})")
     for number, body in enumerate(bodies):
-        used = loaded_names([*beginning, *body])
-        used |= {owners[name] for name in owners.keys() & used}
-        sharing = [
-            assign(name, ast.Call(load(function), [load(name), load(owners.get(name, name))], []))
-            for name, function in known_arrays.items()
-            if name in used
-        ]
+        beginning, decorator = list(dimensions), BLOCK_DECORATOR if launch.views is None else SEPARATE_BLOCK_DECORATOR
+        if shared and number >= len(by_thread):
+            beginning, decorator = [*dimensions, *shared], INLINED_DECORATOR  # it would lack the entry's facts
+        elif launch.block != (1, 1, 1):
+            beginning += positions
+        sharing = []
+        if decorator == SEPARATE_BLOCK_DECORATOR:
+            used = loaded_names([*beginning, *body])
+            used |= {owners[name] for name in owners.keys() & used}
+            sharing = [
+                assign(name, ast.Call(load(function), [load(name), load(owners.get(name, name))], []))
+                for name, function in known_arrays.items()
+                if name in used
+            ]
         name = f"{RUN_BLOCK}_{number}"
+        used = loaded_names([*sharing, *beginning, *body])
         functions[name] = [parameter for parameter in parameters if parameter in used]
         writer.function(decorator, name, functions[name], [*sharing, *beginning, *body])
     writer.text(_entry_text(functions, len(by_thread), kernel.parameters, argument_kinds, slots, launch))
