@@ -15,10 +15,9 @@ from llvmlite import ir
 from warpdrive.training.compiled.matrix import Matrix, transpose
 from warpdrive.training.compiled.network import ROWS, Dense, Network, Workspace, copy_columns, copy_floats
 from warpdrive.training.compiled.perceptron import tensors_of_parameters
-from warpdrive.training.compiled.simd import F32, I32, I64, Code
+from warpdrive.training.compiled.simd import F32, I8, I32, I64, Code
 from warpdrive.training.models.running_moments import MOST_DEVIATIONS
 
-I8 = ir.IntType(8)
 KINDS = {torch.float32: F32, torch.int32: I32, torch.int64: I64, torch.uint8: I8, torch.bool: I8}
 """LLVM types of the dtypes of observations that native code reads."""
 

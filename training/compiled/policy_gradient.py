@@ -11,7 +11,7 @@ from warpdrive.training.compiled.gradient import Coefficient, Gradient, Plan
 from warpdrive.training.compiled.heads import categorical, gaussian, squashed
 from warpdrive.training.compiled.matrix import Matrix, transpose
 from warpdrive.training.compiled.network import ROWS, Dense, fill
-from warpdrive.training.compiled.simd import F32, I32, Vector, gradients
+from warpdrive.training.compiled.simd import F32, I8, I32, Vector, gradients
 from warpdrive.training.models.two_headed import LEAST_LOG_STD, MOST_LOG_STD
 
 
@@ -79,7 +79,7 @@ class PolicyGradient(Gradient[PolicyPlan]):
             self._policy = self.network(plan.policy)
             kind = I32 if plan.choices else F32
             self._actions = self.columns("actions", plan.components, plan.components, kind)
-            self._mask = self.columns("mask", sum(plan.choices), plan.mask, ir.IntType(8)) if plan.mask else []
+            self._mask = self.columns("mask", sum(plan.choices), plan.mask, I8) if plan.mask else []
             self._log_std_sums = self.workspace.take(plan.components * lanes)
         if plan.value:
             self._value = self.network(plan.value)

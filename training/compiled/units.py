@@ -1,0 +1,294 @@
+"""Recurrent units: forward and backward passes over the steps of sequences.
+
+Arrays are ``[steps, sequences, elements]``: lanes are elements, and a tile is some sequences of a step. Each number is
+computed in the same order whatever the tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum, auto
+from typing import Any
+
+from llvmlite import ir
+
+from warpdrive.training.compiled.matrix import Matrix, multiply
+from warpdrive.training.compiled.network import copy_floats
+from warpdrive.training.compiled.simd import F32, Code, Vector, gradients
+
+_SEQUENCES = 48  # of a tile: its rows of a step stay in the cache, and its multiplications have whole tiles
+_ROWS = 512  # whose contributions to the gradient of a weight are summed while they are in the cache
+
+Formula = Callable[[Sequence[Vector], Sequence[Vector]], Sequence[Vector]]
+
+
+@dataclass(frozen=True)
+class Units:
+    """Kind of recurrent units, whose ``gates`` are sums of products of inputs and of the state before the step.
+
+    Attributes:
+        gates: number of sums per unit.
+        numbers: elements of the state per unit; weights apply to the first.
+        of_inputs: number of sums, the first ones, to which inputs contribute.
+        of_state: sums to which the state contributes, as runs: the first sum, the first gate in the weight, and their
+            number.
+        formula: returns the next state of units from their sums and the state before.
+    """
+
+    gates: int
+    numbers: int
+    of_inputs: int
+    of_state: tuple[tuple[int, int, int], ...]
+    formula: Formula
+
+
+def _gru(sums: Sequence[Vector], state: Sequence[Vector]) -> Sequence[Vector]:
+    reset, update, of_inputs, of_state = sums
+    candidate = (of_inputs + reset.sigmoid() * of_state).tanh()
+    return (candidate + update.sigmoid() * (state[0] - candidate),)
+
+
+def _lstm(sums: Sequence[Vector], state: Sequence[Vector]) -> Sequence[Vector]:
+    write, keep, candidate, read = sums
+    cell = keep.sigmoid() * state[1] + write.sigmoid() * candidate.tanh()
+    return read.sigmoid() * cell.tanh(), cell
+
+
+def _mingru(sums: Sequence[Vector], state: Sequence[Vector]) -> Sequence[Vector]:
+    gate, candidate = sums
+    positive = (candidate + 0.5).where(candidate.compare(">=", 0.0), candidate.sigmoid())
+    return ((-gate).sigmoid() * state[0] + gate.sigmoid() * positive,)
+
+
+UNITS = {
+    "gru": Units(4, 1, 3, ((0, 0, 2), (3, 2, 1)), _gru),
+    "lstm": Units(4, 2, 4, ((0, 0, 4),), _lstm),
+    "mingru": Units(2, 1, 2, (), _mingru),
+}
+"""Units of ``models/recurrent.py``, whose results these equal."""
+
+
+class Array(IntEnum):
+    """Arrays of a pass."""
+
+    INPUTS = 0  # [steps, sequences, inputs]
+    START = auto()  # [sequences, state], before the first step
+    BEGINS = auto()  # [steps, sequences] bool
+    STATES = auto()  # [steps, sequences, state], after each step
+    STATES_DELTAS = auto()  # the same, their derivatives
+    BEFORE = auto()  # [steps, sequences, state], before each step
+    SUMS = auto()  # [steps, sequences, gates], without biases
+    SUMS_DELTAS = auto()  # the same, their derivatives; may be the same array
+    INPUTS_DELTAS = auto()  # [steps, sequences, inputs], derivatives
+    START_DELTAS = auto()  # [sequences, state], derivatives of the state before a step, which are zero at first
+    INPUT_WEIGHT = auto()  # [gates, inputs]
+    STATE_WEIGHT = auto()  # [gates, units]
+    INPUT_BIAS = auto()  # [gates]
+    STATE_BIAS = auto()  # [gates]
+    INPUT_WEIGHT_TRANSPOSED = auto()
+    STATE_WEIGHT_TRANSPOSED = auto()
+    INPUT_WEIGHT_GRADIENT = auto()
+    STATE_WEIGHT_GRADIENT = auto()
+    INPUT_BIAS_GRADIENT = auto()
+    STATE_BIAS_GRADIENT = auto()
+
+
+class Recurrence:
+    """Emitter of passes of recurrent units.
+
+    Args:
+        kind: key of :data:`UNITS`.
+        inputs: number of inputs.
+        units: number of units.
+
+    Attributes:
+        gates: number of sums of a step.
+        state: number of elements of the state.
+    """
+
+    def __init__(self, kind: str, inputs: int, units: int) -> None:
+        self.kind, self.inputs, self.units = UNITS[kind], inputs, units
+        self.gates, self.state = self.kind.gates * units, self.kind.numbers * units
+
+    def begin(self, code: Code, arrays: Mapping[Array, Any], steps: Any, sequences: Any) -> None:
+        """Set what the passes work on.
+
+        Args:
+            code: code to emit into.
+            arrays: addresses of the arrays.
+            steps: number of steps.
+            sequences: number of sequences.
+        """
+        self.code, self.arrays, self.steps, self.sequences = code, arrays, steps, sequences
+
+    def forward(self, bounds: tuple[Any, Any], keeping: Any = 1) -> None:
+        """Emit the forward pass.
+
+        Args:
+            bounds: first and last sequence, exclusive.
+            keeping: 1 if the sums and states before each step are kept, else 0: these arrays have one step.
+        """
+        code, kind, units, arrays = self.code, self.kind, self.units, self.arrays
+        with self._tiles(bounds) as (first, count), code.loop(self.steps) as t:
+            kept = code.times(t, keeping)
+            states = self._rows(Array.STATES, t, first, self.state)
+            before = self._rows(Array.BEFORE, kept, first, self.state)
+            sums = self._rows(Array.SUMS, kept, first, self.gates)
+            start = self._rows(Array.START, 0, first, self.state)
+            earlier = self._rows(Array.STATES, code.subtract(t, 1), first, self.state)
+            is_first = code.builder.icmp_signed("==", code.integer(t), code.integer(0))
+            earlier = code.builder.select(is_first, start, earlier)
+            with code.loop(count) as row:
+                place = code.times(row, self.state)
+                copy_floats(code, before, place, earlier, place, self.state)
+            self._reset(before, t, first, count)
+            inputs = Matrix(self._rows(Array.INPUTS, t, first, self.inputs), self.inputs)
+            contributing = kind.of_inputs * units
+            weight = Matrix(arrays[Array.INPUT_WEIGHT_TRANSPOSED], contributing)
+            multiply(code, Matrix(sums, self.gates), inputs, weight, (count, contributing, self.inputs))
+            for gate, place, number in kind.of_state:
+                weight = Matrix(code.at(arrays[Array.STATE_WEIGHT_TRANSPOSED], place * units), self.state_gates)
+                target, size = Matrix(code.at(sums, gate * units), self.gates), (count, number * units, units)
+                multiply(code, target, Matrix(before, self.state), weight, size, add=gate < kind.of_inputs)
+            with code.loop(count) as row:
+                for unit, width in self._spans(units):
+                    after = kind.formula(*self._variables(sums, before, row, unit, width))
+                    self._store(after, states, self.state, row, unit)
+
+    def backward(self, bounds: tuple[Any, Any], is_wanted: Any) -> None:
+        """Emit the backward pass from the derivatives of the states to those of sums, inputs and the first state.
+
+        Args:
+            bounds: first and last sequence, exclusive.
+            is_wanted: bit, True if the derivatives of the inputs are wanted.
+        """
+        code, kind, units, arrays = self.code, self.kind, self.units, self.arrays
+        with self._tiles(bounds) as (first, count), code.loop(self.steps) as done:
+            t = code.subtract(code.subtract(self.steps, 1), done)
+            states = self._rows(Array.STATES_DELTAS, t, first, self.state)
+            before = self._rows(Array.BEFORE, t, first, self.state)
+            sums = self._rows(Array.SUMS, t, first, self.gates)
+            deltas = self._rows(Array.SUMS_DELTAS, t, first, self.gates)
+            carried = self._rows(Array.START_DELTAS, 0, first, self.state)
+            with code.loop(count) as row:
+                for unit, width in self._spans(units):
+                    of_sums, of_state = self._variables(sums, before, row, unit, width)
+                    own = self._load(states, self.state, row, unit, width)
+                    later = self._load(carried, self.state, row, unit, width)
+                    output = code.spread(0.0, width)
+                    for after, x, y in zip(kind.formula(of_sums, of_state), own, later, strict=True):
+                        output = output + after * (x + y)
+                    derivatives = gradients(output, [*of_sums, *of_state])
+                    self._store(derivatives[: kind.gates], deltas, self.gates, row, unit)
+                    self._store(derivatives[kind.gates :], carried, self.state, row, unit)
+            for gate, place, number in kind.of_state:
+                weight = Matrix(code.at(arrays[Array.STATE_WEIGHT], place * units * units), units)
+                source, size = Matrix(code.at(deltas, gate * units), self.gates), (count, units, number * units)
+                multiply(code, Matrix(carried, self.state), source, weight, size, add=True)
+            self._reset(carried, t, first, count)
+            with code.builder.if_then(is_wanted):
+                target = Matrix(self._rows(Array.INPUTS_DELTAS, t, first, self.inputs), self.inputs)
+                weight, size = (
+                    Matrix(arrays[Array.INPUT_WEIGHT], self.inputs),
+                    (count, self.inputs, kind.of_inputs * units),
+                )
+                multiply(code, target, Matrix(deltas, self.gates), weight, size)
+
+    def weights(self, share: Callable[[int], tuple[Any, Any]], has_biases: Any) -> None:
+        """Emit the addition of derivatives of parameters to their gradients.
+
+        Args:
+            share: returns the bounds of the gates to compute, of so many.
+            has_biases: bit, True if the biases' are computed.
+        """
+        code, kind, units, arrays = self.code, self.kind, self.units, self.arrays
+        rows, one = code.times(self.steps, self.sequences), code.allocate(F32)
+        code.builder.store(ir.Constant(F32, 1.0), one)
+        runs = [(Array.INPUTS, self.inputs, self.inputs, 0, (0, 0, kind.of_inputs))]
+        runs += [(Array.BEFORE, self.state, units, 1, run) for run in kind.of_state]
+        with code.loop(rows, step=_ROWS) as first:
+            count = self._at_most(_ROWS, code.subtract(rows, first))
+            for array, stride, width, number, (gate, place, gates) in runs:
+                weight = arrays[Array(Array.INPUT_WEIGHT_GRADIENT + number)]
+                bias = arrays[Array(Array.INPUT_BIAS_GRADIENT + number)]
+                begin, end = share(gates * units)
+                own = code.at(arrays[Array.SUMS_DELTAS], code.add(code.times(first, self.gates), gate * units))
+                target = Matrix(code.at(weight, code.times(code.add(begin, place * units), width)), width)
+                source = Matrix(code.at(arrays[array], code.times(first, stride)), stride)
+                size = (code.subtract(end, begin), width, count)
+                multiply(code, target, Matrix(code.at(own, begin), 1, self.gates), source, size, add=True)
+                with code.builder.if_then(has_biases):
+                    target, size = Matrix(code.at(bias, place * units), 0), (1, gates * units, count)
+                    multiply(code, target, Matrix(one, 0, 0), Matrix(own, self.gates), size, add=True)
+
+    @property
+    def state_gates(self) -> int:
+        """Number of rows of the weight of the state."""
+        return sum(number for _, _, number in self.kind.of_state) * self.units
+
+    # -- tiles
+
+    @contextmanager
+    def _tiles(self, bounds: tuple[Any, Any]) -> Iterator[tuple[Any, Any]]:
+        """Repeat for each tile: its first sequence and their number."""
+        first, last = bounds
+        with self.code.loop(last, start=first, step=_SEQUENCES) as start:
+            yield start, self._at_most(_SEQUENCES, self.code.subtract(last, start))
+
+    def _at_most(self, most: int, count: Any) -> Any:
+        builder, limit = self.code.builder, self.code.integer(most)
+        return builder.select(builder.icmp_signed("<", count, limit), count, limit)
+
+    def _rows(self, array: Array, t: Any, first: Any, width: int) -> Any:
+        """Return the address of the rows of a tile in ``[steps, sequences, width]``."""
+        code = self.code
+        return code.at(self.arrays[array], code.times(code.add(code.times(t, self.sequences), first), width))
+
+    def _reset(self, states: Any, t: Any, first: Any, count: Any) -> None:
+        """Set states to zero where an episode begins with step ``t``."""
+        code, kind = self.code, ir.IntType(8)
+        begins = code.at(self.arrays[Array.BEGINS], code.add(code.times(t, self.sequences), first))
+        with code.loop(count) as row:
+            begin = code.builder.icmp_signed("!=", code.scalar(begins, row), ir.Constant(kind, 0))
+            with code.builder.if_then(begin):
+                for number, width in self._spans(self.state):
+                    code.store(code.spread(0.0, width), states, code.add(code.times(row, self.state), number))
+
+    # -- rows in vectors
+
+    def _spans(self, count: int) -> Iterator[tuple[Any, int]]:
+        """Repeat for each vector of ``count`` elements: its first element and its lanes, fewer at the end."""
+        lanes = self.code.lanes
+        done = count // lanes * lanes
+        if done:
+            with self.code.loop(done, step=lanes) as first:
+                yield first, lanes
+        while done < count:
+            width = 1 << ((count - done).bit_length() - 1)
+            yield done, width
+            done += width
+
+    def _load(self, memory: Any, size: int, row: Any, first: Any, width: int) -> list[Vector]:
+        """Return vectors from element ``first`` of each ``units`` elements of a row."""
+        code, start = self.code, self.code.add(self.code.times(row, size), first)
+        return [code.load(memory, code.add(start, place), width) for place in range(0, size, self.units)]
+
+    def _store(self, vectors: Sequence[Vector], memory: Any, size: int, row: Any, first: Any) -> None:
+        """Store vectors from element ``first`` of each ``units`` elements of a row."""
+        start = self.code.add(self.code.times(row, size), first)
+        for number, vector in enumerate(vectors):
+            self.code.store(vector, memory, self.code.add(start, number * self.units))
+
+    def _variables(self, sums: Any, before: Any, row: Any, first: Any, width: int) -> tuple[list[Vector], list[Vector]]:
+        """Return the sums with their biases, and the state before a step, of the units from ``first`` on."""
+        code, kind, units = self.code, self.kind, self.units
+        found = self._load(sums, self.gates, row, first, width)
+        runs = [(Array.INPUT_BIAS, (0, 0, kind.of_inputs)), *((Array.STATE_BIAS, run) for run in kind.of_state)]
+        for array, (gate, place, number) in runs:
+            for n in range(number):
+                bias = code.load(self.arrays[array], code.add(first, (place + n) * units), width)
+                found[gate + n] = found[gate + n] + bias
+        state = self._load(before, self.state, row, first, width)
+        return [code.variable(x) for x in found], [code.variable(x) for x in state]
