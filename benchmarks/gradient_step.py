@@ -8,8 +8,8 @@
 The models of PPO are those of cartpole: 4-64-64 with tanh for the policy and for the value. A step gathers the rows of
 a minibatch by index, computes forward pass, loss, backward pass and gradient norm, clips, and takes Adam's step.
 
-Recurrent models are those of cartpole_recurrent, 64-64 for the policy and for the value; minibatches are 16 sequences
-of 32 steps. Units and perceptrons are native, the rest of the step is PyTorch's.
+Recurrent models are that of cartpole_recurrent, 64 units after a layer of 64, which policy and value function share;
+minibatches are 16 sequences of 32 steps.
 
 DDPG, TD3 and SAC have the observations and actions of pendulum, and layers with relu. A step samples 256 transitions,
 and includes targets, critics, policy (with TD3 every other step), temperature and target networks; an update takes 16
@@ -204,10 +204,10 @@ def main() -> None:
         native, torch_, jax_ = found["native"], found["torch"], found.get("jax", float("nan"))
         ratios = f"{native / jax_:.2f} | {native / torch_:.2f}"
         print(f"| {rows} | {native:,.0f} | {torch_:,.0f} | {jax_:,.0f} | {ratios} |", flush=True)
-    print("\n| PPO, 16 sequences of 32 steps | native units | PyTorch | native / PyTorch |")
+    print("\n| PPO, 16 sequences of 32 steps | native code | PyTorch | native / PyTorch |")
     print("| --- | ---: | ---: | ---: |")
     for kind in CELLS:
-        of_kind = {update: timed(recurrent(kind, update)) for update in ("auto", "torch")}
+        of_kind = {update: timed(recurrent(kind, update)) for update in ("compiled", "torch")}
         native, torch_ = medians(of_kind, options.rounds).values()
         print(f"| {kind} | {native:,.0f} | {torch_:,.0f} | {native / torch_:.2f} |", flush=True)
     print("\n| 256 rows | steps per update | native code | PyTorch | native / PyTorch |")

@@ -73,7 +73,7 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
         if self.is_compiled:
             batch = replace(batch, advantages=advantages)
-            every = torch.arange(len(batch))
+            every = torch.arange(len(batch if batch.sequences is None else batch.sequences))
             return {**self.compiled_steps(batch, [[every]]), "explained_variance": explained_variance(batch)}
         metrics = self.take_gradient_step(batch, advantages)
         return {**metrics, "explained_variance": explained_variance(batch)}

@@ -30,6 +30,7 @@ from warpdrive.training.models.critic_inputs import CriticInput
 from warpdrive.training.models.distributions import Distribution, Gaussian
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.options import FullyConnectedConfig, ModelConfig
+from warpdrive.training.models.recurrent import Recurrent
 from warpdrive.training.models.running_moments import RunningMoments
 
 if TYPE_CHECKING:
@@ -235,14 +236,14 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 
         Args:
             batch: rows, with values and advantages in the units of the loss.
-            epochs: indices of the rows of each minibatch.
+            epochs: indices of the rows, or sequences, of each minibatch.
 
         Returns:
             Means of the terms over the steps, by name.
         """
         from warpdrive.training.compiled.learn import Minibatches
 
-        assert isinstance(self.model, FullyConnected)
+        assert isinstance(self.model, FullyConnected | Recurrent)
         config, mask = self.config, batch.action_mask
         actions = batch.actions
         if isinstance(self.distribution, Gaussian) and self.distribution.box is not None:
@@ -269,11 +270,14 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
                 **({} if (states := self.critic_inputs(batch)) is None else {"states": states}),
             }
         numbers = {name: float(value_at(c, 0)) for name, c in coefficients.items()}
-        minibatches = Minibatches.of(batch, [part for parts in epochs for part in parts])
-        columns = {} if mask is None else {"mask": mask.shape[1]}
+        minibatches = Minibatches.of(batch, [batch.rows_of(part) for parts in epochs for part in parts])
+        experience = {} if mask is None else {"mask": mask.shape[1]}
+        if (sequences := batch.sequences) is not None:
+            arrays |= {"start": sequences.start, "begins": sequences.begins}
+            experience["steps"] = len(sequences.begins)
         update: CompiledUpdate
         update, *of_critic = self.compiled
-        found = update.steps(minibatches, arrays, numbers, **columns).taken()
+        found = update.steps(minibatches, arrays, numbers, **experience).taken()
         for update in of_critic:
             limit = {"max_grad_norm": float(value_at(self.critic_limit, 0))}
             critic = update.steps(minibatches, arrays, {**numbers, **limit}).taken()

@@ -112,8 +112,7 @@ class Acting:
         parameters = [[code.pointer(next(words)) for _ in (layer.weight, *layer.vectors)] for layer in plan.layers]
         place, width = self.rows
         with code.loop(end, start=begin, step=ROWS) as start:
-            left = builder.sub(end, start)
-            own = builder.select(builder.icmp_signed("<", left, code.integer(ROWS)), left, code.integer(ROWS))
+            own = code.smaller(code.subtract(end, start), ROWS)
             with code.loop(own) as r:
                 row = builder.add(start, r)
                 env = builder.sdiv(row, code.integer(plan.agents))

@@ -8,7 +8,7 @@ and ``actor_critic`` derive plans and emitters from the classes of this module.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -63,10 +63,12 @@ class Plan(ABC):
 
     Attributes:
         parameters: number of parameters.
+        steps: number of steps of a sequence, if rows are those of sequences of equal length, over steps x sequence.
         early_stopping: True if there is a target KL divergence.
     """
 
     parameters: int
+    steps: int = 1
     early_stopping: bool = False
 
     @property
@@ -103,7 +105,7 @@ class Inputs(NamedTuple):
     columns: int
 
 
-class _Columns(NamedTuple):
+class Columns(NamedTuple):
     """Columns of an array ``[rows, stride]`` for a tile, each at its index of the workspace."""
 
     name: str
@@ -122,6 +124,7 @@ class Gradient(ABC, Generic[SomePlan]):
 
     Attributes:
         arrays: names of the arrays that it reads, in the order of their words.
+        buffers: those of them that hold intermediate results, with the number of float32 per sequence.
     """
 
     def __init__(self, plan: SomePlan, module: ir.Module, lanes: int) -> None:
@@ -129,8 +132,9 @@ class Gradient(ABC, Generic[SomePlan]):
         self.code = Code(module, "gradient", lanes)
         self.workspace = Workspace(lanes)
         self.arrays: list[str] = []
+        self.buffers: dict[str, int] = {}
         self._inputs: list[Inputs] = []
-        self._columns: list[_Columns] = []
+        self._columns: list[Columns] = []
         self._trained: list[Network] = []
         self._weight = self.column("weight")
 
@@ -157,7 +161,7 @@ class Gradient(ABC, Generic[SomePlan]):
             Index of each ``[ROWS]``, of float32 or int32.
         """
         places = [self.workspace.take(ROWS) for _ in range(count)]
-        self._columns.append(_Columns(name, places, stride, kind))
+        self._columns.append(Columns(name, places, stride, kind))
         self.arrays.append(name)
         return places
 
@@ -168,6 +172,12 @@ class Gradient(ABC, Generic[SomePlan]):
     def others(self, *names: str) -> None:
         """Declare arrays that are not gathered: parameters that are not trained, and others."""
         self.arrays += names
+
+    def buffer(self, name: str, size: int) -> str:
+        """Declare an array of ``size`` float32 per sequence for intermediate results. Returns its name."""
+        self.buffers[name] = size
+        self.arrays.append(name)
+        return name
 
     def network(self, layers: tuple[Dense, ...]) -> Network:
         """Declare a network to train."""
@@ -184,8 +194,6 @@ class Gradient(ABC, Generic[SomePlan]):
         index = code.word(Word.MINIBATCH)
         bounds = code.pointer(Word.BOUNDS, I64)
         begin, end = code.scalar(bounds, index), code.scalar(bounds, code.add(index, 1))
-        tiles = builder.sdiv(code.add(builder.sub(end, begin), ROWS - 1), code.integer(ROWS))
-        first, last = code.share(tiles)
         self.memory = code.at(code.pointer(Word.WORKSPACE), code.times(code.part, self.size))
         self.parameters = code.pointer(Word.PARAMETERS)
         padded, sums = plan.padded_parameters, len(plan.terms) * code.lanes
@@ -198,9 +206,7 @@ class Gradient(ABC, Generic[SomePlan]):
         self.scale = code.spread(builder.fdiv(ir.Constant(F32, 1.0), counting))
         coefficients = code.pointer(Word.COEFFICIENTS)
         self.coefficient = {name: code.spread(code.scalar(coefficients, int(name))) for name in Coefficient}
-        with code.loop(last, start=first) as tile:
-            self._gather(builder.add(begin, code.times(tile, ROWS)), end)
-            self.tile()
+        self.rows_of_part(begin, end)
         self.end()
         code.finish()
 
@@ -208,6 +214,22 @@ class Gradient(ABC, Generic[SomePlan]):
         """Emit the start of a part."""
         for network in self._trained:
             network.begin(self.code, self.memory)
+
+    def rows_of_part(self, begin: Any, end: Any) -> None:
+        """Emit the passes over the part's share of the rows from ``begin`` to ``end``."""
+        code = self.code
+        tiles = code.divide(code.add(code.subtract(end, begin), ROWS - 1), ROWS)
+        first, last = code.share(tiles)
+        with code.loop(last, start=first) as tile:
+            start = code.add(begin, code.times(tile, ROWS))
+            self.gather(lambda r: self.within(code.add(start, r), end), self._inputs, self._columns)
+            self.tile()
+
+    def within(self, row: Any, end: Any) -> tuple[Any, Any]:
+        """Return a row if it is before ``end``, else the last one, and whether it is."""
+        builder, final = self.code.builder, self.code.subtract(end, 1)
+        is_inside = builder.icmp_signed("<=", row, final)
+        return builder.select(is_inside, row, final), is_inside
 
     @abstractmethod
     def tile(self) -> None:
@@ -218,30 +240,37 @@ class Gradient(ABC, Generic[SomePlan]):
         for network in self._trained:
             network.end(self.code, self.memory, self.gradient)
 
-    def _gather(self, start: Any, end: Any) -> None:
-        """Copy the tile's rows from everywhere; rows beyond the end are the last row with weight 0."""
+    def gather(
+        self, place_of: Callable[[Any], tuple[Any, Any]], inputs: Sequence[Inputs], columns: Sequence[Columns]
+    ) -> None:
+        """Copy the tile's rows of arrays.
+
+        Args:
+            place_of: returns the place of a row of the tile in the order of all minibatches, and a bit, which is False
+                for rows beyond the last one: they have weight 0.
+            inputs: arrays.
+            columns: further arrays.
+        """
         code, memory = self.code, self.memory
         builder = code.builder
         order = code.pointer(Word.ORDER, I64)
-        final = builder.sub(end, code.integer(1))
         as_integers = builder.bitcast(memory, I32.as_pointer())
-        inputs = [(*matrix, self.array(matrix.name)) for matrix in self._inputs]
-        columns = [(*part, self.array(part.name, part.kind)) for part in self._columns]
+        arrays = [self.array(matrix.name) for matrix in inputs]
+        arrays_of_columns = [self.array(part.name, part.kind) for part in columns]
         with code.loop(ROWS) as r:
-            wanted = builder.add(start, r)
-            inside = builder.icmp_signed("<=", wanted, final)
-            row = code.scalar(order, builder.select(inside, wanted, final))
-            for _, size, (place, width), _, array in inputs:
+            wanted, inside = place_of(r)
+            row = code.scalar(order, wanted)
+            for (_, size, (place, width), _), array in zip(inputs, arrays, strict=True):
                 target, source = code.add(code.times(r, width), place), code.times(row, size)
                 copy_floats(code, memory, target, array, source, size)
-            for name, places, stride, kind, array in columns:
+            for (name, places, stride, kind), array in zip(columns, arrays_of_columns, strict=True):
                 for number, place in enumerate(places):
                     value = code.scalar(array, code.add(code.times(row, stride), number))
                     if name == "weight":
                         value = builder.select(inside, value, ir.Constant(F32, 0.0))
                     value = builder.zext(value, I32) if kind not in (F32, I32) else value
                     builder.store(value, code.at(memory if kind is F32 else as_integers, code.add(r, place)))
-        for _, size, (place, width), by_unit in self._inputs:
+        for _, size, (place, width), by_unit in inputs:
             source = Matrix(code.at(memory, place), width)
             transpose(code, Matrix(code.at(memory, by_unit), ROWS), source, ROWS, size)
 

@@ -21,6 +21,7 @@ from warpdrive.training.distributed.process_group import ProcessGroup
 from warpdrive.training.experience.masked_rows import Rows
 from warpdrive.training.models.parameters import adam_state
 
+_LEAST_SEQUENCES = 8  # of a part
 _COEFFICIENTS = [name.name.lower() for name in Coefficient]
 
 
@@ -106,8 +107,9 @@ class _Compiled:
         self.plan = plan
         self.program: Program = program_of(lambda module, lanes: emit(plan, module, lanes), repr(plan))
         emitter = plan.gradient(ir.Module(), host_lanes())
-        self.arrays, self._size = emitter.arrays, emitter.size
+        self.arrays, self._size, self._buffers = emitter.arrays, emitter.size, emitter.buffers
         self._memory: tuple[Tensor, Tensor, Tensor] | None = None
+        self._intermediate: tuple[int, dict[str, Tensor]] = 0, {}
 
     def memory(self, parts: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return gradients, workspace and sums of terms of each part."""
@@ -115,6 +117,14 @@ class _Compiled:
             sums = torch.empty(parts, len(self.plan.terms), host_lanes())
             self._memory = torch.empty(parts, self.plan.padded_parameters), torch.zeros(parts, self._size), sums
         return self._memory
+
+    def intermediate(self, sequences: int) -> dict[str, Tensor]:
+        """Return memory for intermediate results of minibatches of up to so many sequences, by name."""
+        sequences = max(sequences, 1)
+        if self._intermediate[0] < sequences:
+            found = {name: torch.empty(sequences * size) for name, size in self._buffers.items()}
+            self._intermediate = sequences, found
+        return self._intermediate[1]
 
 
 class Steps:
@@ -133,7 +143,10 @@ class Steps:
         coefficients: Mapping[str, float],
     ) -> None:
         self._plan, self._program, self._process_group = compiled.plan, compiled.program, minibatches.process_group
-        self._parts, self._count = parts_of(int(np.diff(minibatches.bounds).max())), len(minibatches.counts)
+        rows = int(np.diff(minibatches.bounds).max())
+        sequences, self._count = rows // compiled.plan.steps, len(minibatches.counts)
+        self._parts = min(parts_of(rows), max(1, sequences // _LEAST_SEQUENCES))
+        arrays = {**arrays, **compiled.intermediate(sequences), "weight": minibatches.weight}
         self.metrics = torch.zeros(self._count, len(self._plan.terms) + 2)
         gradients, workspace, sums = compiled.memory(self._parts)
         self._gradient = gradients[0, : self._plan.parameters]
@@ -155,8 +168,7 @@ class Steps:
             Word.STOPPED: torch.zeros(1),
         }
         for number, name in enumerate(compiled.arrays):
-            array = minibatches.weight if name == "weight" else arrays[name]
-            self._arrays[Word.ARRAYS + number] = _plain(array)
+            self._arrays[Word.ARRAYS + number] = _plain(arrays[name])
         self._words = table_of({**self._arrays, Word.PARTS: self._parts}, Word.ARRAYS + len(compiled.arrays))
 
     def take(self, first: int = 0, last: int | None = None) -> None:

@@ -91,7 +91,7 @@ class Network:
         self.normalized = [workspace.take(layer.outputs * ROWS) if layer.norm else 0 for layer in layers]
         self.deviations = [workspace.take(ROWS) if layer.norm else 0 for layer in layers]
         self.transposed = [workspace.matrix(ROWS, layer.outputs) for layer in layers[:-1]] if backward else []
-        self.deltas = [workspace.take(layer.outputs * ROWS) for layer in layers] if backward else []
+        self.deltas = [workspace.take(padded(layer.outputs) * ROWS) for layer in layers] if backward else []
         # sums over rows, a vector each, which become the gradients of parameters at the end of a part
         self.gradient_sums = (
             [[(place, workspace.take(layer.outputs * lanes)) for place in layer.vectors] for layer in layers]

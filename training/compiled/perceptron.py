@@ -56,8 +56,7 @@ class _Emitter:
             fill(code, memory, self.rows[0], ROWS * self.rows[1])
         with code.loop(last, start=first) as tile:
             start = code.times(tile, ROWS)
-            left = builder.sub(rows, start)
-            own = builder.select(builder.icmp_signed("<", left, code.integer(ROWS)), left, code.integer(ROWS))
+            own = code.smaller(code.subtract(rows, start), ROWS)
             place, width = self.rows
             if self.is_backward:  # of rows that are not there nothing is added
                 fill(code, memory, network.deltas[-1], outputs * ROWS)

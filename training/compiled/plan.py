@@ -15,6 +15,7 @@ from warpdrive.training.compiled.network import Dense
 from warpdrive.training.compiled.perceptron import CompiledPerceptron
 from warpdrive.training.compiled.policy_gradient import PolicyPlan
 from warpdrive.training.compiled.recurrence import CompiledRecurrence
+from warpdrive.training.compiled.recurrent_policy import RecurrentPolicyPlan, Trunk
 from warpdrive.training.compiled.units import UNITS
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
@@ -22,7 +23,7 @@ from warpdrive.training.models.distributions import Categorical, Distribution, G
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.parameters import as_vector
 from warpdrive.training.models.q_network import QNetwork
-from warpdrive.training.models.recurrent import Cell
+from warpdrive.training.models.recurrent import Cell, Recurrent
 
 _NAMES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu", nn.SiLU: "silu"}
 _MOST_OUTPUTS = 64  # heads are unrolled: more outputs take seconds to compile
@@ -58,8 +59,8 @@ def policy_plan_of(
     Raises:
         NoPlanError: there is none.
     """
-    if type(model) is not FullyConnected:
-        raise NoPlanError(f"the model is a {type(model).__name__}, not fully connected")
+    if not (type(model) is FullyConnected or type(model) is Recurrent):
+        raise NoPlanError(f"the model is a {type(model).__name__}, neither fully connected nor recurrent")
     vector = vector_of(optimizer)
     if type(distribution) is Categorical:
         options.update(choices=distribution.sizes, components=len(distribution.sizes))
@@ -72,16 +73,29 @@ def policy_plan_of(
     else:
         raise NoPlanError(f"the action distribution is a {type(distribution).__name__}")
     value, states = (model.value, 0) if critic is None else critic
-    return PolicyPlan(
+    options.update(
         algorithm=algorithm,
         parameters=vector.numel(),
         observations=model.flatten.size,
-        trunk=() if isinstance(model.trunk, nn.Identity) else layers_of(model.trunk, vector),
         policy=_unrolled(layers_of(model.policy, vector)),
         value=() if is_apart else layers_of(value, vector),
         states=0 if is_apart else states,
-        **options,
     )
+    if isinstance(model, Recurrent):
+        trunks = [_trunk_of(*parts, vector) for parts in zip(model.encoders, model.cells, strict=True)]
+        used = tuple(trunks if critic is None else trunks[:1])
+        return RecurrentPolicyPlan(trunks=used, state_size=model.state_size, **options)
+    trunk = () if isinstance(model.trunk, nn.Identity) else layers_of(model.trunk, vector)
+    return PolicyPlan(trunk=trunk, **options)
+
+
+def _trunk_of(encoder: nn.Module, cell: nn.Module, vector: Tensor) -> Trunk:
+    """Return the plan of an encoder and recurrent units."""
+    assert isinstance(cell, Cell)
+    layers = layers_of(encoder, vector) if any(encoder.children()) else ()
+    inputs = next(cell.parameters()).shape[-1]
+    places = tuple(_place(parameter, vector) for parameter in cell.parameters())
+    return Trunk(layers, cell.kind, inputs, cell.hidden_size, places)
 
 
 def critic_plan_of(critic: tuple[nn.Module, int], optimizer: torch.optim.Optimizer, **options: Any) -> PolicyPlan:

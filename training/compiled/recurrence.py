@@ -17,7 +17,7 @@ from torch import Tensor
 from warpdrive.backends.host.workers import get_num_threads
 from warpdrive.training.compiled.program import Program, address_of, parts_of, program_of, table_of
 from warpdrive.training.compiled.simd import F32, I8, Code
-from warpdrive.training.compiled.units import UNITS, Array, Recurrence
+from warpdrive.training.compiled.units import PARAMETERS, Array, Recurrence
 
 
 class _Word(IntEnum):
@@ -26,7 +26,6 @@ class _Word(IntEnum):
     STEPS = 0
     SEQUENCES = auto()
     KEEPING = auto()  # 1 if the sums and states before each step are kept, else 0
-    WANTED = auto()  # 1 if derivatives of inputs are wanted, else 0
     ARRAYS = auto()  # addresses of ``Array``
 
 
@@ -40,8 +39,7 @@ def _emit(recurrence: Recurrence, module: ir.Module, lanes: int) -> None:
         if name == "forward":
             recurrence.forward(code.share(recurrence.sequences), code.word(_Word.KEEPING))
         elif name == "backward":
-            is_wanted = code.builder.icmp_signed("!=", code.word(_Word.WANTED), code.integer(0))
-            recurrence.backward(code.share(recurrence.sequences), is_wanted)
+            recurrence.backward(code.share(recurrence.sequences))
         else:
             recurrence.weights(code.share, code.builder.icmp_signed("==", code.part, code.integer(0)))
         code.finish()
@@ -59,7 +57,7 @@ class CompiledRecurrence:
     def __init__(self, kind: str, inputs: int, units: int) -> None:
         self._recurrence = Recurrence(kind, inputs, units)
         self._specialisation = f"recurrence {kind} {inputs} {units}"
-        self._stride = 1 if UNITS[kind].of_state else 2  # of the arrays of parameters: those of states may be missing
+        self._numbers = PARAMETERS[kind]
 
     @cached_property
     def _program(self) -> Program:
@@ -101,7 +99,7 @@ class CompiledRecurrence:
         }
         weights = parameters[: len(parameters) // 2]
         arrays |= {Array(Array.INPUT_WEIGHT_TRANSPOSED + number): each.t() for number, each in enumerate(weights)}
-        self._run(["forward"], arrays, {_Word.KEEPING: int(keep)})
+        self._run(["forward"], arrays, keep)
         return states, before, sums
 
     def backward(
@@ -121,7 +119,7 @@ class CompiledRecurrence:
         """
         begins, before, sums = kept
         gradients_of_parameters = [each.new_zeros(each.shape) for each in parameters]
-        found = inputs.new_empty(inputs.shape), inputs.new_zeros(before.shape[1:]), gradients_of_parameters
+        found = inputs.new_empty(inputs.shape), inputs.new_empty(before.shape[1:]), gradients_of_parameters
         arrays = {
             Array.INPUTS: inputs,
             Array.BEGINS: begins,
@@ -129,23 +127,24 @@ class CompiledRecurrence:
             Array.BEFORE: before,
             Array.SUMS: sums,
             Array.SUMS_DELTAS: torch.empty_like(sums),
-            Array.INPUTS_DELTAS: found[0],
             Array.START_DELTAS: found[1],
             **self._by_array(parameters, Array.INPUT_WEIGHT),
             **self._by_array(found[2], Array.INPUT_WEIGHT_GRADIENT),
         }
-        self._run(["backward", "weights"], arrays, {_Word.WANTED: int(of_inputs)})
+        if of_inputs:
+            arrays[Array.INPUTS_DELTAS] = found[0]
+        self._run(["backward", "weights"], arrays)
         return found
 
     def _by_array(self, parameters: Sequence[Tensor], first: Array) -> dict[Array, Tensor]:
         """Return parameters, or their gradients, by the array that they are for."""
-        return {Array(first + self._stride * number): each for number, each in enumerate(parameters)}
+        return {Array(first + number): each for number, each in zip(self._numbers, parameters, strict=True)}
 
-    def _run(self, functions: Sequence[str], arrays: Mapping[Array, Tensor], numbers: Mapping[_Word, int]) -> None:
+    def _run(self, functions: Sequence[str], arrays: Mapping[Array, Tensor], keep: bool = True) -> None:
         """Run functions, one after the other."""
         whole = {_Word.ARRAYS + array: tensor.contiguous() for array, tensor in arrays.items()}
         steps, sequences, _ = arrays[Array.INPUTS].shape
-        sizes = {**numbers, _Word.STEPS: steps, _Word.SEQUENCES: sequences}
+        sizes = {_Word.STEPS: steps, _Word.SEQUENCES: sequences, _Word.KEEPING: int(keep)}
         table = table_of({**whole, **sizes}, _Word.ARRAYS + len(Array))
         parts = min(parts_of(steps * sequences), get_num_threads())
         for function in functions:

@@ -136,6 +136,11 @@ class Code:
             return a // b
         return self.builder.sdiv(self.integer(a), self.integer(b))
 
+    def smaller(self, a: Any, b: Any) -> Any:
+        """Return the smaller of two integers."""
+        a, b = self.integer(a), self.integer(b)
+        return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
+
     def share(self, count: Any) -> tuple[Any, Any]:
         """Return the first and the last index, exclusive, of the part's share of ``count`` items."""
         bounds = (self.divide(self.times(count, part), self.parts) for part in (self.part, self.add(self.part, 1)))

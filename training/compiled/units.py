@@ -70,6 +70,10 @@ UNITS = {
 """Units of ``models/recurrent.py``, whose results these equal."""
 
 
+PARAMETERS = {kind: (0, 1, 2, 3) if units.of_state else (0, 2) for kind, units in UNITS.items()}
+"""Which of the arrays from ``Array.INPUT_WEIGHT`` on the parameters of units are: some have no weight of the state."""
+
+
 class Array(IntEnum):
     """Arrays of a pass."""
 
@@ -81,8 +85,8 @@ class Array(IntEnum):
     BEFORE = auto()  # [steps, sequences, state], before each step
     SUMS = auto()  # [steps, sequences, gates], without biases
     SUMS_DELTAS = auto()  # the same, their derivatives; may be the same array
-    INPUTS_DELTAS = auto()  # [steps, sequences, inputs], derivatives
-    START_DELTAS = auto()  # [sequences, state], derivatives of the state before a step, which are zero at first
+    INPUTS_DELTAS = auto()  # [steps, sequences, inputs], derivatives; missing, or at address 0, if they are not wanted
+    START_DELTAS = auto()  # [sequences, state], derivatives of the state before the first step
     INPUT_WEIGHT = auto()  # [gates, inputs]
     STATE_WEIGHT = auto()  # [gates, units]
     INPUT_BIAS = auto()  # [gates]
@@ -157,44 +161,51 @@ class Recurrence:
                     after = kind.formula(*self._variables(sums, before, row, unit, width))
                     self._store(after, states, self.state, row, unit)
 
-    def backward(self, bounds: tuple[Any, Any], is_wanted: Any) -> None:
+    def backward(self, bounds: tuple[Any, Any], of_outputs: bool = False) -> None:
         """Emit the backward pass from the derivatives of the states to those of sums, inputs and the first state.
 
         Args:
             bounds: first and last sequence, exclusive.
-            is_wanted: bit, True if the derivatives of the inputs are wanted.
+            of_outputs: If True, the given derivatives are those of the first number of each unit; others are zero.
         """
+        with self._tiles(bounds) as (first, count):
+            with self.code.loop(count) as row:
+                self._clear(self._rows(Array.START_DELTAS, 0, first, self.state), row)
+            with self.code.loop(self.steps) as done:
+                self._step_back(first, count, self.code.subtract(self.code.subtract(self.steps, 1), done), of_outputs)
+
+    def _step_back(self, first: Any, count: Any, t: Any, of_outputs: bool) -> None:
+        """Emit the backward pass of a tile through a step."""
         code, kind, units, arrays = self.code, self.kind, self.units, self.arrays
-        with self._tiles(bounds) as (first, count), code.loop(self.steps) as done:
-            t = code.subtract(code.subtract(self.steps, 1), done)
-            states = self._rows(Array.STATES_DELTAS, t, first, self.state)
-            before = self._rows(Array.BEFORE, t, first, self.state)
-            sums = self._rows(Array.SUMS, t, first, self.gates)
-            deltas = self._rows(Array.SUMS_DELTAS, t, first, self.gates)
-            carried = self._rows(Array.START_DELTAS, 0, first, self.state)
-            with code.loop(count) as row:
-                for unit, width in self._spans(units):
-                    of_sums, of_state = self._variables(sums, before, row, unit, width)
-                    own = self._load(states, self.state, row, unit, width)
-                    later = self._load(carried, self.state, row, unit, width)
-                    output = code.spread(0.0, width)
-                    for after, x, y in zip(kind.formula(of_sums, of_state), own, later, strict=True):
-                        output = output + after * (x + y)
-                    derivatives = gradients(output, [*of_sums, *of_state])
-                    self._store(derivatives[: kind.gates], deltas, self.gates, row, unit)
-                    self._store(derivatives[kind.gates :], carried, self.state, row, unit)
-            for gate, place, number in kind.of_state:
-                weight = Matrix(code.at(arrays[Array.STATE_WEIGHT], place * units * units), units)
-                source, size = Matrix(code.at(deltas, gate * units), self.gates), (count, units, number * units)
-                multiply(code, Matrix(carried, self.state), source, weight, size, add=True)
-            self._reset(carried, t, first, count)
+        states = self._rows(Array.STATES_DELTAS, t, first, self.state)
+        before = self._rows(Array.BEFORE, t, first, self.state)
+        sums = self._rows(Array.SUMS, t, first, self.gates)
+        deltas = self._rows(Array.SUMS_DELTAS, t, first, self.gates)
+        carried = self._rows(Array.START_DELTAS, 0, first, self.state)
+        with code.loop(count) as row:
+            for unit, width in self._spans(units):
+                of_sums, of_state = self._variables(sums, before, row, unit, width)
+                own = self._load(states, self.state, row, unit, width)
+                later = self._load(carried, self.state, row, unit, width)
+                output = code.spread(0.0, width)
+                for number, after in enumerate(kind.formula(of_sums, of_state)):
+                    is_given = number == 0 or not of_outputs
+                    output = output + after * (own[number] + later[number] if is_given else later[number])
+                derivatives = gradients(output, [*of_sums, *of_state])
+                self._store(derivatives[: kind.gates], deltas, self.gates, row, unit)
+                self._store(derivatives[kind.gates :], carried, self.state, row, unit)
+        for gate, place, number in kind.of_state:
+            weight = Matrix(code.at(arrays[Array.STATE_WEIGHT], place * units * units), units)
+            source, size = Matrix(code.at(deltas, gate * units), self.gates), (count, units, number * units)
+            multiply(code, Matrix(carried, self.state), source, weight, size, add=True)
+        self._reset(carried, t, first, count)
+        if Array.INPUTS_DELTAS in arrays:
+            address = arrays[Array.INPUTS_DELTAS]
+            is_wanted = code.builder.icmp_unsigned("!=", address, ir.Constant(address.type, None))
             with code.builder.if_then(is_wanted):
                 target = Matrix(self._rows(Array.INPUTS_DELTAS, t, first, self.inputs), self.inputs)
-                weight, size = (
-                    Matrix(arrays[Array.INPUT_WEIGHT], self.inputs),
-                    (count, self.inputs, kind.of_inputs * units),
-                )
-                multiply(code, target, Matrix(deltas, self.gates), weight, size)
+                weight, contributing = Matrix(arrays[Array.INPUT_WEIGHT], self.inputs), kind.of_inputs * units
+                multiply(code, target, Matrix(deltas, self.gates), weight, (count, self.inputs, contributing))
 
     def weights(self, share: Callable[[int], tuple[Any, Any]], has_biases: Any) -> None:
         """Emit the addition of derivatives of parameters to their gradients.
@@ -209,7 +220,7 @@ class Recurrence:
         runs = [(Array.INPUTS, self.inputs, self.inputs, 0, (0, 0, kind.of_inputs))]
         runs += [(Array.BEFORE, self.state, units, 1, run) for run in kind.of_state]
         with code.loop(rows, step=_ROWS) as first:
-            count = self._at_most(_ROWS, code.subtract(rows, first))
+            count = code.smaller(_ROWS, code.subtract(rows, first))
             for array, stride, width, number, (gate, place, gates) in runs:
                 weight = arrays[Array(Array.INPUT_WEIGHT_GRADIENT + number)]
                 bias = arrays[Array(Array.INPUT_BIAS_GRADIENT + number)]
@@ -235,11 +246,7 @@ class Recurrence:
         """Repeat for each tile: its first sequence and their number."""
         first, last = bounds
         with self.code.loop(last, start=first, step=_SEQUENCES) as start:
-            yield start, self._at_most(_SEQUENCES, self.code.subtract(last, start))
-
-    def _at_most(self, most: int, count: Any) -> Any:
-        builder, limit = self.code.builder, self.code.integer(most)
-        return builder.select(builder.icmp_signed("<", count, limit), count, limit)
+            yield start, self.code.smaller(_SEQUENCES, self.code.subtract(last, start))
 
     def _rows(self, array: Array, t: Any, first: Any, width: int) -> Any:
         """Return the address of the rows of a tile in ``[steps, sequences, width]``."""
@@ -253,8 +260,13 @@ class Recurrence:
         with code.loop(count) as row:
             begin = code.builder.icmp_signed("!=", code.scalar(begins, row), ir.Constant(kind, 0))
             with code.builder.if_then(begin):
-                for number, width in self._spans(self.state):
-                    code.store(code.spread(0.0, width), states, code.add(code.times(row, self.state), number))
+                self._clear(states, row)
+
+    def _clear(self, states: Any, row: Any) -> None:
+        """Set the state of a row to zero."""
+        code = self.code
+        for number, width in self._spans(self.state):
+            code.store(code.spread(0.0, width), states, code.add(code.times(row, self.state), number))
 
     # -- rows in vectors
 

@@ -71,6 +71,13 @@ class Batch(Rows):
         part = self._taken(lambda rows: rows.unflatten(0, shape)[:, index].flatten(0, 1))
         return replace(part, sequences=sequences.of(index))
 
+    def rows_of(self, index: Tensor) -> Tensor:
+        """Return the indices of the rows in :meth:`rows` of ``index``: int64, over time x sequence with sequences."""
+        if self.sequences is None:
+            return index
+        steps = torch.arange(len(self.sequences.begins), device=index.device)
+        return (steps.unsqueeze(1) * len(self.sequences) + index).flatten()
+
     def partition(self, count: int, generator: torch.Generator) -> list[Tensor]:
         """Return the indices of this process's rows, or sequences, in each of ``count`` random minibatches.
 

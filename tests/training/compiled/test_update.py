@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from pydantic import TypeAdapter
 
 from warpdrive.backends.host import workers
 from warpdrive.errors import ConfigError
@@ -15,8 +14,8 @@ from warpdrive.training.algorithms.ppo import PPO, PPOConfig
 from warpdrive.training.algorithms.task import Task, adam
 from warpdrive.training.distributed.process_group import UNSHARDED, ProcessGroup, Sharding
 from warpdrive.training.experience.batch import Batch
+from warpdrive.training.experience.sequences import Sequences, outputs
 from warpdrive.training.models import build_actor_critic, seeded
-from warpdrive.training.models.options import FullyConnectedConfig
 
 BOX = spaces.Box(-2.0, 3.0, (3,))
 
@@ -27,6 +26,7 @@ class Case:
     hidden: tuple = (64, 64)
     size: int = 4
     rows: int = 300
+    steps: int = 0
     model: dict = field(default_factory=dict)
     options: dict = field(default_factory=dict)
     algorithm: str = "ppo"
@@ -61,6 +61,11 @@ CASES = {
     "silu": Case(hidden=(20, 12), model={"activation": "silu", "layer_norm": True}),
     "a2c": Case(algorithm="a2c", absent=True, options={"value_loss": "huber"}),
     "a2c in a box": Case(BOX, (48,), algorithm="a2c"),
+    "gru": Case(hidden=(24,), steps=20, model={"type": "gru", "units": 32}, absent=True),
+    "lstm": Case(hidden=(16, 20), rows=1300, steps=13, model={"type": "lstm", "units": 9, "trunk": "separate"}),
+    "lstm without encoder": Case(BOX, (), rows=180, steps=9, model={"type": "lstm", "units": 7, "trunk": "shared"}),
+    "mingru": Case(spaces.Discrete(3), (7,), steps=6, model={"type": "mingru", "units": 5}, masked=True),
+    "a2c with memory": Case(hidden=(8,), steps=50, model={"type": "gru", "units": 16}, algorithm="a2c"),
 }
 
 
@@ -78,12 +83,16 @@ def batch_of(case, model, distribution, dtype=torch.float32):
     draw = np.random.default_rng(1)
     normal = lambda *shape: torch.from_numpy(draw.normal(size=shape)).float()  # noqa: E731
     observations = 2.0 * normal(case.rows, case.size)
-    mask = None
+    mask = sequences = None
+    if case.steps:
+        count = case.rows // case.steps
+        begins = torch.from_numpy(draw.random((case.steps, count)) < 0.1)
+        sequences = Sequences(normal(count, model.state_size), begins)
     if case.masked:
         mask = torch.from_numpy(draw.random((case.rows, distribution.num_outputs + 2)) < 0.6)
         mask[::7] = False  # nothing allowed: all options are
     with torch.no_grad():
-        logits = model.logits(observations)
+        logits, _ = outputs(model, observations, sequences)
         actions = distribution.sample(logits, torch.Generator().manual_seed(2), mask)
         actions = actions.squeeze(-1).int() if actions.dtype == torch.int64 and actions.shape[-1] == 1 else actions
         actions = actions.int() if actions.dtype == torch.int64 else actions
@@ -102,13 +111,14 @@ def batch_of(case, model, distribution, dtype=torch.float32):
         action_mask=mask,
     )
     floats = {name: column.to(dtype) for name, column in batch.columns().items() if column.is_floating_point()}
-    return replace(batch, **floats)
+    sequences = sequences and replace(sequences, start=sequences.start.to(dtype))
+    return replace(batch, sequences=sequences, **floats)
 
 
 def algorithm_of(case, dtype, update):
     config, space = config_of(case), spaces.Box(-np.inf, np.inf, (case.size,))
     with seeded(5):
-        model = build_actor_critic(TypeAdapter(FullyConnectedConfig).validate_python(config.model), space, case.actions)
+        model = build_actor_critic(config.model, space, case.actions)
     if model.flatten.moments is not None:
         model.flatten.observe(torch.linspace(-1, 3, 40 * case.size).view(40, case.size), torch.ones(40))
     with torch.no_grad():  # the initial policy is nearly uniform
@@ -157,13 +167,14 @@ def test_early_stopping_skips_some_steps():
     assert state["step"] == round((1 - metrics[0]["skipped_steps"].item()) * 24)
 
 
-def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
+@pytest.mark.parametrize("name", ["parts", "lstm"])
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch, name):
     """Nor on that of processes without rows."""
     found = []
     for count in (1, 2, 3):
         monkeypatch.setattr(workers, "_num_threads", count)
         for sharding in (UNSHARDED, Sharding(ProcessGroup.of(0, 2))):
-            found.append(updated(CASES["parts"], torch.float32, "compiled", sharding=sharding))
+            found.append(updated(CASES[name], torch.float32, "compiled", sharding=sharding))
     for metrics, state, vector in found[1:]:
         assert metrics == found[0][0]
         assert torch.equal(vector, found[0][2])
@@ -199,6 +210,7 @@ def test_native_code_is_required_on_request(sections, trainer_of):
         "{algorithm: ppo, centralized_critic: true, minibatches: 3}",
         "{algorithm: ppo, centralized_critic: true, critic_lr: 1e-2, lr: 1e-2, target_kl: 1e-4, epochs: 6}",
         "{algorithm: ppo, centralized_critic: true, critic_max_grad_norm: 0.1, model: {trunk: shared}}",
+        "{algorithm: ppo, centralized_critic: true, minibatches: 3, model: {type: lstm, units: 8, trunk: separate}}",
     ],
 )
 def test_runs_learn_as_in_pytorch(sections, trainer_of, policy):
