@@ -144,7 +144,7 @@ class CompiledRecurrence:
         """Run functions, one after the other."""
         whole = {_Word.ARRAYS + array: tensor.contiguous() for array, tensor in arrays.items()}
         steps, sequences, _ = arrays[Array.INPUTS].shape
-        sizes = {_Word.STEPS: steps, _Word.SEQUENCES: sequences, _Word.KEEPING: int(keep)}
+        sizes: dict[int, Any] = {_Word.STEPS: steps, _Word.SEQUENCES: sequences, _Word.KEEPING: int(keep)}
         table = table_of({**whole, **sizes}, _Word.ARRAYS + len(Array))
         parts = min(parts_of(steps * sequences), get_num_threads())
         for function in functions:

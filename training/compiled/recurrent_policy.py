@@ -254,8 +254,8 @@ class _Trunk:
     def _transpose(self, target: tuple[int, int], source: tuple[int, int], rows: int, columns: int) -> None:
         """Transpose ``[rows, columns]`` in the workspace, given indices and distances of rows."""
         code, memory = self.code, self.gradient.memory
-        matrices = (Matrix(code.at(memory, place), width) for place, width in (target, source))
-        transpose(code, *matrices, rows, columns)
+        of_target, of_source = (Matrix(code.at(memory, place), width) for place, width in (target, source))
+        transpose(code, of_target, of_source, rows, columns)
 
     def _load(self, rows: tuple[int, int], array: Array, stride: int, start: Any, own: Any, size: int) -> None:
         """Copy the first elements of rows to a tile; rows that are not there are zero."""
