@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-import torch
+if TYPE_CHECKING:  # configurations and loaded policies need no kernels, and kernels no PyTorch
+    import torch
 
-if TYPE_CHECKING:  # configurations and loaded policies need no kernels
     from warpdrive.kernels.fusion import Fusion
 
 

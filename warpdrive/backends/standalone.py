@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import torch
 
+from warpdrive.backends.shared.tensors import is_tensor
 from warpdrive.kernels.configuration import Configuration
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
 
 KEPT_LAUNCHES = 8
 """Maximum number of bound launches that a launcher keeps, one for each combination of argument kinds."""
+
+
+class Device(NamedTuple):
+    """Device of an array: ``"cpu"``, ``"cuda"`` or another one of PyTorch, and its number if that is known."""
+
+    type: str
+    index: int | None = None
+
+    def __str__(self) -> str:
+        named = {"cpu": "the CPU", "cuda": "a GPU"} if self.index is None else {}
+        return named.get(self.type, self.type if self.index is None else f"{self.type}:{self.index}")
 
 
 class BoundLaunch(Protocol):
@@ -69,39 +80,35 @@ def _bind(kernel: Kernel, arguments: dict[str, Any], configuration: Configuratio
     return BoundOnGpu(kernel, arguments, configuration, device.index)
 
 
-def device_of(kernel: Kernel, arguments: dict[str, Any]) -> torch.device:
+def device_of(kernel: Kernel, arguments: dict[str, Any]) -> Device:
     """Return the device of the array arguments; the index of a GPU is None if no array specifies it.
 
     Raises :class:`KernelError` if they are on different devices.
     """
-    device, first = torch.device("cpu"), ""
+    device, first = Device("cpu"), ""
     for name, other in [place for given in arguments.items() for place in _places(*given)]:
         if first and (device.type != other.type or _differ(device.index, other.index)):
             raise KernelError(
-                f"argument '{name}' of kernel '{kernel.source.name}' is on {_in_words(other)}, but '{first}' on "
-                f"{_in_words(device)}: all arrays of a launch must be on one device; tensor.to(...) copies one"
+                f"argument '{name}' of kernel '{kernel.source.name}' is on {other}, but '{first}' on "
+                f"{device}: all arrays of a launch must be on one device; tensor.to(...) copies one"
             )
         if not first or device.index is None:
             device, first = other, name
     return device
 
 
-def _places(name: str, value: Any) -> Iterator[tuple[str, torch.device]]:
+def _places(name: str, value: Any) -> Iterator[tuple[str, Device]]:
     """Yield the name and the device of each array in an argument."""
     if isinstance(value, tuple):
         for index, part in enumerate(value):
             yield from _places(f"{name}[{index}]", part)
-    elif isinstance(value, torch.Tensor):
-        yield name, value.device
+    elif is_tensor(value):
+        yield name, Device(value.device.type, value.device.index)
     elif isinstance(value, np.ndarray):
-        yield name, torch.device("cpu")
+        yield name, Device("cpu")
     elif hasattr(value, "__cuda_array_interface__"):
-        yield name, torch.device("cuda")
+        yield name, Device("cuda")
 
 
 def _differ(index: int | None, other: int | None) -> bool:
     return index is not None and other is not None and index != other
-
-
-def _in_words(device: torch.device) -> str:
-    return {"cpu": "the CPU", "cuda": "a GPU"}.get(str(device), str(device))

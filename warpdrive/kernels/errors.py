@@ -12,6 +12,10 @@ class KernelError(WarpDriveError):
     """Error in the compilation or launch of a kernel function. The message names its file and line."""
 
 
+class KernelFault(KernelError):
+    """Exception that a thread of a kernel raised: ``file:line: class: message``."""
+
+
 def refuse(node: ast.AST, message: str) -> NoReturn:
     """Raise a :class:`KernelError` that points at the source location of ``node``."""
     raise KernelError(f"{place(node)}: {message}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 BARRIER = "syncthreads"
@@ -72,9 +73,15 @@ class Intrinsic:
         return f"cuda.{self.path}"
 
 
+FORMER_MODULES: list[ModuleType] = []
+"""Modules that ``numba.cuda`` was before, and whose members kernels may still name."""
+
+
 def intrinsic_of(value: Any) -> Intrinsic | None:
     """Return the :class:`Intrinsic` for an object of ``numba.cuda``, or None if it is not in the kernel language."""
-    path = _paths_by_identity().get(id(value))
+    if isinstance(value, Intrinsic):
+        return intrinsic_named(value.path)
+    path = next((path for module in cuda_modules() if (path := _paths_by_identity(module).get(id(value)))), None)
     return Intrinsic(path) if path else None
 
 
@@ -84,17 +91,20 @@ def intrinsic_named(name: str) -> Intrinsic | None:
     return Intrinsic(name) if is_known else None
 
 
-def is_cuda_module(value: Any) -> bool:
-    """Return True if ``value`` is the module ``numba.cuda`` itself."""
+def cuda_modules() -> tuple[ModuleType, ...]:
+    """Return the module ``numba.cuda``, and those that it was before."""
     from numba import cuda
 
-    return value is cuda
+    return (cuda, *FORMER_MODULES)
+
+
+def is_cuda_module(value: Any) -> bool:
+    """Return True if ``value`` is the module ``numba.cuda`` itself."""
+    return any(value is module for module in cuda_modules())
 
 
 @cache
-def _paths_by_identity() -> dict[int, str]:
-    from numba import cuda
-
+def _paths_by_identity(cuda: ModuleType) -> dict[int, str]:
     paths = {}
     for path in (*DIMENSIONS, *(path for path in SUPPORTED if path not in INDICES), *SPACES):
         value: Any = cuda

@@ -87,7 +87,7 @@ def look_up(
         if members is not None:
             members.append((owner, node.attr, value))
         known = _known(node, value)
-        is_foreign = known is value and is_cuda_module(owner) and getattr(value, "__name__", None) != KERNEL_LIBRARY
+        is_foreign = known is value and is_cuda_module(owner) and not isinstance(value, types.ModuleType)
         if is_foreign and not _is_number_or_type(value):
             refuse(node, refusal(node.attr))
         return known
@@ -154,5 +154,5 @@ def _is_number_or_type(value: Any) -> bool:
 
 
 def _is_of_a_library(function: types.FunctionType) -> bool:
-    module = function.__module__ or ""
-    return module.split(".")[0] in ("numpy", "math", "numba", "builtins") and module != KERNEL_LIBRARY
+    module = (function.__module__ or "").split(".")
+    return module[0] in ("numpy", "math", "numba", "builtins") and function.__module__ != KERNEL_LIBRARY and "tests" not in module

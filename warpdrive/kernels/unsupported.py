@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from warpdrive.kernels.language import DIMENSIONS, KERNEL_LIBRARY, SPACES
+from warpdrive.kernels.language import DIMENSIONS, KERNEL_LIBRARY, SPACES, Intrinsic, cuda_modules, intrinsic_named
 
 _SHARED = (
     "let the threads put their values into an array of cuda.shared.array and read each other's after cuda.syncthreads()"
@@ -69,8 +69,8 @@ def refusal_of_function(module: str, name: str) -> str:
 
 def refusal(path: str) -> str:
     """Return the error message for an unsupported member of ``numba.cuda``, given its dotted name."""
-    instead = _INSTEAD.get(path.split(".")[0], _HOST if path in _host_names() else "")
-    instead = _VECTOR if path in _vector_names() else instead
+    instead = _INSTEAD.get(path.split(".")[0], _HOST if path in _host_names(cuda_modules()[0]) else "")
+    instead = _VECTOR if path in _vector_names(cuda_modules()[0]) else instead
     return f"cuda.{path} is not part of the kernel language on this backend{': ' if instead else ''}{instead}"
 
 
@@ -107,9 +107,11 @@ def unusable(name: str, value: Any) -> str:
 
 def refused_path(value: Any) -> str | None:
     """Return the dotted name of an unsupported member of ``numba.cuda``, or None for any other value."""
-    path = _paths().get(id(value))
-    if path is not None:
-        return path
+    if isinstance(value, Intrinsic):
+        return None if intrinsic_named(value.path) else value.path
+    for module in cuda_modules():
+        if (path := _paths(module).get(id(value))) is not None:
+            return path
     module, name = getattr(value, "__module__", None) or "", getattr(value, "__name__", None)
     if module == KERNEL_LIBRARY or name is None:
         return None
@@ -121,13 +123,11 @@ def refused_path(value: Any) -> str | None:
 
 
 @cache
-def _paths() -> dict[int, str]:
-    from numba import cuda
-
+def _paths(cuda: ModuleType) -> dict[int, str]:
     found = {id(value): name for name in _INSTEAD if (value := getattr(cuda, name, None)) is not None}
     half = vars(cuda.fp16) if hasattr(cuda, "fp16") else {}
     own = ((name, value) for name, value in half.items() if _is_of_cuda(value) and not name.startswith("_"))
-    vectors = {id(getattr(cuda, name)): name for name in sorted(_vector_names(), key=len)}  # the longer name wins
+    vectors = {id(getattr(cuda, name)): name for name in sorted(_vector_names(cuda), key=len)}  # the longer name wins
     return found | vectors | {id(value): f"fp16.{name}" for name, value in own}
 
 
@@ -138,17 +138,13 @@ def _is_of_cuda(value: Any) -> bool:
 
 
 @cache
-def _vector_names() -> frozenset[str]:
+def _vector_names(cuda: ModuleType) -> frozenset[str]:
     """Return the names of the vector types, such as ``float32x3`` and ``float3``."""
-    from numba import cuda
-
     kinds = r"(u?int|float)\d+x[1-4]|u?(char|short|int|long|longlong)[1-4]|(half|float|double)[1-4]"
     return frozenset(name for name in vars(cuda) if re.fullmatch(kinds, name))
 
 
 @cache
-def _host_names() -> frozenset[str]:
-    from numba import cuda
-
+def _host_names(cuda: ModuleType) -> frozenset[str]:
     functions = (name for name, value in vars(cuda).items() if callable(value) and not isinstance(value, type))
     return frozenset(functions)

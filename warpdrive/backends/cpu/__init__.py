@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-
 from warpdrive.kernels.fusion import Fusion
 
 
@@ -14,8 +12,12 @@ class CpuBackend:
     """Backend that runs kernels on the cores of this machine."""
 
     name = "cpu"
-    device = torch.device("cpu")
     language = "Python"
+
+    def __init__(self) -> None:
+        import torch  # single kernels do without
+
+        self.device = torch.device("cpu")
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
         """Bind arguments to a fused kernel; see :class:`warpdrive.backends.interface.Backend`."""

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from warpdrive.backends.host.native import native_module
+from warpdrive.backends.shared.tensors import is_tensor
 
 Array = npt.NDArray[Any]
 
@@ -92,7 +92,7 @@ class ArgumentTable:
         self._numbers: list[tuple[int, Array]] = []
         self._constants: list[tuple[int, Any]] = []
         for index, (value, array) in enumerate(arguments):
-            has_memory = isinstance(value, (np.ndarray, torch.Tensor))
+            has_memory = isinstance(value, np.ndarray) or is_tensor(value)
             if array is None:
                 self._constants.append((index, value))
             elif not has_memory:
@@ -103,7 +103,7 @@ class ArgumentTable:
             else:
                 rows.append((id(type(value)), -1, 0, 0, 0))
                 self._known.append(type(value))
-            if isinstance(value, torch.Tensor):
+            if is_tensor(value):
                 self._tensors.append(index)
             words += words_of(array) if array is not None else ()
         self._words = np.array(words, np.int64)
@@ -158,7 +158,7 @@ def words_of(array: Array) -> tuple[int, ...]:
 
 
 def _memory_of(tensor: Any) -> Array:
-    if not isinstance(tensor, torch.Tensor):
+    if not is_tensor(tensor):
         raise TypeError
     return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
 
@@ -170,7 +170,8 @@ def _can_be_replaced(value: Any) -> bool:
     """
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
-    return value is None or isinstance(value, (np.ndarray, torch.Tensor, float, complex, np.number, np.bool_))
+    kinds = (np.ndarray, float, complex, np.number, np.bool_)
+    return value is None or isinstance(value, kinds) or is_tensor(value)
 
 
 @cache

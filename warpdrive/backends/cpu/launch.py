@@ -13,7 +13,6 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from warpdrive.backends.cpu.argument_table import C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE, ArgumentTable, words_of
 from warpdrive.backends.cpu.assertions import raising
@@ -31,6 +30,7 @@ from warpdrive.backends.shared.arguments import (
     resolved_for,
     takes_dynamic_memory,
 )
+from warpdrive.backends.shared.tensors import is_tensor
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.configuration import Configuration, Dimensions, dimensions
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
@@ -199,7 +199,7 @@ def _views(parameters: Sequence[str], leaves: Sequence[tuple[Any, Array | None]]
 
 
 def _has_memory(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, torch.Tensor))
+    return isinstance(value, np.ndarray) or is_tensor(value)
 
 
 def _number(value: Any) -> Array:
@@ -208,7 +208,7 @@ def _number(value: Any) -> Array:
 
 def _as_array(kernel: Kernel, name: str, value: Any) -> Array:
     """Return an argument as an array that shares its memory; a number becomes an array of one element."""
-    if isinstance(value, torch.Tensor):
+    if is_tensor(value):
         if value.device.type != "cpu":
             raise KernelError(f"argument '{name}' of kernel '{kernel.source.name}' is on {value.device}, not the CPU")
         try:

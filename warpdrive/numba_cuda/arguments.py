@@ -1,0 +1,126 @@
+"""Arguments of launches: objects of the device as NumPy arrays, and numbers as the types of a signature."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.core.typing.typeof import Purpose, typeof
+from numba.np import numpy_support
+
+from warpdrive.numba_cuda.arrays import DeviceMemory, as_host_array, is_cuda_array, sentry_contiguous
+
+
+class ArgHint:
+    """Argument of a launch with the direction in which its data is needed."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    @property
+    def _numba_type_(self) -> Any:
+        return typeof(self.value, Purpose.argument)
+
+    def to_device(self, retr: list[Callable[[], Any]], stream: Any = 0) -> Any:
+        """Return the array that the kernel uses.
+
+        Args:
+            retr: Functions to be called after the launch are appended to it.
+            stream: Ignored: copies are synchronous.
+
+        Returns:
+            The array.
+        """
+        return unwrapped(self.value)
+
+
+class In(ArgHint):
+    """Argument whose changes by the kernel are discarded."""
+
+    def to_device(self, retr: list[Callable[[], Any]], stream: Any = 0) -> Any:
+        """See :class:`ArgHint`."""
+        array = super().to_device(retr, stream)
+        return array if isinstance(self.value, DeviceMemory) else array.copy()
+
+
+class Out(ArgHint):
+    """Argument that the kernel sets."""
+
+
+class InOut(ArgHint):
+    """Argument that the kernel reads and changes."""
+
+
+def wrap_arg(value: Any, default: type[ArgHint] = InOut) -> ArgHint:
+    """Return an argument with a direction, which is ``default`` if it has none."""
+    return value if isinstance(value, ArgHint) else default(value)
+
+
+def prepared(value: Any, after: list[Callable[[], Any]]) -> Any:
+    """Return what a kernel is launched with for an argument; functions to call after the launch go to ``after``.
+
+    Raises:
+        ValueError: If an array of the host is not contiguous: a GPU could not be given a copy.
+    """
+    kind = type(value)
+    if kind is np.ndarray:
+        if not (value.flags.c_contiguous or value.flags.f_contiguous):
+            sentry_contiguous(value)
+        return value
+    if isinstance(value, DeviceMemory):
+        return value._array[()] if value._array.dtype.names and not value._array.ndim else value._array
+    if isinstance(value, ArgHint):
+        return value.to_device(after)
+    if isinstance(value, tuple):
+        items = [prepared(item, after) for item in value]
+        return kind(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, enum.IntEnum):
+        return int(value)
+    return unwrapped(value)
+
+
+def unwrapped(value: Any) -> Any:
+    """Return the array of NumPy behind an object of the device; any other value as it is."""
+    return as_host_array(value) if is_cuda_array(value) else value
+
+
+def type_of(value: Any) -> types.Type:
+    """Return numba's type of an argument. Raises :class:`ValueError` or numba's exceptions if it has none."""
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return types.Tuple([type_of(item) for item in value])
+    found = value._numba_type_ if hasattr(value, "_numba_type_") else typeof(unwrapped(value), Purpose.argument)
+    return found
+
+
+def matching(given: Sequence[types.Type], signatures: Sequence[tuple[types.Type, ...]]) -> tuple[types.Type, ...] | None:
+    """Return the argument types of the declared signature that numba chooses for given types, or None."""
+    if tuple(given) in signatures:
+        return tuple(given)
+    candidates = [numba.core.typing.signature(types.void, *declared) for declared in signatures]
+    context = numba.core.registry.cpu_target.typing_context
+    try:
+        chosen = context.resolve_overload("kernel", candidates, tuple(given), {})
+    except TypeError:
+        return None
+    return None if chosen is None else tuple(chosen.args)
+
+
+def converted(value: Any, declared: types.Type) -> Any:
+    """Return a number as the type that a signature declares; any other value as it is.
+
+    Raises :class:`TypeError` for an array of another dtype or number of axes.
+    """
+    if isinstance(declared, types.Array):
+        dtype = numpy_support.as_dtype(declared.dtype)
+        is_same = isinstance(value, np.ndarray) and value.ndim == declared.ndim and value.dtype == dtype
+        if not is_same and not (hasattr(value, "dtype") and value.dtype.names):
+            found = f"{value.dtype} of {value.ndim} axes" if isinstance(value, np.ndarray) else type(value).__name__
+            raise TypeError(f"an argument declared as {declared} is an array of {found}")
+        return value
+    if isinstance(declared, (types.Number, types.Boolean)) and not isinstance(value, (np.ndarray, tuple)):
+        return np.asarray(value).astype(numpy_support.as_dtype(declared))[()]
+    return value

@@ -1,0 +1,40 @@
+"""Compilers for GPUs (NVVM, NVRTC) and what they make (PTX): names that programs import, and that raise when used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpdrive.numba_cuda.errors import NvrtcCompilationError as NvrtcCompilationError
+from warpdrive.numba_cuda.errors import NvrtcError as NvrtcError
+from warpdrive.numba_cuda.errors import NvrtcSupportError as NvrtcSupportError
+from warpdrive.numba_cuda.errors import NvvmError as NvvmError
+from warpdrive.numba_cuda.errors import NvvmSupportError as NvvmSupportError
+from warpdrive.numba_cuda.errors import NvvmWarning as NvvmWarning
+
+
+def compile_ptx(*args: Any, **options: Any) -> Any:
+    """Raise :class:`NvvmSupportError`: kernels are compiled for this processor."""
+    raise NvvmSupportError("kernels are compiled for the CPU: PTX needs a compiler for GPUs")
+
+
+compile = compile_all = compile_ir = compile_for_current_device = compile_ptx_for_current_device = compile_ptx
+
+
+def is_available() -> bool:
+    """Return False."""
+    return False
+
+
+def get_supported_ccs() -> tuple[Any, ...]:
+    """Return the compute capabilities that code can be compiled for: none."""
+    return ()
+
+
+class NVVM:
+    """The compiler NVVM, which is not used."""
+
+    def __init__(self, *args: Any) -> None:
+        compile_ptx()
+
+
+LibDevice = CompilationUnit = NVVM

@@ -1,0 +1,183 @@
+"""The module that programs get as ``numba.cuda``: kernels run on this machine, which appears as one GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from numba import vectorize as _vectorize
+from numba.core import types as types
+from numba.core.types import *  # noqa: F403
+from numba.np.ufunc import guvectorize as _guvectorize
+
+from warpdrive.numba_cuda import arrays as _arrays
+from warpdrive.numba_cuda import driver as _driver
+from warpdrive.numba_cuda.arguments import In as In
+from warpdrive.numba_cuda.arguments import InOut as InOut
+from warpdrive.numba_cuda.arguments import Out as Out
+from warpdrive.numba_cuda.arrays import as_cuda_array as as_cuda_array
+from warpdrive.numba_cuda.arrays import auto_device as _auto_device  # noqa: F401
+from warpdrive.numba_cuda.arrays import device_array as device_array
+from warpdrive.numba_cuda.arrays import device_array_like as device_array_like
+from warpdrive.numba_cuda.arrays import from_cuda_array_interface as from_cuda_array_interface
+from warpdrive.numba_cuda.arrays import is_cuda_array as is_cuda_array
+from warpdrive.numba_cuda.arrays import managed_array as managed_array
+from warpdrive.numba_cuda.arrays import mapped_array as mapped_array
+from warpdrive.numba_cuda.arrays import mapped_array_like as mapped_array_like
+from warpdrive.numba_cuda.arrays import pinned_array as pinned_array
+from warpdrive.numba_cuda.arrays import pinned_array_like as pinned_array_like
+from warpdrive.numba_cuda.arrays import to_device as to_device
+from warpdrive.numba_cuda.compilers import compile as compile
+from warpdrive.numba_cuda.compilers import compile_all as compile_all
+from warpdrive.numba_cuda.compilers import compile_for_current_device as compile_for_current_device
+from warpdrive.numba_cuda.compilers import compile_ptx as compile_ptx
+from warpdrive.numba_cuda.compilers import compile_ptx_for_current_device as compile_ptx_for_current_device
+from warpdrive.numba_cuda.dispatcher import declare_device as declare_device
+from warpdrive.numba_cuda.dispatcher import jit as jit
+from warpdrive.numba_cuda.driver import BaseCUDAMemoryManager as BaseCUDAMemoryManager
+from warpdrive.numba_cuda.driver import Device, Event, Stream
+from warpdrive.numba_cuda.driver import GetIpcHandleMixin as GetIpcHandleMixin
+from warpdrive.numba_cuda.driver import HostOnlyCUDAMemoryManager as HostOnlyCUDAMemoryManager
+from warpdrive.numba_cuda.driver import IpcHandle as IpcHandle
+from warpdrive.numba_cuda.driver import MappedMemory as MappedMemory
+from warpdrive.numba_cuda.driver import MemoryInfo as MemoryInfo
+from warpdrive.numba_cuda.driver import MemoryPointer as MemoryPointer
+from warpdrive.numba_cuda.driver import PinnedMemory as PinnedMemory
+from warpdrive.numba_cuda.driver import event_elapsed_time as event_elapsed_time
+from warpdrive.numba_cuda.driver import get_context as current_context
+from warpdrive.numba_cuda.driver import gpus as gpus
+from warpdrive.numba_cuda.driver import profile_start as profile_start
+from warpdrive.numba_cuda.driver import profile_stop as profile_stop
+from warpdrive.numba_cuda.driver import profiling as profiling
+from warpdrive.numba_cuda.driver import require_context as require_context
+from warpdrive.numba_cuda.driver import reset as close
+from warpdrive.numba_cuda.driver import runtime as runtime
+from warpdrive.numba_cuda.driver import set_memory_manager as set_memory_manager
+from warpdrive.numba_cuda.elementwise import Reduce as Reduce
+from warpdrive.numba_cuda.errors import CudaSupportError as CudaSupportError
+from warpdrive.numba_cuda.errors import KernelRuntimeError as KernelRuntimeError
+from warpdrive.numba_cuda.members import members as _members
+
+reduce = Reduce
+implementation = "WarpDrive"
+HAS_NUMBA = True
+globals().update(_members())
+
+
+def is_available() -> bool:
+    """Return True: kernels can be launched."""
+    return True
+
+
+def is_supported_version() -> bool:
+    """Return True: there is no CUDA whose version could be too old."""
+    return True
+
+
+def is_float16_supported() -> bool:
+    """Return True: arrays of the device may hold float16."""
+    return True
+
+
+def is_bfloat16_supported() -> bool:
+    """Return False."""
+    return False
+
+
+def cuda_error() -> None:
+    """Return None: there is no driver that could fail to initialise."""
+
+
+def stream() -> Stream:
+    """Return a new stream."""
+    return _driver.context.create_stream()
+
+
+def default_stream() -> Stream:
+    """Return the default stream."""
+    return _driver.context.get_default_stream()
+
+
+def legacy_default_stream() -> Stream:
+    """Return the legacy default stream."""
+    return _driver.context.get_legacy_default_stream()
+
+
+def per_thread_default_stream() -> Stream:
+    """Return the default stream of a thread."""
+    return _driver.context.get_per_thread_default_stream()
+
+
+def external_stream(ptr: int) -> Stream:
+    """Return the stream with that handle."""
+    return _driver.context.create_external_stream(ptr)
+
+
+def event(timing: bool = True) -> Event:
+    """Return a new event, which records the time if ``timing`` is True."""
+    return Event(timing)
+
+
+def synchronize() -> None:
+    """Return at once: launches and copies are synchronous."""
+
+
+def select_device(device_id: int) -> Device:
+    """Return a device. Raises :class:`IndexError` if there is no such device."""
+    return _driver.get_context(device_id).device
+
+
+def get_current_device() -> Device:
+    """Return the device."""
+    return _driver.device
+
+
+def list_devices() -> Any:
+    """Return the devices."""
+    return gpus
+
+
+def detect() -> bool:
+    """Print the devices; return True, as there is one."""
+    device = _driver.device
+    print("Found 1 CUDA devices")
+    print(f"id {device.id} {device.name:>40} [SUPPORTED]")
+    print(f"{'Compute Capability':>40}: {'.'.join(map(str, device.compute_capability))}")
+    print(f"{'UUID':>40}: {device.uuid}")
+    print("Summary:\n\t1/1 devices are supported")
+    return True
+
+
+@contextlib.contextmanager
+def pinned(*arylist: Any) -> Iterator[None]:
+    """Return a context manager that does nothing: the device can use all memory of the host."""
+    yield
+
+
+@contextlib.contextmanager
+def mapped(*arylist: Any, stream: Any = 0) -> Iterator[Any]:
+    """Return a context manager whose value is a device array with the memory of a host array, or a list of them."""
+    found = [_arrays.DeviceNDArray._of(array, stream) for array in arylist]
+    yield found[0] if len(found) == 1 else found
+
+
+@contextlib.contextmanager
+def defer_cleanup() -> Iterator[None]:
+    """Return a context manager that does nothing."""
+    yield
+
+
+def open_ipc_array(*args: Any, **kwargs: Any) -> Any:
+    """Raise :class:`NotImplementedError`: memory is not shared with other processes."""
+    raise NotImplementedError("device memory of other processes cannot be opened without a GPU")
+
+
+def vectorize(*args: Any, **kwargs: Any) -> Any:
+    """Return ``numba.vectorize(..., target="cuda")``."""
+    return _vectorize(*args, **{"target": "cuda", **kwargs})
+
+
+def guvectorize(*args: Any, **kwargs: Any) -> Any:
+    """Return ``numba.guvectorize(..., target="cuda")``."""
+    return _guvectorize(*args, **{"target": "cuda", **kwargs})

@@ -1,0 +1,364 @@
+"""``vectorize`` and ``guvectorize`` with ``target="cuda"``: functions of numbers and of small arrays over whole arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba.core import sigutils, types
+from numba.np import numpy_support
+
+from warpdrive.kernels.kernel import THREADS_FOR_ALL, kernel_from_source, python_function
+from warpdrive.launching import Kernel
+from warpdrive.numba_cuda.arrays import DeviceMemory, DeviceNDArray, as_host_array, is_cuda_array
+from warpdrive.numba_cuda.arrays import to_device
+from warpdrive.numba_cuda.dispatcher import CUDADispatcher
+from warpdrive.numba_cuda.members import member
+from warpdrive.numba_cuda.memory import new_array
+
+Array = npt.NDArray[Any]
+Declared = tuple[tuple[types.Type, ...], types.Type]
+
+
+class _Namespace:
+    """The part of ``numba.cuda`` that generated kernels use."""
+
+    grid = member("grid")
+
+
+def _kernel_over(names: Sequence[str], statement: str, core: CUDADispatcher) -> Kernel:
+    """Return a kernel whose threads execute a statement for each index ``i`` of its last argument."""
+    name = core.py_func.__name__ if core.py_func.__name__ != "<lambda>" else "function"
+    lines = [f"def {name}({', '.join(names)}):", "i = cuda.grid(1)", f"if i < {names[-1]}.shape[0]:", f"    {statement}"]
+    return kernel_from_source("\n    ".join(lines), name, {"cuda": _Namespace, "core": core})
+
+
+def _launch(kernel: Kernel, arrays: Sequence[Array]) -> None:
+    count = len(arrays[-1])
+    if count:
+        kernel.forall(count, THREADS_FOR_ALL)(*arrays)
+
+
+class _Declarations:
+    """Builder of a function over arrays from a function and its signatures.
+
+    Args:
+        func: The function.
+        identity: Ignored.
+        cache: Ignored: kernels are always cached.
+        targetoptions: Ignored.
+    """
+
+    def __init__(self, func: Any, *, identity: Any = None, cache: bool = False, targetoptions: Any = None) -> None:
+        self.function = python_function(func)
+        self.declared: list[Declared] = []
+
+    def add(self, sig: Any = None) -> None:
+        """Add a signature."""
+        argument_types, result = sigutils.normalize_signature(sig)
+        self.declared.append((tuple(argument_types), result or types.void))
+
+    def disable_compile(self) -> None:
+        """Do nothing: nothing is compiled before it is called."""
+
+
+class CUDAVectorize(_Declarations):
+    """Builder of a :class:`DeviceUFunc`."""
+
+    def build_ufunc(self) -> DeviceUFunc:
+        """Return the function over arrays. Raises :class:`TypeError` without a signature with a return type."""
+        if not self.declared or types.void in [result for _, result in self.declared]:
+            raise TypeError("vectorize(..., target='cuda') needs signatures with a return type: 'float32(float32)'")
+        return DeviceUFunc(self.function, self.declared)
+
+
+class DeviceUFunc:
+    """Function of numbers over arrays, which are broadcast.
+
+    Args:
+        function: The function of numbers.
+        declared: Its argument types and return type, one or more.
+    """
+
+    def __init__(self, function: Any, declared: Sequence[Declared]) -> None:
+        self.py_func, self.__name__, self.__doc__ = function, function.__name__, function.__doc__
+        self.declared = list(declared)
+        self._kernels: dict[Any, tuple[Kernel, list[np.dtype[Any]]]] = {}
+
+    def __call__(self, *args: Any, out: Any = None, stream: Any = 0) -> Any:
+        """Return the function of each element.
+
+        Args:
+            args: Arrays of the host or of the device, and numbers.
+            out: Array for the results; None for a new one, of the device if one of the arguments is.
+            stream: Ignored: it is done at once.
+
+        Returns:
+            The results.
+
+        Raises:
+            TypeError: If no signature takes arguments of these dtypes.
+            ValueError: If the shapes cannot be broadcast.
+        """
+        inputs = [np.asarray(as_host_array(value)) for value in args]
+        kernel, dtypes = self._kernel_for(self._chosen(args, inputs))
+        shape = np.broadcast_shapes(*(array.shape for array in inputs))
+        result = new_array(shape, dtypes[-1]) if out is None else as_host_array(out)
+        if result.shape != shape:
+            raise ValueError(f"the results have shape {shape}, 'out' has {result.shape}")
+        flat = result if result.flags.c_contiguous and result.dtype == dtypes[-1] else np.empty(shape, dtypes[-1])
+        columns = [_column(array, dtype, shape) for array, dtype in zip(inputs, dtypes, strict=False)]
+        _launch(kernel, [*columns, flat.reshape(-1)])
+        if flat is not result:
+            result[...] = flat
+        if out is not None:
+            return out
+        return DeviceNDArray._of(result, stream) if any(map(is_cuda_array, args)) else result[()]
+
+    def reduce(self, arg: Any, stream: Any = 0) -> Any:
+        """Return the function of two numbers applied to all elements of an array of one axis.
+
+        Raises:
+            TypeError: If the array is empty, or has more axes.
+        """
+        values = np.array(as_host_array(arg))
+        if values.ndim != 1 or not values.size:
+            raise TypeError("only an array of one axis and at least one element can be reduced")
+        while len(values) > 1:
+            half = len(values) // 2
+            pairs = np.atleast_1d(self(values[:half], values[half : 2 * half]))
+            if len(values) % 2:
+                pairs[0] = self(pairs[0], values[-1])
+            values = pairs
+        return values[0]
+
+    def _kernel_for(self, declared: Declared) -> tuple[Kernel, list[np.dtype[Any]]]:
+        if declared not in self._kernels:
+            argument_types, result = declared
+            core = CUDADispatcher(self.py_func, {"device": True}, {argument_types: result})
+            names = [f"x{index}" for index in range(len(argument_types))]
+            call = f"out[i] = core({', '.join(f'{name}[i]' for name in names)})"
+            dtypes = [numpy_support.as_dtype(kind) for kind in (*argument_types, result)]
+            self._kernels[declared] = _kernel_over([*names, "out"], call, core), dtypes
+        return self._kernels[declared]
+
+    def _chosen(self, args: Sequence[Any], inputs: Sequence[Array]) -> Declared:
+        """Return the first signature of the same dtypes, else the first to which they convert without loss."""
+        dtypes = [[numpy_support.as_dtype(kind) for kind in known] for known, _ in self.declared]
+        own = [array.dtype for array in inputs]
+        for match in (
+            lambda given, wanted, value: given == wanted,
+            lambda given, wanted, value: np.can_cast(given, wanted, "safe") or _fits(value, wanted),
+            lambda given, wanted, value: not isinstance(value, DeviceMemory) and np.can_cast(given, wanted, "same_kind"),
+        ):
+            for declared, wanted in zip(self.declared, dtypes, strict=True):
+                if len(wanted) == len(own) and all(map(match, own, wanted, args)):
+                    return declared
+        shown = ", ".join(map(str, own))
+        raise TypeError(f"No matching version of '{self.__name__}' for arguments of dtypes ({shown})")
+
+
+def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Return True for a number of Python that stands for a number of any dtype of its kind."""
+    return isinstance(value, (bool, int, float, complex)) and np.can_cast(np.min_scalar_type(value), dtype, "same_kind")
+
+
+def _column(array: Array, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Return an array as one axis of a shape that it is broadcast to; a single number takes no memory."""
+    array = array.astype(dtype, copy=False)
+    count = int(np.prod(shape))
+    if array.size == 1:
+        return np.broadcast_to(array.reshape(1), (count,))
+    return np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(count)
+
+
+class CUDAGUFuncVectorize(_Declarations):
+    """Builder of a :class:`DeviceGUFunc`.
+
+    Args:
+        func: The function of small arrays.
+        sig: Their axes, such as ``"(m,n),(n)->(m)"``.
+        options: See :class:`CUDAVectorize`; ``writable_args`` is not supported.
+    """
+
+    def __init__(self, func: Any, sig: str, *, writable_args: Any = (), **options: Any) -> None:
+        if writable_args:
+            raise TypeError("guvectorize(..., target='cuda') has no writable arguments")
+        options.pop("is_dynamic", None)
+        super().__init__(func, **options)
+        self.axes = _parsed(sig)
+
+    def build_ufunc(self) -> DeviceGUFunc:
+        """Return the function over arrays. Raises :class:`TypeError` without a signature, or if one returns."""
+        if not self.declared or any(result != types.void for _, result in self.declared):
+            raise TypeError("guvectorize(..., target='cuda') needs signatures, and they return nothing")
+        return DeviceGUFunc(self.function, self.axes, self.declared)
+
+
+def _parsed(text: str) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the names of the axes of each input and output in a signature of NumPy."""
+    sides = text.split("->")
+    if len(sides) != 2:
+        raise ValueError(f"the signature is {text!r}: expected one such as '(m,n),(n)->(m)'")
+    inputs, outputs = ([re.findall(r"[\w?]+", group) for group in re.findall(r"\(([^)]*)\)", side)] for side in sides)
+    return inputs, outputs
+
+
+class DeviceGUFunc:
+    """Function of small arrays over the remaining axes of arrays, which are broadcast.
+
+    Args:
+        function: The function of inputs and outputs.
+        axes: Names of the axes of each input and of each output.
+        declared: Its argument types, one or more.
+    """
+
+    def __init__(
+        self, function: Any, axes: tuple[list[list[str]], list[list[str]]], declared: Sequence[Declared]
+    ) -> None:
+        self.py_func, self.__name__, self.__doc__ = function, function.__name__, function.__doc__
+        self.inputs, self.outputs = axes
+        self.declared = [known for known, _ in declared]
+        self._kernels: dict[Any, Kernel] = {}
+
+    def __call__(self, *args: Any, out: Any = None, stream: Any = 0) -> Any:
+        """Return the function of each element.
+
+        Args:
+            args: Arrays of the host or of the device, and numbers; arrays for the results may follow.
+            out: Array for the results, or a tuple of them; None for new ones, of the device if one of the inputs is.
+            stream: Ignored: it is done at once.
+
+        Returns:
+            The results: an array, or a tuple of them.
+
+        Raises:
+            TypeError: If there are too few or too many arguments, or no signature takes their dtypes.
+            ValueError: If shapes do not match.
+        """
+        count = len(self.inputs)
+        given = (out if isinstance(out, tuple) else (out,)) if out is not None else args[count:]
+        if not count <= len(args) <= count + len(self.outputs) or (given and len(given) != len(self.outputs)):
+            raise TypeError(f"'{self.__name__}' takes {count} inputs and {len(self.outputs)} outputs, found {len(args)}")
+        arrays = [np.asarray(as_host_array(value)) for value in args[:count]]
+        lengths: dict[str, int] = {}
+        loops = [self._loop_of(array, axes, lengths) for array, axes in zip(arrays, self.inputs, strict=True)]
+        results = [None if value is None else as_host_array(value) for value in given] or [None] * len(self.outputs)
+        for result, axes in zip(results, self.outputs, strict=True):
+            if result is not None:
+                self._loop_of(result, axes, lengths)
+        loop = np.broadcast_shapes(*loops)
+        declared = self._chosen(arrays)
+        dtypes = [numpy_support.as_dtype(getattr(kind, "dtype", kind)) for kind in declared]
+        flat = []
+        for array, axes, dtype, kind in zip(arrays, self.inputs, dtypes, declared, strict=False):
+            core = tuple(lengths[name] for name in axes)
+            whole = np.ascontiguousarray(np.broadcast_to(array.astype(dtype, copy=False), loop + core))
+            flat.append(whole.reshape(-1 if whole.size else 0, *self._held(core, kind)))
+        made = []
+        for result, axes, dtype in zip(results, self.outputs, dtypes[count:], strict=True):
+            shape = loop + tuple(lengths[name] for name in axes)
+            if result is not None and result.shape != shape:
+                raise ValueError(f"a result has shape {shape}, its array has {result.shape}")
+            made.append(new_array(shape, dtype))
+            if result is not None:
+                made[-1][...] = result
+        size = int(np.prod(loop))
+        kernel = self._kernel_for(declared)
+        views = [array.reshape(size, *(array.shape[len(loop) :] or (1,))) for array in made]
+        _launch(kernel, [*(array.reshape(size, *array.shape[1:]) for array in flat), *views])
+        for result, array in zip(results, made, strict=True):
+            if result is not None:
+                result[...] = array
+        is_on_device = any(map(is_cuda_array, args))
+        new = [DeviceNDArray._of(array, stream) if is_on_device else array for array in made]
+        final = tuple(given) or tuple(new)
+        return final[0] if len(final) == 1 else final
+
+    def _loop_of(self, array: Array, axes: list[str], lengths: dict[str, int]) -> tuple[int, ...]:
+        """Return the shape of an array without its own axes, whose lengths are noted."""
+        if array.ndim < len(axes):
+            raise ValueError(f"'{self.__name__}': an array of shape {array.shape} lacks axes ({', '.join(axes)})")
+        split = array.ndim - len(axes)
+        for name, length in zip(axes, array.shape[split:], strict=True):
+            if lengths.setdefault(name, length) != length:
+                raise ValueError(f"'{self.__name__}': axis '{name}' has length {lengths[name]} and {length}")
+        return array.shape[:split]
+
+    @staticmethod
+    def _held(core: tuple[int, ...], kind: types.Type) -> tuple[int, ...]:
+        return core or ((1,) if isinstance(kind, types.Array) else ())
+
+    def _chosen(self, arrays: Sequence[Array]) -> tuple[types.Type, ...]:
+        for casting in ("equiv", "safe", "same_kind"):
+            for known in self.declared:
+                dtypes = [numpy_support.as_dtype(getattr(kind, "dtype", kind)) for kind in known]
+                if all(np.can_cast(array.dtype, dtype, casting) for array, dtype in zip(arrays, dtypes, strict=False)):
+                    return known
+        shown = ", ".join(str(array.dtype) for array in arrays)
+        raise TypeError(f"No matching version of '{self.__name__}' for arguments of dtypes ({shown})")
+
+    def _kernel_for(self, declared: tuple[types.Type, ...]) -> Kernel:
+        if declared not in self._kernels:
+            core = CUDADispatcher(self.py_func, {"device": True})
+            names = [f"x{index}" for index in range(len(declared))]
+            self._kernels[declared] = _kernel_over(names, f"core({', '.join(f'{name}[i]' for name in names)})", core)
+        return self._kernels[declared]
+
+
+class Reduce:
+    """Reduction of an array by a function of two numbers, which must be associative.
+
+    Args:
+        functor: The function.
+    """
+
+    def __init__(self, functor: Any) -> None:
+        self.function = functor
+        core = CUDADispatcher(functor, {"device": True})
+        lines = [
+            "def reduce(values, partials):",
+            "part = cuda.grid(1)",
+            "if part < partials.shape[0]:",
+            "    begin = values.size * part // partials.size",
+            "    total = values[begin]",
+            "    for index in range(begin + 1, values.size * (part + 1) // partials.size):",
+            "        total = core(total, values[index])",
+            "    partials[part] = total",
+        ]
+        self._kernel = kernel_from_source("\n    ".join(lines), "reduce", {"cuda": _Namespace, "core": core, "range": range})
+
+    def __call__(self, arr: Any, size: Any = None, res: Any = None, init: Any = 0, stream: Any = 0) -> Any:
+        """Return the reduction of an array.
+
+        Args:
+            arr: Array of one axis, of the host or of the device.
+            size: Number of elements; None for all.
+            res: Device array whose first element becomes the result; None to return it.
+            init: First operand.
+            stream: Ignored: it is done at once.
+
+        Returns:
+            The result, or None if ``res`` is given. That of an empty array is ``init``.
+
+        Raises:
+            TypeError: If the array has more axes.
+        """
+        values = as_host_array(arr)
+        if values.ndim != 1:
+            raise TypeError(f"only an array of one axis can be reduced, not of {values.ndim}")
+        values = values[:size]
+        first = values.dtype.type(init)
+        if not values.size:
+            return first
+        partials = np.empty(min(len(values), 64), values.dtype)
+        self._kernel[len(partials), 1](values, partials)
+        result = np.empty(1, values.dtype)
+        self._kernel[1, 1](np.concatenate([[first], partials]).astype(values.dtype), result)
+        if res is None:
+            return result[0]
+        res[:1].copy_to_device(to_device(result))
+        return None

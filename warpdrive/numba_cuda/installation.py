@@ -1,0 +1,212 @@
+"""Installation as ``numba.cuda`` of this process, beside numba's own and numba-cuda, or without either."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+NAME = "numba.cuda"
+_OWN = "warpdrive.numba_cuda."
+
+_HOMES = {
+    "": "cuda",
+    **dict.fromkeys(("api", "decorators", "device_init", "stubs", "intrinsics", "simulator"), "cuda"),
+    **{"args": "arguments", "errors": "errors", "random": "random", "testing": "testing", "dispatcher": "dispatcher"},
+    **{"vectorizers": "elementwise", "deviceufunc": "elementwise", "kernels.reduction": "elementwise"},
+    **{"kernels.transpose": "transposition", "vector_types": "vectors", "simulator.vector_types": "vectors"},
+    **dict.fromkeys(("compiler", "codegen", "cudadrv.nvvm", "cudadrv.nvrtc", "cudadrv.libs"), "compilers"),
+    **dict.fromkeys(("driver", "devices", "drvapi", "runtime", "enums"), "driver"),
+    **{f"cudadrv.{name}": "driver" for name in ("driver", "devices", "drvapi", "runtime", "enums")},
+    **{"cudadrv.error": "errors", "cudadrv.devicearray": "arrays", "simulator.cudadrv.devicearray": "arrays"},
+}
+"""Modules of this package that stand for modules of ``numba.cuda``, by the name below it."""
+
+_OF_NUMBA = {
+    **dict.fromkeys(("core", "types", "typing", "typeconv", "datamodel", "cgutils", "utils", "serialize"), "numba.core"),
+    **{"np": "numba.np", "misc": "numba.misc", "extending": "numba.extending"},
+}
+"""Packages of ``numba.cuda`` that numba-cuda copied from numba, with the package that holds them there."""
+
+_PACKAGES = ("cudadrv", "kernels")
+
+
+def location_of_numba_cuda() -> str | None:
+    """Return the folder of numba-cuda, or else of numba's own ``numba.cuda``; None if there is neither."""
+    import numba
+
+    for finder in sys.meta_path:
+        if not isinstance(finder, _Finder) and hasattr(finder, "find_spec"):
+            spec = finder.find_spec(NAME, numba.__path__)
+            if spec is not None and spec.submodule_search_locations:
+                return str(spec.submodule_search_locations[0])
+    return None
+
+
+class _Finder(MetaPathFinder):
+    """Finder of ``numba.cuda`` and its modules."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        """Return the spec of a module, or None if it is not one of ``numba.cuda``, or unknown."""
+        if fullname != NAME and not fullname.startswith(f"{NAME}."):
+            return None
+        below = fullname[len(NAME) + 1 :]
+        first, _, rest = below.partition(".")
+        if first == "tests":
+            return None if rest else PathFinder.find_spec(fullname, [location_of_numba_cuda() or ""])
+        if below in _HOMES:
+            return ModuleSpec(fullname, _Alias(_OWN + _HOMES[below]), is_package=True)
+        if below in _PACKAGES:
+            return ModuleSpec(fullname, _Package(), is_package=True)
+        if first in _OF_NUMBA:
+            home = _OF_NUMBA[first]
+            inside = home if home.endswith(f".{first}") else f"{home}.{first}"
+            name = f"{inside}.{rest}" if rest else inside
+            return ModuleSpec(fullname, _Alias(name), is_package=True) if _exists(name) else None
+        if below in vars(sys.modules[NAME]) and isinstance(vars(sys.modules[NAME])[below], ModuleType):
+            return ModuleSpec(fullname, _Given(vars(sys.modules[NAME])[below]))
+        return None
+
+
+def _exists(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+class _Given(Loader):
+    """Loader of a module that exists under another name, which it keeps."""
+
+    def __init__(self, module: ModuleType | None = None) -> None:
+        self.module = module
+        self.spec = getattr(module, "__spec__", None)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return the module."""
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Restore the spec that the import system replaced."""
+        module.__spec__ = self.spec
+        if not hasattr(module, "__path__"):
+            module.__path__ = []
+
+
+class _Alias(_Given):
+    """Loader of the module of another name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return the module."""
+        self.module = importlib.import_module(self.name)
+        self.spec = self.module.__spec__
+        return self.module
+
+
+class _Package(Loader):
+    """Loader of a package that only holds modules, which are imported on first use."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return None: the package is a new module."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Make the modules attributes of the package."""
+        module.__path__ = []
+        module.__dict__["__getattr__"] = lambda name: _submodule(module.__name__, name)
+
+
+def _submodule(package: str, name: str) -> ModuleType:
+    if f"{package}.{name}"[len(NAME) + 1 :] not in _HOMES:
+        raise AttributeError(f"module '{package}' has no attribute '{name}'")
+    return importlib.import_module(f"{package}.{name}")
+
+
+_former: dict[str, Any] | None = None
+
+
+def is_installed() -> bool:
+    """Return True between :func:`install` and :func:`uninstall`."""
+    return _former is not None
+
+
+def install() -> None:
+    """Make ``numba.cuda`` that of this package: modules imported from now on run their kernels on the CPU.
+
+    ``numba.config.ENABLE_CUDASIM`` becomes 1, unless the environment variable ``NUMBA_ENABLE_CUDASIM`` is set, since
+    programs look there for whether there is a GPU.
+    """
+    global _former
+    if _former is not None:
+        return
+    import numba
+
+    replaced = {name: module for name, module in sys.modules.items() if f"{name}.".startswith(f"{NAME}.")}
+    _former = {"modules": replaced, "attribute": vars(numba).get("cuda"), "simulated": numba.config.ENABLE_CUDASIM}
+    for name in replaced:
+        del sys.modules[name]
+    sys.meta_path.insert(0, _Finder())
+    if "NUMBA_ENABLE_CUDASIM" not in os.environ:
+        numba.config.ENABLE_CUDASIM = 1
+    facade = importlib.import_module(NAME)
+    numba.cuda = facade
+    _former["builders"] = _set_builders((_vectorize_builder, _guvectorize_builder))
+    from warpdrive.kernels.language import FORMER_MODULES
+
+    FORMER_MODULES[:] = [module for name, module in replaced.items() if name == NAME and module is not facade]
+
+
+def _set_builders(builders: Sequence[Any]) -> list[Any]:
+    """Set the functions that import what ``vectorize`` and ``guvectorize`` build with; return the former ones."""
+    from numba.np.ufunc.decorators import GUVectorize, Vectorize
+
+    former = []
+    for kind, builder in zip((Vectorize, GUVectorize), builders, strict=True):
+        registry = kind.target_registry
+        imported = registry.pop("cuda", None)
+        former.append(registry.ondemand.pop("cuda", None) or (lambda imported=imported: imported))
+        registry.ondemand["cuda"] = builder
+    return former
+
+
+def _vectorize_builder() -> Any:
+    from warpdrive.numba_cuda.elementwise import CUDAVectorize
+
+    return CUDAVectorize
+
+
+def _guvectorize_builder() -> Any:
+    from warpdrive.numba_cuda.elementwise import CUDAGUFuncVectorize
+
+    return CUDAGUFuncVectorize
+
+
+def uninstall() -> None:
+    """Undo :func:`install`, for modules imported from now on."""
+    global _former
+    if _former is None:
+        return
+    import numba
+
+    from warpdrive.kernels.language import FORMER_MODULES
+
+    FORMER_MODULES[:] = [sys.modules[NAME]]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"{NAME}.")]:
+        del sys.modules[name]
+    sys.modules.update(_former["modules"])
+    vars(numba).pop("cuda", None)
+    if _former["attribute"] is not None:
+        numba.cuda = _former["attribute"]
+    numba.config.ENABLE_CUDASIM = _former["simulated"]
+    _set_builders(_former["builders"])
+    _former = None

@@ -1,0 +1,79 @@
+"""Objects of the kernel language, as ``cuda.threadIdx`` and ``cuda.atomic``: names that only kernels can use.
+
+Each is an :class:`Intrinsic`, by which the resolver recognises it, whether kernels can use it yet or not.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NoReturn
+
+from warpdrive.kernels.language import DIMENSIONS, SPACES, SUPPORTED, Intrinsic
+
+NAMES = frozenset(
+    {
+        *DIMENSIONS,
+        *SPACES,
+        *(path for path in SUPPORTED if "." not in path),
+        *("shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "shfl_sync_intrinsic"),
+        *("all_sync", "any_sync", "eq_sync", "ballot_sync", "vote_sync_intrinsic", "match_any_sync", "match_all_sync"),
+        *("activemask", "lanemask_lt"),
+    }
+)
+"""Names of ``numba.cuda`` that are of the kernel language, except those of other modules and vector types."""
+
+MODULES = ("cg", "fp16", "libdevice")
+"""Modules of which all names are of the kernel language."""
+
+_SCALARS = {
+    **{f"int{bits}": name for bits, name in ((8, "char"), (16, "short"), (32, "int"), (64, "longlong"))},
+    **{f"uint{bits}": name for bits, name in ((8, "uchar"), (16, "ushort"), (32, "uint"), (64, "ulonglong"))},
+    **{"float32": "float", "float64": "double"},
+}
+VECTORS = {
+    name: f"{scalar}x{count}"
+    for scalar, short in _SCALARS.items()
+    for count in range(1, 5)
+    for name in (f"{scalar}x{count}", f"{short}{count}")
+}
+"""Names of the vector types, each with the name of NumPy's type, such as ``float32x3`` for ``float3``."""
+
+
+class Member(Intrinsic):
+    """Member of the kernel language, which has no meaning outside of a kernel."""
+
+    def __getattr__(self, name: str) -> Member:
+        if name.startswith("_"):
+            raise AttributeError(f"{self!r} has no attribute '{name}'")
+        return member(f"{self.path}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raise :class:`TypeError`."""
+        raise TypeError(f"{self!r} can only be used in a kernel or device function")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return member, (self.path,)
+
+
+class MemberModule(ModuleType):
+    """Module of which every name is a member of the kernel language."""
+
+    def __getattr__(self, name: str) -> Member:
+        if name.startswith("_"):
+            raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+        return member(f"{self.__name__.rpartition('.')[2]}.{name}")
+
+
+_members: dict[str, Member] = {}
+
+
+def member(path: str) -> Member:
+    """Return the member of that dotted name, the same object each time."""
+    return _members.setdefault(path, Member(path))
+
+
+def members() -> dict[str, Any]:
+    """Return the members of ``numba.cuda`` by name: functions, namespaces, vector types and modules."""
+    vectors = {name: member(path) for name, path in VECTORS.items()}
+    modules = {name: MemberModule(f"numba.cuda.{name}") for name in MODULES}
+    return {**{name: member(name) for name in NAMES}, **vectors, **modules}
