@@ -25,7 +25,8 @@ from typing import NamedTuple
 REFUSAL = re.compile(
     r"is not part of the kernel language|not possible in a kernel|can only be called|a kernel can use numbers|"
     r"does not support|cannot be linked|cannot be called on the CPU|for this processor|compiled for the CPU|"
-    r"without a GPU|needs a GPU|are not supported on|cannot be read|as (its|a) value|a kernel takes|kernel function is a"
+    r"without a GPU|needs a GPU|are not supported on|cannot be read|as (its|a) value|a kernel takes|"
+    r"kernel function is a"
 )
 """Words of the messages with which kernels and functions are refused."""
 

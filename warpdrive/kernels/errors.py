@@ -12,7 +12,7 @@ class KernelError(WarpDriveError):
     """Error in the compilation or launch of a kernel function. The message names its file and line."""
 
 
-class KernelFault(KernelError):
+class RaisedError(KernelError):
     """Exception that a thread of a kernel raised: ``file:line: class: message``."""
 
 

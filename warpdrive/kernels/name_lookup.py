@@ -155,4 +155,8 @@ def _is_number_or_type(value: Any) -> bool:
 
 def _is_of_a_library(function: types.FunctionType) -> bool:
     module = (function.__module__ or "").split(".")
-    return module[0] in ("numpy", "math", "numba", "builtins") and function.__module__ != KERNEL_LIBRARY and "tests" not in module
+    return (
+        module[0] in ("numpy", "math", "numba", "builtins")
+        and function.__module__ != KERNEL_LIBRARY
+        and "tests" not in module
+    )

@@ -96,14 +96,16 @@ def type_of(value: Any) -> types.Type:
     return found
 
 
-def matching(given: Sequence[types.Type], signatures: Sequence[tuple[types.Type, ...]]) -> tuple[types.Type, ...] | None:
+def matching(
+    given: Sequence[types.Type], signatures: Sequence[tuple[types.Type, ...]]
+) -> tuple[types.Type, ...] | None:
     """Return the argument types of the declared signature that numba chooses for given types, or None."""
     if tuple(given) in signatures:
         return tuple(given)
     candidates = [numba.core.typing.signature(types.void, *declared) for declared in signatures]
     context = numba.core.registry.cpu_target.typing_context
     try:
-        chosen = context.resolve_overload("kernel", candidates, tuple(given), {})
+        chosen = context.resolve_overload("kernel", candidates, tuple(given), {}, allow_ambiguous=False)
     except TypeError:
         return None
     return None if chosen is None else tuple(chosen.args)
@@ -122,5 +124,8 @@ def converted(value: Any, declared: types.Type) -> Any:
             raise TypeError(f"an argument declared as {declared} is an array of {found}")
         return value
     if isinstance(declared, (types.Number, types.Boolean)) and not isinstance(value, (np.ndarray, tuple)):
-        return np.asarray(value).astype(numpy_support.as_dtype(declared))[()]
+        given, dtype = np.asarray(value), numpy_support.as_dtype(declared)
+        if given.dtype.kind == "c" and dtype.kind != "c":
+            raise TypeError(f"an argument declared as {declared} is the complex number {value}")
+        return given.astype(dtype)[()]
     return value

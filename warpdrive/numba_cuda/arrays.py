@@ -10,11 +10,12 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba.core import config
 
 from warpdrive.numba_cuda.memory import MemoryPointer, address_of, extent, found_at, new_array
 
 Array = npt.NDArray[Any]
-NOT_CONTIGUOUS = "the memory of the array is not contiguous: copy it with np.ascontiguousarray(...) first"
+errmsg_contiguous_buffer = "the memory of the array is not contiguous: copy it with np.ascontiguousarray(...) first"
 
 
 class DeviceMemory:
@@ -80,11 +81,14 @@ class DeviceMemory:
         """
         array = self._array
         if any(stride < 0 for stride in array.strides):
-            raise NotImplementedError(f"device arrays with negative strides {array.strides} cannot be copied to the host")
+            raise NotImplementedError(
+                f"device arrays with negative strides {array.strides} cannot be copied to the host"
+            )
         if ary is None:
             return _same_layout(array)
-        check_array_compatibility(self, ary)
-        np.copyto(ary, array)
+        target = np.frombuffer(ary, ary.dtype).reshape(()) if isinstance(ary, np.void) else ary
+        check_array_compatibility(self, target)
+        np.copyto(target, array)
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
@@ -101,7 +105,7 @@ class DeviceMemory:
         if ary.size == 0:
             return
         sentry_contiguous(self._array)
-        source = as_host_array(ary)
+        source = np.asarray(as_host_array(ary))
         if is_device_memory(ary):
             sentry_contiguous(source)
             check_array_compatibility(array_core(self._array), array_core(source))
@@ -268,6 +272,8 @@ class DeviceNDArray(DeviceNDArrayBase):
         Raises:
             NotImplementedError: If the array is not contiguous.
         """
+        if not (self.is_c_contiguous() or self.is_f_contiguous()):
+            raise NotImplementedError("only a contiguous array can be flattened without a copy")
         return self._view(self._values.reshape(-1, order=order), stream or self.stream)
 
     def squeeze(self, axis: Any = None, stream: Any = 0) -> Any:
@@ -275,7 +281,7 @@ class DeviceNDArray(DeviceNDArrayBase):
         return self._view(self._values.squeeze(axis), stream or self.stream)
 
     def view(self, dtype: Any) -> Any:
-        """Return a view of the same bytes as elements of another dtype. Raises :class:`ValueError` if they do not fit."""
+        """Return a view of the same bytes with another dtype. Raises :class:`ValueError` if they do not fit."""
         if np.dtype(dtype).itemsize != self.itemsize and not self.is_c_contiguous():
             raise ValueError("only a C-contiguous array has views with elements of another size")
         return self._view(self._values.view(dtype), self.stream)
@@ -405,7 +411,7 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
     Args:
         desc: Value of ``__cuda_array_interface__``.
         owner: Ignored: the array keeps its memory.
-        sync: Ignored: launches and copies are synchronous.
+        sync: If True, the stream of the array is synchronized.
 
     Returns:
         The array, a view.
@@ -424,9 +430,11 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
     buffer = found_at(desc["data"][0], extent(shape, steps, dtype.itemsize))
     stream = desc.get("stream") or 0
     if stream:
-        from warpdrive.numba_cuda.driver import Stream
+        from warpdrive.numba_cuda.driver import context
 
-        stream = Stream(stream)
+        stream = context.create_external_stream(stream)
+        if sync and config.CUDA_ARRAY_INTERFACE_SYNC:
+            stream.synchronize()
     return DeviceNDArray._of(np.ndarray(shape, dtype, buffer.data, strides=steps), stream)
 
 
@@ -440,7 +448,7 @@ def as_cuda_array(obj: Any, sync: bool = True) -> Any:
 
     Args:
         obj: The object.
-        sync: Ignored: launches and copies are synchronous.
+        sync: If True, the stream of the array is synchronized.
 
     Returns:
         The array.
@@ -501,10 +509,10 @@ def is_contiguous(ary: Any) -> bool:
 
 
 def sentry_contiguous(ary: Any) -> None:
-    """Raise :class:`ValueError` unless an array is contiguous in the order of C or Fortran, apart from broadcast axes."""
+    """Raise :class:`ValueError` unless an array is contiguous in some order, apart from broadcast axes."""
     flags = np.asarray(array_core(as_host_array(ary))).flags
     if not (flags.c_contiguous or flags.f_contiguous):
-        raise ValueError(NOT_CONTIGUOUS)
+        raise ValueError(errmsg_contiguous_buffer)
 
 
 def check_array_compatibility(ary1: Any, ary2: Any) -> None:

@@ -44,7 +44,10 @@ def with_casts(source: FunctionSource, argument_types: tuple[types.Type, ...], r
 
     body, first = [Casts().visit(statement) for statement in tree.body], source.tree.body[0]
     casts: list[ast.stmt] = [
-        at(first, ast.Assign([ast.Name(variable, ast.Store())], cast(at(first, ast.Name(name, ast.Load())), declared[name])))
+        at(
+            first,
+            ast.Assign([ast.Name(variable, ast.Store())], cast(at(first, ast.Name(name, ast.Load())), declared[name])),
+        )
         for name, variable in variables.items()
     ]
     tree.body = [*casts, *body]

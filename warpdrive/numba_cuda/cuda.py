@@ -11,7 +11,7 @@ from numba.core import types as types
 from numba.core.types import *  # noqa: F403
 from numba.np.ufunc import guvectorize as _guvectorize
 
-from warpdrive.numba_cuda import arrays as _arrays
+from warpdrive.numba_cuda import arrays as devicearray
 from warpdrive.numba_cuda import driver as _driver
 from warpdrive.numba_cuda.arguments import In as In
 from warpdrive.numba_cuda.arguments import InOut as InOut
@@ -45,13 +45,11 @@ from warpdrive.numba_cuda.driver import MemoryInfo as MemoryInfo
 from warpdrive.numba_cuda.driver import MemoryPointer as MemoryPointer
 from warpdrive.numba_cuda.driver import PinnedMemory as PinnedMemory
 from warpdrive.numba_cuda.driver import event_elapsed_time as event_elapsed_time
-from warpdrive.numba_cuda.driver import get_context as current_context
 from warpdrive.numba_cuda.driver import gpus as gpus
 from warpdrive.numba_cuda.driver import profile_start as profile_start
 from warpdrive.numba_cuda.driver import profile_stop as profile_stop
 from warpdrive.numba_cuda.driver import profiling as profiling
 from warpdrive.numba_cuda.driver import require_context as require_context
-from warpdrive.numba_cuda.driver import reset as close
 from warpdrive.numba_cuda.driver import runtime as runtime
 from warpdrive.numba_cuda.driver import set_memory_manager as set_memory_manager
 from warpdrive.numba_cuda.elementwise import Reduce as Reduce
@@ -158,7 +156,7 @@ def pinned(*arylist: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def mapped(*arylist: Any, stream: Any = 0) -> Iterator[Any]:
     """Return a context manager whose value is a device array with the memory of a host array, or a list of them."""
-    found = [_arrays.DeviceNDArray._of(array, stream) for array in arylist]
+    found = [devicearray.DeviceNDArray._of(array, stream) for array in arylist]
     yield found[0] if len(found) == 1 else found
 
 
@@ -181,3 +179,9 @@ def vectorize(*args: Any, **kwargs: Any) -> Any:
 def guvectorize(*args: Any, **kwargs: Any) -> Any:
     """Return ``numba.guvectorize(..., target="cuda")``."""
     return _guvectorize(*args, **{"target": "cuda", **kwargs})
+
+
+def __getattr__(name: str) -> Any:
+    from warpdrive.numba_cuda.installation import NAME, submodule
+
+    return submodule(NAME, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import pickle
+import re
 from collections.abc import Callable
 from functools import cached_property
 from numbers import Integral
@@ -17,6 +18,7 @@ from numba.core.typing import signature as signature_of
 
 from warpdrive.errors import WarpDriveError
 from warpdrive.kernels.configuration import MOST_BLOCKS, MOST_THREADS
+from warpdrive.kernels.errors import RaisedError
 from warpdrive.kernels.kernel import THREADS_FOR_ALL, python_function
 from warpdrive.kernels.language import LARGEST_ARRAY
 from warpdrive.kernels.source import FunctionSource
@@ -31,7 +33,11 @@ Types = tuple[types.Type, ...]
 MOST_CONFIGURATIONS = 128
 """Maximum number of launch configurations that a kernel keeps."""
 LAUNCHED_AS = "a kernel is launched as kernel[blocks, threads](...): the launch configuration was not specified"
+INVALID = "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE"
 ONLY_ON_GPUS = "kernels are compiled for this processor: there is no {} of them"
+
+
+_FAULT = re.compile(r"(.*?:\d+): (?:the assertion failed: |(\w+)(?:: |$))(.*)", re.DOTALL)
 
 
 class Overload:
@@ -156,7 +162,7 @@ class CUDADispatcher(Kernel):
         """
         if griddim is None or blockdim is None:
             raise ValueError(LAUNCHED_AS)
-        key = _dimensions(griddim, "blocks"), _dimensions(blockdim, "threads"), sharedmem
+        key = _dimensions(griddim, "griddim"), _dimensions(blockdim, "blockdim"), sharedmem
         if key not in self._configured:
             if len(self._configured) == MOST_CONFIGURATIONS:
                 self._configured.clear()
@@ -179,7 +185,7 @@ class CUDADispatcher(Kernel):
             ValueError: If ``ntasks`` is negative.
         """
         if ntasks < 0:
-            raise ValueError(f"a kernel is launched for {ntasks} tasks: the number must not be negative")
+            raise ValueError(f"Can't create ForAll with negative task count: {ntasks}")
         if ntasks == 0:
             return lambda *arguments: None
         threads = tpb or THREADS_FOR_ALL
@@ -188,7 +194,7 @@ class CUDADispatcher(Kernel):
     def specialize(self, *args: Any) -> CUDADispatcher:
         """Return the kernel for the types of these arguments only. Raises :class:`RuntimeError` if it is one."""
         if self.specialized:
-            raise RuntimeError("the kernel is already specialized")
+            raise RuntimeError("Dispatcher already specialized")
         argument_types = tuple(map(type_of, args))
         if argument_types not in self.specializations:
             declared = {argument_types: types.void}
@@ -286,10 +292,16 @@ class CUDADispatcher(Kernel):
         given = tuple([prepared(value, after) for value in arguments])
         if self.declared:
             given = self._converted(given)
-        key = tuple([(value.dtype, value.flags.num, value.ndim) if isinstance(value, np.ndarray) else type(value)
-                     for value in given])
+        key = tuple(
+            [
+                (value.dtype, value.flags.num, value.ndim) if isinstance(value, np.ndarray) else type(value)
+                for value in given
+            ]
+        )
         try:
             run(*given)
+        except RaisedError as fault:
+            raise self._raised(fault) from None
         except WarpDriveError as error:
             raise KernelTypingError(str(error)) from None
         if key not in self._seen:
@@ -298,6 +310,13 @@ class CUDADispatcher(Kernel):
                 self._overload(tuple(map(type_of, given)))
         for function in after:
             function()
+
+    def _raised(self, fault: RaisedError) -> BaseException:
+        """Return the exception of the author's class for one that a thread raised."""
+        where, name, message = _FAULT.fullmatch(str(fault)).groups()  # type: ignore[union-attr]
+        kind = AssertionError if name is None else self.source.namespace.get(name)
+        text = f"{message or ''} ({where})".strip()
+        return kind(text) if isinstance(kind, type) and issubclass(kind, BaseException) else fault
 
     def _converted(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         if len(self.declared) == 1:
@@ -322,8 +341,15 @@ class Launch:
         self._run: Callable[..., None] | None = None
 
     def __call__(self, *args: Any) -> None:
-        """Launch the kernel. Raises :class:`CudaAPIError` if the configuration exceeds the limits of a GPU."""
+        """Launch the kernel.
+
+        Raises:
+            CudaAPIError: If the configuration exceeds the limits of a GPU.
+            RuntimeError: If it is a device function.
+        """
         if self._run is None:
+            if self.dispatcher.targetoptions.get("device"):
+                raise RuntimeError(f"'{self.dispatcher.py_func.__name__}' is a device function: it cannot be launched")
             self._run = self._launcher()
         self.dispatcher.launch(args, self._run)
 
@@ -331,22 +357,22 @@ class Launch:
         blocks, threads, size = self.griddim, self.blockdim, self.sharedmem
         for counts, limits, unit in ((blocks, MOST_BLOCKS, "blocks"), (threads, MOST_THREADS, "threads")):
             if not all(0 < count <= limit for count, limit in zip(counts, limits, strict=True)):
-                raise CudaAPIError(INVALID_VALUE, f"CUDA_ERROR_INVALID_VALUE: {counts} {unit}, of at most {limits}")
+                raise CudaAPIError(INVALID_VALUE, f"{INVALID}: {counts} {unit}, of at most {limits}")
         if math.prod(threads) > MOST_THREADS[0] or not 0 <= size <= LARGEST_ARRAY["shared.array"]:
             raise CudaAPIError(
                 INVALID_VALUE,
-                f"CUDA_ERROR_INVALID_VALUE: {math.prod(threads)} threads in a block, of at most {MOST_THREADS[0]}, "
+                f"{INVALID}: {math.prod(threads)} threads in a block, of at most {MOST_THREADS[0]}, "
                 f"with {size} bytes of shared memory",
             )
         return Kernel.__getitem__(self.dispatcher, (blocks, threads, 0, int(size)))
 
 
-def _dimensions(given: Any, what: str) -> tuple[int, int, int]:
-    values = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+def _dimensions(given: Any, name: str) -> tuple[int, int, int]:
+    values = list(given) if isinstance(given, (tuple, list)) else [given]
     if not 1 <= len(values) <= 3:
-        raise ValueError(f"the number of {what} is {given!r}: expected one to three integers")
+        raise ValueError(f"{name} must be a sequence of 1, 2 or 3 integers, got {values}")
     if not all(isinstance(value, Integral) for value in values):
-        raise TypeError(f"the number of {what} is {given!r}: expected integers")
+        raise TypeError(f"{name} must be a sequence of integers, got {values}")
     return (*map(int, values), 1, 1)[:3]  # type: ignore[return-value]
 
 
@@ -400,7 +426,7 @@ def declare_device(name: str, sig: Any, **options: Any) -> Any:
     Raises :class:`TypeError` if the signature has no return type.
     """
     if sigutils.normalize_signature(sig)[1] is None:
-        raise TypeError(f"the signature {sig} of device function '{name}' has no return type")
+        raise TypeError(f"Return type missing in the signature {sig} of device function '{name}'")
     raise NotImplementedError(
         f"cuda.declare_device('{name}', ...): functions of CUDA C and PTX cannot be called on the CPU; write the "
         "function in Python"

@@ -6,14 +6,14 @@ kept. Limits are those of GPUs that any program may count on.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import ctypes
 import functools
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 
@@ -27,6 +27,9 @@ from warpdrive.numba_cuda.errors import LinkerError as LinkerError
 from warpdrive.numba_cuda.errors import NvrtcError as NvrtcError
 from warpdrive.numba_cuda.memory import MemoryPointer as MemoryPointer
 from warpdrive.numba_cuda.memory import new_array
+
+if TYPE_CHECKING:
+    import asyncio
 
 COMPUTE_CAPABILITY = (7, 5)
 """Compute capability that programs are told: it has every feature of the kernel language."""
@@ -68,18 +71,19 @@ class Stream:
     external = False
 
     def __init__(self, handle: int = 0) -> None:
-        self.handle = handle
+        self.handle = ctypes.c_void_p(handle)
 
     def __int__(self) -> int:
-        return self.handle
+        return self.handle.value or 0
 
     def __repr__(self) -> str:
-        names = {0: "default stream", 1: "legacy default stream", 2: "per-thread default stream"}
-        return f"<CUDA {names.get(self.handle, f'stream {self.handle}')} on the CPU>"
+        kind = "External" if self.external else "Numbered"
+        names = {0: "Default CUDA stream", 1: "Legacy default CUDA stream", 2: "Per-thread default CUDA stream"}
+        return f"<{names.get(int(self), f'{kind} CUDA stream {int(self)}')} on the CPU>"
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return version and handle."""
-        return 0, self.handle
+        return 0, int(self)
 
     def synchronize(self) -> None:
         """Return at once."""
@@ -93,10 +97,13 @@ class Stream:
         """Call ``callback(stream, 0, arg)``."""
         callback(self, 0, arg)
 
-    def async_done(self) -> asyncio.Future[None]:
-        """Return a future that is done."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        future.set_result(None)
+    def async_done(self) -> asyncio.Future[Stream]:
+        """Return a future whose result is the stream, which is set in the next iteration of the event loop."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Stream] = loop.create_future()
+        loop.call_soon(lambda: future.done() or future.set_result(self))
         return future
 
 
@@ -296,9 +303,7 @@ class Context:
         """Return a new event."""
         return Event(timing)
 
-    def get_active_blocks_per_multiprocessor(
-        self, func: Any, blocksize: int, memsize: int, flags: Any = None
-    ) -> int:
+    def get_active_blocks_per_multiprocessor(self, func: Any, blocksize: int, memsize: int, flags: Any = None) -> int:
         """Return how many blocks of that size share a multiprocessor.
 
         Args:

@@ -1,20 +1,21 @@
-"""``vectorize`` and ``guvectorize`` with ``target="cuda"``: functions of numbers and of small arrays over whole arrays."""
+"""``vectorize`` and ``guvectorize`` with ``target="cuda"``, and ``cuda.reduce``: functions over whole arrays."""
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Sequence
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
-from numba.core import sigutils, types
+from numba.core import serialize, sigutils, types
 from numba.np import numpy_support
 
 from warpdrive.kernels.kernel import THREADS_FOR_ALL, kernel_from_source, python_function
 from warpdrive.launching import Kernel
-from warpdrive.numba_cuda.arrays import DeviceMemory, DeviceNDArray, as_host_array, is_cuda_array
-from warpdrive.numba_cuda.arrays import to_device
+from warpdrive.numba_cuda.arrays import DeviceMemory, DeviceNDArray, as_host_array, is_cuda_array, to_device
 from warpdrive.numba_cuda.dispatcher import CUDADispatcher
 from warpdrive.numba_cuda.members import member
 from warpdrive.numba_cuda.memory import new_array
@@ -32,7 +33,12 @@ class _Namespace:
 def _kernel_over(names: Sequence[str], statement: str, core: CUDADispatcher) -> Kernel:
     """Return a kernel whose threads execute a statement for each index ``i`` of its last argument."""
     name = core.py_func.__name__ if core.py_func.__name__ != "<lambda>" else "function"
-    lines = [f"def {name}({', '.join(names)}):", "i = cuda.grid(1)", f"if i < {names[-1]}.shape[0]:", f"    {statement}"]
+    lines = [
+        f"def {name}({', '.join(names)}):",
+        "i = cuda.grid(1)",
+        f"if i < {names[-1]}.shape[0]:",
+        f"    {statement}",
+    ]
     return kernel_from_source("\n    ".join(lines), name, {"cuda": _Namespace, "core": core})
 
 
@@ -40,6 +46,14 @@ def _launch(kernel: Kernel, arrays: Sequence[Array]) -> None:
     count = len(arrays[-1])
     if count:
         kernel.forall(count, THREADS_FOR_ALL)(*arrays)
+
+
+_OPTIONS = frozenset({"nopython", "fastmath", "debug", "opt", "lineinfo", "inline", "max_registers", "link"})
+"""Options that are accepted, and have no effect."""
+
+
+def _unpickled(function: bytes, declared: list[Declared]) -> DeviceUFunc:
+    return DeviceUFunc(pickle.loads(function), declared)
 
 
 class _Declarations:
@@ -55,11 +69,16 @@ class _Declarations:
     def __init__(self, func: Any, *, identity: Any = None, cache: bool = False, targetoptions: Any = None) -> None:
         self.function = python_function(func)
         self.declared: list[Declared] = []
+        if unknown := set(targetoptions or ()) - _OPTIONS:
+            raise KeyError(f"vectorize has no options {sorted(unknown)} with target='cuda'")
 
     def add(self, sig: Any = None) -> None:
         """Add a signature."""
         argument_types, result = sigutils.normalize_signature(sig)
-        self.declared.append((tuple(argument_types), result or types.void))
+        self.declared.append((tuple(argument_types), result or self._result_of(argument_types)))
+
+    def _result_of(self, argument_types: tuple[types.Type, ...]) -> types.Type:
+        return types.void
 
     def disable_compile(self) -> None:
         """Do nothing: nothing is compiled before it is called."""
@@ -67,6 +86,11 @@ class _Declarations:
 
 class CUDAVectorize(_Declarations):
     """Builder of a :class:`DeviceUFunc`."""
+
+    def _result_of(self, argument_types: tuple[types.Type, ...]) -> types.Type:
+        compiled = numba.njit(self.function)
+        compiled.compile(argument_types)
+        return compiled.overloads[argument_types].signature.return_type
 
     def build_ufunc(self) -> DeviceUFunc:
         """Return the function over arrays. Raises :class:`TypeError` without a signature with a return type."""
@@ -118,6 +142,9 @@ class DeviceUFunc:
             return out
         return DeviceNDArray._of(result, stream) if any(map(is_cuda_array, args)) else result[()]
 
+    def __reduce__(self) -> Any:
+        return _unpickled, (serialize.dumps(self.py_func), self.declared)
+
     def reduce(self, arg: Any, stream: Any = 0) -> Any:
         """Return the function of two numbers applied to all elements of an array of one axis.
 
@@ -152,7 +179,9 @@ class DeviceUFunc:
         for match in (
             lambda given, wanted, value: given == wanted,
             lambda given, wanted, value: np.can_cast(given, wanted, "safe") or _fits(value, wanted),
-            lambda given, wanted, value: not isinstance(value, DeviceMemory) and np.can_cast(given, wanted, "same_kind"),
+            lambda given, wanted, value: (
+                not isinstance(value, DeviceMemory) and np.can_cast(given, wanted, "same_kind")
+            ),
         ):
             for declared, wanted in zip(self.declared, dtypes, strict=True):
                 if len(wanted) == len(own) and all(map(match, own, wanted, args)):
@@ -240,9 +269,13 @@ class DeviceGUFunc:
             ValueError: If shapes do not match.
         """
         count = len(self.inputs)
+        if out is not None and len(args) > count:
+            raise ValueError(f"'{self.__name__}' is given its outputs both by position and as 'out'")
         given = (out if isinstance(out, tuple) else (out,)) if out is not None else args[count:]
         if not count <= len(args) <= count + len(self.outputs) or (given and len(given) != len(self.outputs)):
-            raise TypeError(f"'{self.__name__}' takes {count} inputs and {len(self.outputs)} outputs, found {len(args)}")
+            raise TypeError(
+                f"'{self.__name__}' takes {count} inputs and {len(self.outputs)} outputs, found {len(args)}"
+            )
         arrays = [np.asarray(as_host_array(value)) for value in args[:count]]
         lengths: dict[str, int] = {}
         loops = [self._loop_of(array, axes, lengths) for array, axes in zip(arrays, self.inputs, strict=True)]
@@ -261,18 +294,18 @@ class DeviceGUFunc:
         made = []
         for result, axes, dtype in zip(results, self.outputs, dtypes[count:], strict=True):
             shape = loop + tuple(lengths[name] for name in axes)
-            if result is not None and result.shape != shape:
+            if result is not None and result.size != np.prod(shape):
                 raise ValueError(f"a result has shape {shape}, its array has {result.shape}")
             made.append(new_array(shape, dtype))
             if result is not None:
-                made[-1][...] = result
+                made[-1][...] = result.reshape(shape)
         size = int(np.prod(loop))
         kernel = self._kernel_for(declared)
         views = [array.reshape(size, *(array.shape[len(loop) :] or (1,))) for array in made]
         _launch(kernel, [*(array.reshape(size, *array.shape[1:]) for array in flat), *views])
         for result, array in zip(results, made, strict=True):
             if result is not None:
-                result[...] = array
+                result[...] = array.reshape(result.shape)
         is_on_device = any(map(is_cuda_array, args))
         new = [DeviceNDArray._of(array, stream) if is_on_device else array for array in made]
         final = tuple(given) or tuple(new)
@@ -329,7 +362,9 @@ class Reduce:
             "        total = core(total, values[index])",
             "    partials[part] = total",
         ]
-        self._kernel = kernel_from_source("\n    ".join(lines), "reduce", {"cuda": _Namespace, "core": core, "range": range})
+        self._kernel = kernel_from_source(
+            "\n    ".join(lines), "reduce", {"cuda": _Namespace, "core": core, "range": range}
+        )
 
     def __call__(self, arr: Any, size: Any = None, res: Any = None, init: Any = 0, stream: Any = 0) -> Any:
         """Return the reduction of an array.

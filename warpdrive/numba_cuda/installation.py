@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -28,7 +29,9 @@ _HOMES = {
 """Modules of this package that stand for modules of ``numba.cuda``, by the name below it."""
 
 _OF_NUMBA = {
-    **dict.fromkeys(("core", "types", "typing", "typeconv", "datamodel", "cgutils", "utils", "serialize"), "numba.core"),
+    **dict.fromkeys(
+        ("core", "types", "typing", "typeconv", "datamodel", "cgutils", "utils", "serialize"), "numba.core"
+    ),
     **{"np": "numba.np", "misc": "numba.misc", "extending": "numba.extending"},
 }
 """Packages of ``numba.cuda`` that numba-cuda copied from numba, with the package that holds them there."""
@@ -52,7 +55,7 @@ class _Finder(MetaPathFinder):
     """Finder of ``numba.cuda`` and its modules."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """Return the spec of a module, or None if it is not one of ``numba.cuda``, or unknown."""
+        """Return the spec of a module of ``numba.cuda``. Raises :class:`ModuleNotFoundError` if there is none."""
         if fullname != NAME and not fullname.startswith(f"{NAME}."):
             return None
         below = fullname[len(NAME) + 1 :]
@@ -67,10 +70,11 @@ class _Finder(MetaPathFinder):
             home = _OF_NUMBA[first]
             inside = home if home.endswith(f".{first}") else f"{home}.{first}"
             name = f"{inside}.{rest}" if rest else inside
-            return ModuleSpec(fullname, _Alias(name), is_package=True) if _exists(name) else None
+            if _exists(name):
+                return ModuleSpec(fullname, _Alias(name), is_package=True)
         if below in vars(sys.modules[NAME]) and isinstance(vars(sys.modules[NAME])[below], ModuleType):
             return ModuleSpec(fullname, _Given(vars(sys.modules[NAME])[below]))
-        return None
+        raise ModuleNotFoundError(f"No module named '{fullname}' in warpdrive.numba_cuda", name=fullname)
 
 
 def _exists(name: str) -> bool:
@@ -122,11 +126,13 @@ class _Package(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Make the modules attributes of the package."""
         module.__path__ = []
-        module.__dict__["__getattr__"] = lambda name: _submodule(module.__name__, name)
+        module.__dict__["__getattr__"] = lambda name: submodule(module.__name__, name)
 
 
-def _submodule(package: str, name: str) -> ModuleType:
-    if f"{package}.{name}"[len(NAME) + 1 :] not in _HOMES:
+def submodule(package: str, name: str) -> ModuleType:
+    """Return a module of ``numba.cuda``, imported on first use. Raises :class:`AttributeError` if there is none."""
+    below = f"{package}.{name}"[len(NAME) + 1 :]
+    if NAME not in sys.modules or not (below in _HOMES or below in _PACKAGES or below in _OF_NUMBA):
         raise AttributeError(f"module '{package}' has no attribute '{name}'")
     return importlib.import_module(f"{package}.{name}")
 
@@ -157,12 +163,39 @@ def install() -> None:
     sys.meta_path.insert(0, _Finder())
     if "NUMBA_ENABLE_CUDASIM" not in os.environ:
         numba.config.ENABLE_CUDASIM = 1
+    _install_in_children()
     facade = importlib.import_module(NAME)
     numba.cuda = facade
     _former["builders"] = _set_builders((_vectorize_builder, _guvectorize_builder))
     from warpdrive.kernels.language import FORMER_MODULES
 
     FORMER_MODULES[:] = [module for name, module in replaced.items() if name == NAME and module is not facade]
+
+
+class _Installation:
+    """Object that installs, if this process has, where it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (install if is_installed() else _nothing), ()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _install_in_children() -> None:
+    """Install in processes that ``multiprocessing`` starts, before they import the main module."""
+    from multiprocessing import spawn
+
+    prepare = spawn.get_preparation_data
+    if getattr(prepare, "installs", False):
+        return
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        return {"warpdrive.numba_cuda": _Installation(), **prepare(name)}
+
+    get_preparation_data.installs = True  # type: ignore[attr-defined]
+    spawn.get_preparation_data = get_preparation_data
 
 
 def _set_builders(builders: Sequence[Any]) -> list[Any]:

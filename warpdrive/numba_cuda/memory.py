@@ -22,6 +22,8 @@ class MemoryPointer:
         buffer: The bytes, which stay allocated as long as the pointer.
     """
 
+    __cuda_memory__ = True
+
     def __init__(self, buffer: Array) -> None:
         self.buffer, self.size = buffer, buffer.nbytes
 
@@ -41,6 +43,11 @@ class MemoryPointer:
 
     def __int__(self) -> int:
         return self.device_pointer_value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MemoryPointer) and (int(self), self.size) == (int(other), other.size)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def view(self, start: int, stop: int | None = None) -> MemoryPointer:
         """Return a pointer to the bytes from ``start`` to ``stop``."""

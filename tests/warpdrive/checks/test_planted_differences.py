@@ -91,6 +91,7 @@ class Meddler(CpuBackend):
     """Changes an element of an array after some launches, as a mistake in the library's own kernels would."""
 
     def __init__(self, array: str, change: Callable[[torch.Tensor], None]) -> None:
+        super().__init__()
         self.array, self.change = array, change
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from warpdrive.kernels.errors import KernelFault
+from warpdrive.kernels.errors import RaisedError
 
 
 def raising(run: Callable[[], None], faults: Sequence[str]) -> Callable[[], None]:
-    """Return a function that runs a launch and raises :class:`KernelFault` if the kernel raised one of its ``faults``.
+    """Return a function that runs a launch and raises :class:`RaisedError` if the kernel raised one of its ``faults``.
 
     Machine code cannot raise through the threads that run it: numba passes the exception to ``sys.unraisablehook``, and
     the part of the launch in which it occurred ends there.
@@ -31,6 +31,6 @@ def raising(run: Callable[[], None], faults: Sequence[str]) -> Callable[[], None
         finally:
             sys.unraisablehook = before
         if failures:
-            raise KernelFault(faults[min(int(str(failure)) for failure in failures)]) from None
+            raise RaisedError(faults[min(int(str(failure)) for failure in failures)]) from None
 
     return launch
