@@ -20,11 +20,11 @@ class Device(NamedTuple):
     """Device of an array: ``"cpu"``, ``"cuda"`` or another one of PyTorch, and its number if that is known."""
 
     type: str
-    index: int | None = None
+    number: int | None = None
 
     def __str__(self) -> str:
-        named = {"cpu": "the CPU", "cuda": "a GPU"} if self.index is None else {}
-        return named.get(self.type, self.type if self.index is None else f"{self.type}:{self.index}")
+        named = {"cpu": "the CPU", "cuda": "a GPU"} if self.number is None else {}
+        return named.get(self.type, self.type if self.number is None else f"{self.type}:{self.number}")
 
 
 class BoundLaunch(Protocol):
@@ -77,7 +77,7 @@ def _bind(kernel: Kernel, arguments: dict[str, Any], configuration: Configuratio
         return BoundKernel(kernel, arguments, configuration)
     from warpdrive.backends.numba_cuda.standalone import BoundOnGpu
 
-    return BoundOnGpu(kernel, arguments, configuration, device.index)
+    return BoundOnGpu(kernel, arguments, configuration, device.number)
 
 
 def device_of(kernel: Kernel, arguments: dict[str, Any]) -> Device:
@@ -87,12 +87,12 @@ def device_of(kernel: Kernel, arguments: dict[str, Any]) -> Device:
     """
     device, first = Device("cpu"), ""
     for name, other in [place for given in arguments.items() for place in _places(*given)]:
-        if first and (device.type != other.type or _differ(device.index, other.index)):
+        if first and (device.type != other.type or _differ(device.number, other.number)):
             raise KernelError(
                 f"argument '{name}' of kernel '{kernel.source.name}' is on {other}, but '{first}' on "
                 f"{device}: all arrays of a launch must be on one device; tensor.to(...) copies one"
             )
-        if not first or device.index is None:
+        if not first or device.number is None:
             device, first = other, name
     return device
 
@@ -110,5 +110,5 @@ def _places(name: str, value: Any) -> Iterator[tuple[str, Device]]:
         yield name, Device("cuda")
 
 
-def _differ(index: int | None, other: int | None) -> bool:
-    return index is not None and other is not None and index != other
+def _differ(number: int | None, other: int | None) -> bool:
+    return number is not None and other is not None and number != other

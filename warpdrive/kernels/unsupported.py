@@ -109,8 +109,8 @@ def refused_path(value: Any) -> str | None:
     """Return the dotted name of an unsupported member of ``numba.cuda``, or None for any other value."""
     if isinstance(value, Intrinsic):
         return None if intrinsic_named(value.path) else value.path
-    for module in cuda_modules():
-        if (path := _paths(module).get(id(value))) is not None:
+    for cuda in cuda_modules():
+        if (path := _paths(cuda).get(id(value))) is not None:
             return path
     module, name = getattr(value, "__module__", None) or "", getattr(value, "__name__", None)
     if module == KERNEL_LIBRARY or name is None:

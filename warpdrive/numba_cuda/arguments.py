@@ -90,9 +90,11 @@ def unwrapped(value: Any) -> Any:
 
 def type_of(value: Any) -> types.Type:
     """Return numba's type of an argument. Raises :class:`ValueError` or numba's exceptions if it has none."""
+    found: types.Type
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return types.Tuple([type_of(item) for item in value])
-    found = value._numba_type_ if hasattr(value, "_numba_type_") else typeof(unwrapped(value), Purpose.argument)
+        found = types.containers.Tuple([type_of(item) for item in value])
+    else:
+        found = value._numba_type_ if hasattr(value, "_numba_type_") else typeof(unwrapped(value), Purpose.argument)
     return found
 
 

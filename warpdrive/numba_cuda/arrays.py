@@ -86,9 +86,12 @@ class DeviceMemory:
             )
         if ary is None:
             return _same_layout(array)
-        target = np.frombuffer(ary, ary.dtype).reshape(()) if isinstance(ary, np.void) else ary
-        check_array_compatibility(self, target)
-        np.copyto(target, array)
+        check_array_compatibility(self, ary)
+        if isinstance(ary, np.void):
+            for name in ary.dtype.names or ():
+                ary[name] = array[name]
+        else:
+            np.copyto(ary, array)
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
@@ -110,8 +113,10 @@ class DeviceMemory:
             sentry_contiguous(source)
             check_array_compatibility(array_core(self._array), array_core(source))
         else:
-            order = "C" if array_core(self._array).flags.c_contiguous else "F"
-            check_array_compatibility(array_core(self._array), np.asarray(array_core(source), order=order))
+            core = array_core(source)
+            is_c = array_core(self._array).flags.c_contiguous
+            ordered = np.ascontiguousarray(core).reshape(core.shape) if is_c else np.asfortranarray(core)
+            check_array_compatibility(array_core(self._array), ordered)
         np.copyto(array_core(self._array), array_core(source))
 
     def get_ipc_handle(self) -> Any:
@@ -244,10 +249,8 @@ class DeviceNDArray(DeviceNDArrayBase):
             return self
         if self.ndim != 2:
             raise NotImplementedError(f"a device array of {self.ndim} axes cannot be transposed, only one of 2")
-        if axes is not None and set(axes) != {0, 1}:
-            raise ValueError(f"axes are {axes!r}: expected a permutation of (0, 1)")
         moved = new_array(self.shape[::-1], self.dtype)
-        moved[...] = self._values.T
+        moved[...] = self._values.transpose(axes)
         return type(self)._of(moved, self.stream)
 
     def __len__(self) -> int:
@@ -283,7 +286,7 @@ class DeviceNDArray(DeviceNDArrayBase):
     def view(self, dtype: Any) -> Any:
         """Return a view of the same bytes with another dtype. Raises :class:`ValueError` if they do not fit."""
         if np.dtype(dtype).itemsize != self.itemsize and not self.is_c_contiguous():
-            raise ValueError("only a C-contiguous array has views with elements of another size")
+            raise ValueError("To change to a dtype of a different size, copy the array: it is not C-contiguous")
         return self._view(self._values.view(dtype), self.stream)
 
     def split(self, section: int, stream: Any = 0) -> Iterator[Any]:
@@ -324,13 +327,13 @@ class DeviceNDArray(DeviceNDArrayBase):
         """
         _check_index(key)
         given = as_host_array(value)
-        axes = np.ndim(self._values[key])
-        if np.ndim(given) > axes:
-            raise ValueError(f"an array of {np.ndim(given)} axes is assigned to one of {axes}")
+        shape = np.shape(self._values[key])
+        if np.ndim(given) > len(shape):
+            raise ValueError(f"could not broadcast input array from shape {np.shape(given)} into shape {shape}")
         self._values[key] = given
 
 
-class _HostAndDeviceArray(DeviceMemory, np.ndarray):  # type: ignore[misc]
+class _HostAndDeviceArray(DeviceMemory, np.ndarray):
     """Array of NumPy whose memory the device can use as well."""
 
     @property
@@ -435,7 +438,8 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
         stream = context.create_external_stream(stream)
         if sync and config.CUDA_ARRAY_INTERFACE_SYNC:
             stream.synchronize()
-    return DeviceNDArray._of(np.ndarray(shape, dtype, buffer.data, strides=steps), stream)
+    array: DeviceNDArray = DeviceNDArray._of(np.ndarray(shape, dtype, buffer.data, strides=steps), stream)
+    return array
 
 
 def is_cuda_array(obj: Any) -> bool:
@@ -524,11 +528,11 @@ def check_array_compatibility(ary1: Any, ary2: Any) -> None:
     """
     one, other = as_host_array(ary1).squeeze(), as_host_array(ary2).squeeze()
     if one.dtype != other.dtype:
-        raise TypeError(f"incompatible dtypes: {one.dtype} and {other.dtype}")
+        raise TypeError(f"incompatible dtype: {one.dtype} vs. {other.dtype}")
     if one.shape != other.shape:
-        raise ValueError(f"incompatible shapes: {ary1.shape} and {ary2.shape}")
+        raise ValueError(f"incompatible shape: {ary1.shape} vs. {ary2.shape}")
     if one.size and one.strides != other.strides:
-        raise ValueError(f"incompatible strides: {ary1.strides} and {ary2.strides}")
+        raise ValueError(f"incompatible strides: {ary1.strides} vs. {ary2.strides}")
 
 
 def from_array_like(ary: Any, stream: Any = 0, gpu_data: Any = None) -> DeviceNDArray:
@@ -604,7 +608,8 @@ def mapped_array(
     Returns:
         The array.
     """
-    return _shared(MappedNDArray, new_array(shape, dtype, strides, order), stream)
+    made: MappedNDArray = _shared(MappedNDArray, new_array(shape, dtype, strides, order), stream)
+    return made
 
 
 def managed_array(
@@ -628,7 +633,8 @@ def managed_array(
     Returns:
         The array.
     """
-    return _shared(ManagedNDArray, new_array(shape, dtype, strides, order), stream)
+    made: ManagedNDArray = _shared(ManagedNDArray, new_array(shape, dtype, strides, order), stream)
+    return made
 
 
 def _shared(kind: Any, array: Array, stream: Any) -> Any:
@@ -677,8 +683,8 @@ def _layout_of(ary: Any) -> tuple[tuple[int, ...] | None, str]:
 def _same_layout(array: Array) -> Array:
     """Return a copy of an array with the same strides."""
     if array.flags.c_contiguous or array.flags.f_contiguous:
-        return array.copy(order="K")
+        return np.array(array, order="K")
     buffer = np.zeros(extent(array.shape, array.strides, array.itemsize), np.uint8)
-    made = np.ndarray(array.shape, array.dtype, buffer.data, strides=array.strides)
+    made: Array = np.ndarray(array.shape, array.dtype, buffer.data, strides=array.strides)
     made[...] = array
     return made

@@ -8,7 +8,6 @@ from typing import Any
 
 from numba import vectorize as _vectorize
 from numba.core import types as types
-from numba.core.types import *  # noqa: F403
 from numba.np.ufunc import guvectorize as _guvectorize
 
 from warpdrive.numba_cuda import arrays as devicearray
@@ -58,9 +57,11 @@ from warpdrive.numba_cuda.errors import KernelRuntimeError as KernelRuntimeError
 from warpdrive.numba_cuda.members import members as _members
 
 reduce = Reduce
+close, current_context = _driver.reset, _driver.get_context
+_auto_device = devicearray.auto_device
 implementation = "WarpDrive"
 HAS_NUMBA = True
-globals().update(_members())
+globals().update({name: getattr(types, name) for name in types.__all__}, **_members())
 
 
 def is_available() -> bool:

@@ -103,8 +103,13 @@ class Stream:
 
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Stream] = loop.create_future()
-        loop.call_soon(lambda: future.done() or future.set_result(self))
+        loop.call_soon(_set_result, future, self)
         return future
+
+
+def _set_result(future: asyncio.Future[Stream], stream: Stream) -> None:
+    if not future.done():
+        future.set_result(stream)
 
 
 class Event:

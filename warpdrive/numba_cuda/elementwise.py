@@ -48,6 +48,7 @@ def _launch(kernel: Kernel, arrays: Sequence[Array]) -> None:
         kernel.forall(count, THREADS_FOR_ALL)(*arrays)
 
 
+NOTHING: types.Type = types.void
 _OPTIONS = frozenset({"nopython", "fastmath", "debug", "opt", "lineinfo", "inline", "max_registers", "link"})
 """Options that are accepted, and have no effect."""
 
@@ -78,7 +79,7 @@ class _Declarations:
         self.declared.append((tuple(argument_types), result or self._result_of(argument_types)))
 
     def _result_of(self, argument_types: tuple[types.Type, ...]) -> types.Type:
-        return types.void
+        return NOTHING
 
     def disable_compile(self) -> None:
         """Do nothing: nothing is compiled before it is called."""
@@ -90,7 +91,8 @@ class CUDAVectorize(_Declarations):
     def _result_of(self, argument_types: tuple[types.Type, ...]) -> types.Type:
         compiled = numba.njit(self.function)
         compiled.compile(argument_types)
-        return compiled.overloads[argument_types].signature.return_type
+        result: types.Type = compiled.overloads[argument_types].signature.return_type
+        return result
 
     def build_ufunc(self) -> DeviceUFunc:
         """Return the function over arrays. Raises :class:`TypeError` without a signature with a return type."""

@@ -79,11 +79,12 @@ def new_array(shape: Any, dtype: Any, strides: Any = None, order: Any = "C") -> 
     if order not in ("C", "F"):
         raise ValueError(f"order is {order!r}: expected 'C' or 'F'")
     if not strides:
-        return registered(np.empty(shape, dtype, order))
+        return registered(np.empty(shape, np.dtype(dtype), order))
     lengths = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     steps = tuple(strides) if isinstance(strides, (tuple, list)) else (strides,)
     buffer = registered(np.empty(extent(lengths, steps, np.dtype(dtype).itemsize), np.uint8))
-    return np.ndarray(lengths, dtype, buffer.data, strides=steps)
+    made: Array = np.ndarray(lengths, dtype, buffer.data, strides=steps)
+    return made
 
 
 def registered(array: Array) -> Array:
@@ -119,5 +120,6 @@ def found_at(address: int, size: int) -> Array:
         return np.empty(0, np.uint8)
     for start, owner in list(_allocations.items()):
         if start <= address and address + size <= start + owner.nbytes:
-            return owner.reshape(-1, order="A").view(np.uint8)[address - start : address - start + size]
+            whole: Array = owner.reshape(-1, order="A").view(np.uint8)
+            return whole[address - start : address - start + size]
     raise CudaAPIError(INVALID_VALUE, f"{size} bytes at {address:#x} are not memory of this device")

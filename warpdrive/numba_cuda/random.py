@@ -57,7 +57,7 @@ def fill(states, seed, skipped):
 """
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def xoroshiro128p_next(states, index):  # type: ignore[no-untyped-def]
     """Return the next word (uint64) of a state."""
     s0 = states[index]["s0"]
@@ -68,31 +68,31 @@ def xoroshiro128p_next(states, index):  # type: ignore[no-untyped-def]
     return s0 + s1
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def uint64_to_unit_float64(x):  # type: ignore[no-untyped-def]
     """Return the upper 53 bits of a word as float64 in [0, 1)."""
     return np.float64(np.uint64(x) >> _SHIFT) * _UNIT
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def uint64_to_unit_float32(x):  # type: ignore[no-untyped-def]
     """Return a word as float32 in [0, 1]."""
     return np.float32(uint64_to_unit_float64(x))
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def xoroshiro128p_uniform_float32(states, index):  # type: ignore[no-untyped-def]
     """Return a uniform float32 in [0, 1)."""
     return uint64_to_unit_float32(xoroshiro128p_next(states, index))
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def xoroshiro128p_uniform_float64(states, index):  # type: ignore[no-untyped-def]
     """Return a uniform float64 in [0, 1)."""
     return uint64_to_unit_float64(xoroshiro128p_next(states, index))
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def xoroshiro128p_normal_float32(states, index):  # type: ignore[no-untyped-def]
     """Return a standard normal float32 (Box and Muller, 1958)."""
     u1 = xoroshiro128p_uniform_float32(states, index)
@@ -100,7 +100,7 @@ def xoroshiro128p_normal_float32(states, index):  # type: ignore[no-untyped-def]
     return math.sqrt(np.float32(-2.0) * math.log(u1)) * math.cos(_TWO_PI_32 * u2)
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def xoroshiro128p_normal_float64(states, index):  # type: ignore[no-untyped-def]
     """Return a standard normal float64, made of two uniform float32."""
     u1 = xoroshiro128p_uniform_float32(states, index)
