@@ -51,7 +51,9 @@ def run_file(file: Path, seconds: int) -> list[Outcome]:
         try:
             output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)  # with its children
+            process.kill()
             process.wait()
             return [Outcome(file.stem, "failed", f"the file took more than {seconds} seconds")]
         if not report.exists():

@@ -12,7 +12,7 @@ from numba.core import types
 from numba.core.typing.typeof import Purpose, typeof
 from numba.np import numpy_support
 
-from warpdrive.numba_cuda.arrays import DeviceMemory, as_host_array, is_cuda_array, sentry_contiguous
+from warpdrive.numba_cuda.arrays import DeviceMemory, DeviceNDArray, as_host_array, is_cuda_array, sentry_contiguous
 
 
 class ArgHint:
@@ -67,6 +67,8 @@ def prepared(value: Any, after: list[Callable[[], Any]]) -> Any:
         ValueError: If an array of the host is not contiguous: a GPU could not be given a copy.
     """
     kind = type(value)
+    if kind is DeviceNDArray:
+        return value._array
     if kind is np.ndarray:
         if not (value.flags.c_contiguous or value.flags.f_contiguous):
             sentry_contiguous(value)

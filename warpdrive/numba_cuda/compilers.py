@@ -38,3 +38,18 @@ class NVVM:
 
 
 LibDevice = CompilationUnit = NVVM
+
+
+class LinkableCode:
+    """Code that ``cuda.jit(link=...)`` would link with a kernel on a GPU.
+
+    Args:
+        data: The code.
+        options: Ignored: nothing is linked.
+    """
+
+    def __init__(self, data: Any = None, **options: Any) -> None:
+        self.data = data
+
+
+CUSource = PTXSource = Fatbin = Cubin = Archive = Object = LTOIR = LinkableCode

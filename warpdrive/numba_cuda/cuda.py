@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from numba import vectorize as _vectorize
+from numba.core import config as config
 from numba.core import types as types
 from numba.np.ufunc import guvectorize as _guvectorize
 
@@ -16,7 +17,6 @@ from warpdrive.numba_cuda.arguments import In as In
 from warpdrive.numba_cuda.arguments import InOut as InOut
 from warpdrive.numba_cuda.arguments import Out as Out
 from warpdrive.numba_cuda.arrays import as_cuda_array as as_cuda_array
-from warpdrive.numba_cuda.arrays import auto_device as _auto_device  # noqa: F401
 from warpdrive.numba_cuda.arrays import device_array as device_array
 from warpdrive.numba_cuda.arrays import device_array_like as device_array_like
 from warpdrive.numba_cuda.arrays import from_cuda_array_interface as from_cuda_array_interface
@@ -27,6 +27,14 @@ from warpdrive.numba_cuda.arrays import mapped_array_like as mapped_array_like
 from warpdrive.numba_cuda.arrays import pinned_array as pinned_array
 from warpdrive.numba_cuda.arrays import pinned_array_like as pinned_array_like
 from warpdrive.numba_cuda.arrays import to_device as to_device
+from warpdrive.numba_cuda.compilers import LTOIR as LTOIR
+from warpdrive.numba_cuda.compilers import Archive as Archive
+from warpdrive.numba_cuda.compilers import Cubin as Cubin
+from warpdrive.numba_cuda.compilers import CUSource as CUSource
+from warpdrive.numba_cuda.compilers import Fatbin as Fatbin
+from warpdrive.numba_cuda.compilers import LinkableCode as LinkableCode
+from warpdrive.numba_cuda.compilers import Object as Object
+from warpdrive.numba_cuda.compilers import PTXSource as PTXSource
 from warpdrive.numba_cuda.compilers import compile as compile
 from warpdrive.numba_cuda.compilers import compile_all as compile_all
 from warpdrive.numba_cuda.compilers import compile_for_current_device as compile_for_current_device
@@ -56,6 +64,7 @@ from warpdrive.numba_cuda.errors import CudaSupportError as CudaSupportError
 from warpdrive.numba_cuda.errors import KernelRuntimeError as KernelRuntimeError
 from warpdrive.numba_cuda.members import members as _members
 
+__path__: list[str] = []
 reduce = Reduce
 close, current_context = _driver.reset, _driver.get_context
 _auto_device = devicearray.auto_device

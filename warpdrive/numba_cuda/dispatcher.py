@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import pickle
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numba.core import serialize, sigutils, types
-from numba.core.errors import DeprecationError
+from numba.core.errors import DeprecationError, NumbaError
 from numba.core.typing import signature as signature_of
 
 from warpdrive.errors import WarpDriveError
@@ -307,7 +308,8 @@ class CUDADispatcher(Kernel):
         if key not in self._seen:
             self._seen.add(key)
             if not self.declared:
-                self._overload(tuple(map(type_of, given)))
+                with contextlib.suppress(ValueError, NumbaError):  # such as tensors
+                    self._overload(tuple(map(type_of, given)))
         for function in after:
             function()
 

@@ -458,11 +458,12 @@ def require_context(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def memory_info() -> MemoryInfo:
     """Return free and total memory of the machine."""
-    if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_AVPHYS_PAGES"} <= os.sysconf_names.keys():
-        page = os.sysconf("SC_PAGE_SIZE")
-        return MemoryInfo(page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES"))
-    size = 1 << 33  # a GPU that any program fits
-    return MemoryInfo(size, size)
+    known = getattr(os, "sysconf_names", {})
+    if "SC_PHYS_PAGES" not in known:
+        return MemoryInfo(1 << 33, 1 << 33)  # 8 GiB, which most programs fit
+    page, total = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    free = os.sysconf("SC_AVPHYS_PAGES") if "SC_AVPHYS_PAGES" in known else total
+    return MemoryInfo(page * free, page * total)
 
 
 def is_device_pointer(obj: Any) -> bool:

@@ -15,28 +15,29 @@ from typing import Any
 NAME = "numba.cuda"
 _OWN = "warpdrive.numba_cuda."
 
+_COMPILERS = ("nvvm", "nvrtc", "libs", "linkable_code")
 _HOMES = {
     "": "cuda",
     **dict.fromkeys(("api", "decorators", "device_init", "stubs", "intrinsics", "simulator"), "cuda"),
     **{"args": "arguments", "errors": "errors", "random": "random", "testing": "testing", "dispatcher": "dispatcher"},
     **{"vectorizers": "elementwise", "deviceufunc": "elementwise", "kernels.reduction": "elementwise"},
     **{"kernels.transpose": "transposition", "vector_types": "vectors", "simulator.vector_types": "vectors"},
-    **dict.fromkeys(("compiler", "codegen", "cudadrv.nvvm", "cudadrv.nvrtc", "cudadrv.libs"), "compilers"),
+    **dict.fromkeys(("compiler", "codegen", *(f"cudadrv.{name}" for name in _COMPILERS)), "compilers"),
     **dict.fromkeys(("driver", "devices", "drvapi", "runtime", "enums"), "driver"),
     **{f"cudadrv.{name}": "driver" for name in ("driver", "devices", "drvapi", "runtime", "enums")},
     **{"cudadrv.error": "errors", "cudadrv.devicearray": "arrays", "simulator.cudadrv.devicearray": "arrays"},
 }
 """Modules of this package that stand for modules of ``numba.cuda``, by the name below it."""
 
+_IN_CORE = ("types", "typing", "typeconv", "datamodel", "cgutils", "utils", "serialize")
 _OF_NUMBA = {
-    **dict.fromkeys(
-        ("core", "types", "typing", "typeconv", "datamodel", "cgutils", "utils", "serialize"), "numba.core"
-    ),
-    **{"np": "numba.np", "misc": "numba.misc", "extending": "numba.extending"},
+    **{name: f"numba.core.{name}" for name in _IN_CORE},
+    **{"core": "numba.core", "np": "numba.np", "misc": "numba.misc", "extending": "numba.extending"},
+    "memory_management.nrt": "numba.core.runtime",
 }
 """Packages of ``numba.cuda`` that numba-cuda copied from numba, with the package that holds them there."""
 
-_PACKAGES = ("cudadrv", "kernels")
+_PACKAGES = ("cudadrv", "kernels", "memory_management")
 
 
 def location_of_numba_cuda() -> str | None:
@@ -63,18 +64,22 @@ class _Finder(MetaPathFinder):
         if first == "tests":
             return None if rest else PathFinder.find_spec(fullname, [location_of_numba_cuda() or ""])
         if below in _HOMES:
-            return ModuleSpec(fullname, _Alias(_OWN + _HOMES[below]), is_package=True)
+            return ModuleSpec(fullname, _Alias(_OWN + _HOMES[below]))
         if below in _PACKAGES:
             return ModuleSpec(fullname, _Package(), is_package=True)
-        if first in _OF_NUMBA:
-            home = _OF_NUMBA[first]
-            inside = home if home.endswith(f".{first}") else f"{home}.{first}"
-            name = f"{inside}.{rest}" if rest else inside
-            if _exists(name):
-                return ModuleSpec(fullname, _Alias(name), is_package=True)
+        if (name := _name_in_numba(below)) and _exists(name):
+            return ModuleSpec(fullname, _Alias(name))
         if below in vars(sys.modules[NAME]) and isinstance(vars(sys.modules[NAME])[below], ModuleType):
             return ModuleSpec(fullname, _Given(vars(sys.modules[NAME])[below]))
         raise ModuleNotFoundError(f"No module named '{fullname}' in warpdrive.numba_cuda", name=fullname)
+
+
+def _name_in_numba(below: str) -> str | None:
+    """Return the name of the module of numba that stands for one of ``numba.cuda``, or None."""
+    if below in _OF_NUMBA:
+        return _OF_NUMBA[below]
+    first, _, rest = below.partition(".")
+    return f"{_OF_NUMBA[first]}.{rest}" if first in _OF_NUMBA else None
 
 
 def _exists(name: str) -> bool:
@@ -98,8 +103,6 @@ class _Given(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Restore the spec that the import system replaced."""
         module.__spec__ = self.spec
-        if not hasattr(module, "__path__"):
-            module.__path__ = []
 
 
 class _Alias(_Given):

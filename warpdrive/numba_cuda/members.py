@@ -18,6 +18,7 @@ NAMES = frozenset(
         *("shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "shfl_sync_intrinsic"),
         *("all_sync", "any_sync", "eq_sync", "ballot_sync", "vote_sync_intrinsic", "match_any_sync", "match_all_sync"),
         *("activemask", "lanemask_lt"),
+        *("ldca", "ldcg", "ldcs", "ldlu", "ldcv", "stcg", "stcs", "stwb", "stwt"),
     }
 )
 """Names of ``numba.cuda`` that are of the kernel language, except those of other modules and vector types."""

@@ -181,9 +181,9 @@ def test_exceptions_of_threads_are_of_the_classes_of_the_program(cuda):
         assert kind == 0
 
     check[1, 1](0)
-    with pytest.raises(ValueError, match="a negative: number.*test_kernels.py:"):
+    with pytest.raises(ValueError, match=r"a negative: number.*test_kernels\.py:"):
         check[1, 1](1)
-    with pytest.raises(OwnError, match="test_kernels.py:"):
+    with pytest.raises(OwnError, match=r"test_kernels\.py:"):
         check[1, 1](2)
     with pytest.raises(AssertionError, match="kind == 0"):
         check[1, 1](3)
