@@ -9,11 +9,13 @@ from warpdrive.errors import WarpDriveError
 
 
 class KernelError(WarpDriveError):
-    """Error in the compilation or launch of a kernel function. The message names its file and line."""
+    """Error in the compilation or launch of a kernel function. The message names its file and line.
 
+    Attributes:
+        raised: True if a thread of the kernel raised it; the message is ``file:line: class: message``.
+    """
 
-class RaisedError(KernelError):
-    """Exception that a thread of a kernel raised: ``file:line: class: message``."""
+    raised = False
 
 
 def refuse(node: ast.AST, message: str) -> NoReturn:

@@ -15,6 +15,7 @@ from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     KERNEL_LIBRARY,
     SUPPORTED,
+    USABLE_MODULES,
     Intrinsic,
     intrinsic_named,
     intrinsic_of,
@@ -87,7 +88,7 @@ def look_up(
         if members is not None:
             members.append((owner, node.attr, value))
         known = _known(node, value)
-        is_foreign = known is value and is_cuda_module(owner) and not isinstance(value, types.ModuleType)
+        is_foreign = known is value and is_cuda_module(owner) and getattr(value, "__name__", "") not in USABLE_MODULES
         if is_foreign and not _is_number_or_type(value):
             refuse(node, refusal(node.attr))
         return known

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from numba.core import config
 
 from warpdrive.numba_cuda.memory import MemoryPointer, address_of, extent, found_at, new_array
+from warpdrive.numba_cuda.streams import external_stream
 
 Array = npt.NDArray[Any]
 errmsg_contiguous_buffer = "the memory of the array is not contiguous: copy it with np.ascontiguousarray(...) first"
@@ -433,9 +434,7 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
     buffer = found_at(desc["data"][0], extent(shape, steps, dtype.itemsize))
     stream = desc.get("stream") or 0
     if stream:
-        from warpdrive.numba_cuda.driver import context
-
-        stream = context.create_external_stream(stream)
+        stream = external_stream(stream)
         if sync and config.CUDA_ARRAY_INTERFACE_SYNC:
             stream.synchronize()
     array: DeviceNDArray = DeviceNDArray._of(np.ndarray(shape, dtype, buffer.data, strides=steps), stream)

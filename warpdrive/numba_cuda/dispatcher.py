@@ -17,9 +17,8 @@ from numba.core import serialize, sigutils, types
 from numba.core.errors import DeprecationError, NumbaError
 from numba.core.typing import signature as signature_of
 
-from warpdrive.errors import WarpDriveError
 from warpdrive.kernels.configuration import MOST_BLOCKS, MOST_THREADS
-from warpdrive.kernels.errors import RaisedError
+from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import THREADS_FOR_ALL, python_function
 from warpdrive.kernels.language import LARGEST_ARRAY
 from warpdrive.kernels.source import FunctionSource
@@ -301,10 +300,8 @@ class CUDADispatcher(Kernel):
         )
         try:
             run(*given)
-        except RaisedError as fault:
-            raise self._raised(fault) from None
-        except WarpDriveError as error:
-            raise KernelTypingError(str(error)) from None
+        except KernelError as error:
+            raise self._raised(error) if error.raised else KernelTypingError(str(error)) from None
         if key not in self._seen:
             self._seen.add(key)
             if not self.declared:
@@ -313,7 +310,7 @@ class CUDADispatcher(Kernel):
         for function in after:
             function()
 
-    def _raised(self, fault: RaisedError) -> BaseException:
+    def _raised(self, fault: KernelError) -> BaseException:
         """Return the exception of the author's class for one that a thread raised."""
         where, name, message = _FAULT.fullmatch(str(fault)).groups()  # type: ignore[union-attr]
         kind = AssertionError if name is None else self.source.namespace.get(name)

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -169,7 +169,7 @@ def install() -> None:
     _install_in_children()
     facade = importlib.import_module(NAME)
     numba.cuda = facade
-    _former["builders"] = _set_builders((_vectorize_builder, _guvectorize_builder))
+    _former["builders"] = _set_builders([_builder(name) for name in ("CUDAVectorize", "CUDAGUFuncVectorize")])
     from warpdrive.kernels.language import FORMER_MODULES
 
     FORMER_MODULES[:] = [module for name, module in replaced.items() if name == NAME and module is not facade]
@@ -214,16 +214,8 @@ def _set_builders(builders: Sequence[Any]) -> list[Any]:
     return former
 
 
-def _vectorize_builder() -> Any:
-    from warpdrive.numba_cuda.elementwise import CUDAVectorize
-
-    return CUDAVectorize
-
-
-def _guvectorize_builder() -> Any:
-    from warpdrive.numba_cuda.elementwise import CUDAGUFuncVectorize
-
-    return CUDAGUFuncVectorize
+def _builder(name: str) -> Callable[[], Any]:
+    return lambda: getattr(importlib.import_module(f"{_OWN}elementwise"), name)
 
 
 def uninstall() -> None:

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from warpdrive.kernels.errors import RaisedError
+from warpdrive.kernels.errors import KernelError
 
 
 def raising(run: Callable[[], None], faults: Sequence[str]) -> Callable[[], None]:
-    """Return a function that runs a launch and raises :class:`RaisedError` if the kernel raised one of its ``faults``.
+    """Return a function that runs a launch and raises :class:`KernelError` if the kernel raised one of its ``faults``.
 
     Machine code cannot raise through the threads that run it: numba passes the exception to ``sys.unraisablehook``, and
     the part of the launch in which it occurred ends there.
@@ -31,6 +31,8 @@ def raising(run: Callable[[], None], faults: Sequence[str]) -> Callable[[], None
         finally:
             sys.unraisablehook = before
         if failures:
-            raise RaisedError(faults[min(int(str(failure)) for failure in failures)]) from None
+            error = KernelError(faults[min(int(str(failure)) for failure in failures)])
+            error.raised = True
+            raise error from None
 
     return launch
