@@ -297,9 +297,9 @@ class _Resolver(ast.NodeTransformer):
                 if not isinstance(node.ctx, ast.Load):
                     refuse(node, f"'{node.id}' is a constant of the environment: it cannot be assigned to")
                 value = self.constants[node.id]
-                return (
-                    self._reference(node, value.type) if isinstance(value, np.dtype) else at(node, ast.Constant(value))
-                )
+                if isinstance(value, (np.dtype, enum.Enum)):
+                    return self._reference(node, value.type if isinstance(value, np.dtype) else value)
+                return at(node, ast.Constant(value))
             return node
         return self._reference(node, value)
 

@@ -287,7 +287,7 @@ class DeviceNDArray(DeviceNDArrayBase):
     def view(self, dtype: Any) -> Any:
         """Return a view of the same bytes with another dtype. Raises :class:`ValueError` if they do not fit."""
         if np.dtype(dtype).itemsize != self.itemsize and not self.is_c_contiguous():
-            raise ValueError("To change to a dtype of a different size, copy the array: it is not C-contiguous")
+            raise ValueError("To change to a dtype of a different size, the array must be C-contiguous")
         return self._view(self._values.view(dtype), self.stream)
 
     def split(self, section: int, stream: Any = 0) -> Iterator[Any]:
@@ -330,6 +330,7 @@ class DeviceNDArray(DeviceNDArrayBase):
         given = as_host_array(value)
         shape = np.shape(self._values[key])
         if np.ndim(given) > len(shape):
+            np.empty(shape)[...] = np.empty(np.shape(given))  # NumPy raises, unless the first axes have length one
             raise ValueError(f"could not broadcast input array from shape {np.shape(given)} into shape {shape}")
         self._values[key] = given
 

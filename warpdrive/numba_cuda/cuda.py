@@ -43,7 +43,7 @@ from warpdrive.numba_cuda.compilers import compile_ptx_for_current_device as com
 from warpdrive.numba_cuda.dispatcher import declare_device as declare_device
 from warpdrive.numba_cuda.dispatcher import jit as jit
 from warpdrive.numba_cuda.driver import BaseCUDAMemoryManager as BaseCUDAMemoryManager
-from warpdrive.numba_cuda.driver import Device, Event, Stream
+from warpdrive.numba_cuda.driver import Device
 from warpdrive.numba_cuda.driver import GetIpcHandleMixin as GetIpcHandleMixin
 from warpdrive.numba_cuda.driver import HostOnlyCUDAMemoryManager as HostOnlyCUDAMemoryManager
 from warpdrive.numba_cuda.driver import IpcHandle as IpcHandle
@@ -51,7 +51,6 @@ from warpdrive.numba_cuda.driver import MappedMemory as MappedMemory
 from warpdrive.numba_cuda.driver import MemoryInfo as MemoryInfo
 from warpdrive.numba_cuda.driver import MemoryPointer as MemoryPointer
 from warpdrive.numba_cuda.driver import PinnedMemory as PinnedMemory
-from warpdrive.numba_cuda.driver import event_elapsed_time as event_elapsed_time
 from warpdrive.numba_cuda.driver import gpus as gpus
 from warpdrive.numba_cuda.driver import profile_start as profile_start
 from warpdrive.numba_cuda.driver import profile_stop as profile_stop
@@ -63,6 +62,8 @@ from warpdrive.numba_cuda.elementwise import Reduce as Reduce
 from warpdrive.numba_cuda.errors import CudaSupportError as CudaSupportError
 from warpdrive.numba_cuda.errors import KernelRuntimeError as KernelRuntimeError
 from warpdrive.numba_cuda.members import members as _members
+from warpdrive.numba_cuda.streams import Event, Stream
+from warpdrive.numba_cuda.streams import event_elapsed_time as event_elapsed_time
 
 __path__: list[str] = []
 reduce = Reduce

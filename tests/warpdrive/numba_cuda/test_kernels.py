@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import pickle
 
@@ -134,6 +135,27 @@ def test_the_directions_of_arguments(cuda):
     on_device = cuda.to_device(c)
     increments[1, 1](cuda.In(on_device), on_device, (on_device, 1))
     assert on_device[0] == 3
+
+
+def test_members_of_enumerations_are_arguments(cuda):
+    class Color(enum.Enum):
+        RED = 1
+        BLUE = 2
+
+    class Size(enum.IntEnum):
+        LARGE = 10
+
+    @cuda.jit
+    def compare(one, other, size, out):
+        out[0] = one == other
+        out[1] = one is Color.BLUE
+        out[2] = size + 1
+
+    for one in Color:
+        for other in Color:
+            out = np.zeros(3)
+            compare[1, 1](one, other, Size.LARGE, out)
+            assert out.tolist() == [one is other, one is Color.BLUE, 11]
 
 
 def test_extensions_convert_arguments(cuda, scale):

@@ -167,7 +167,7 @@ class BoundKernel:
 
 
 def _compile(
-    kernel: Kernel, baked: Mapping[str, int | None], kinds: Mapping[str, ArgumentKind], launch_kind: LaunchKind
+    kernel: Kernel, baked: Mapping[str, Any], kinds: Mapping[str, ArgumentKind], launch_kind: LaunchKind
 ) -> CompiledKernel:
     resolved = resolved_for(kernel, baked, kinds)
     is_dynamic = takes_dynamic_memory(kernel, resolved, launch_kind.shared_bytes)

@@ -92,7 +92,7 @@ class BoundOnGpu:
 
 def _compiled(
     kernel: Kernel,
-    baked: Mapping[str, int | None],
+    baked: Mapping[str, Any],
     arguments: Sequence[Argument],
     device: Device,
     shared_bytes: int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,16 +71,15 @@ def baked_extents(shape: Sequence[int], replicas: int) -> tuple[int | None, ...]
     return tuple(None if axis == 0 or (axis < varying and n == replicas) else n for axis, n in enumerate(shape))
 
 
-def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return the values of the parameters that are compile-time constants, including those that are None.
+def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the parameters that are compile-time constants: shapes, None, and members of enumerations.
 
     Raises :class:`KernelError` if the shape of an array is not an integer.
     """
     if "baked" not in kernel.memory:
         kernel.memory["baked"] = unassigned_parameters(kernel.source), sorted(shape_parameters(kernel.source))
     unassigned, shapes = kernel.memory["baked"]
-    absent = (name for name in kernel.parameters if name in unassigned and arguments[name] is None)
-    baked: dict[str, int | None] = dict.fromkeys(absent)
+    baked = {name: arguments[name] for name in kernel.parameters if name in unassigned and _is_baked(arguments[name])}
     for name in shapes:
         if not isinstance(arguments[name], (int, np.integer)):
             raise KernelError(f"{kernel.where}: '{name}' is the shape of an array, so it must be an integer")
@@ -87,7 +87,11 @@ def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, int 
     return baked
 
 
-def resolved_for(kernel: Kernel, baked: Mapping[str, int | None], kinds: Mapping[str, ArgumentKind]) -> ResolvedKernel:
+def _is_baked(value: Any) -> bool:
+    return value is None or (isinstance(value, enum.Enum) and not isinstance(value, int))
+
+
+def resolved_for(kernel: Kernel, baked: Mapping[str, Any], kinds: Mapping[str, ArgumentKind]) -> ResolvedKernel:
     """Resolve the names of a kernel for the given constants and argument kinds.
 
     Args:
