@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="folder of test files")
     parser.add_argument("--only", nargs="+", default=[], help="names of test files, without .py")
     parser.add_argument("--jobs", type=int, default=2, help="files at a time (default: 2)")
-    parser.add_argument("--seconds", type=int, default=60, help="time limit of a file (default: 60)")
+    parser.add_argument("--seconds", type=int, default=120, help="time limit of a file (default: 120)")
     parser.add_argument("--list", nargs="*", default=[], help="kinds of tests to list with their reasons")
     options = parser.parse_args(arguments)
     files = sorted(file for file in options.folder.glob("test_*.py") if not options.only or file.stem in options.only)

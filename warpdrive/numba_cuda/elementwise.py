@@ -15,7 +15,7 @@ from numba.np import numpy_support
 
 from warpdrive.kernels.kernel import THREADS_FOR_ALL, kernel_from_source, python_function
 from warpdrive.launching import Kernel
-from warpdrive.numba_cuda.arrays import DeviceMemory, DeviceNDArray, as_host_array, is_cuda_array, to_device
+from warpdrive.numba_cuda.arrays import DeviceNDArray, as_host_array, is_cuda_array, to_device
 from warpdrive.numba_cuda.dispatcher import CUDADispatcher
 from warpdrive.numba_cuda.members import member
 from warpdrive.numba_cuda.memory import new_array
@@ -175,26 +175,25 @@ class DeviceUFunc:
         return self._kernels[declared]
 
     def _chosen(self, args: Sequence[Any], inputs: Sequence[Array]) -> Declared:
-        """Return the first signature of the same dtypes, else the first to which they convert without loss."""
-        dtypes = [[numpy_support.as_dtype(kind) for kind in known] for known, _ in self.declared]
-        own = [array.dtype for array in inputs]
-        for match in (
-            lambda given, wanted, value: given == wanted,
-            lambda given, wanted, value: np.can_cast(given, wanted, "safe") or _fits(value, wanted),
-            lambda given, wanted, value: (
-                not isinstance(value, DeviceMemory) and np.can_cast(given, wanted, "same_kind")
-            ),
-        ):
-            for declared, wanted in zip(self.declared, dtypes, strict=True):
-                if len(wanted) == len(own) and all(map(match, own, wanted, args)):
-                    return declared
-        shown = ", ".join(map(str, own))
-        raise TypeError(f"No matching version of '{self.__name__}' for arguments of dtypes ({shown})")
-
-
-def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
-    """Return True for a number of Python that stands for a number of any dtype of its kind."""
-    return isinstance(value, (bool, int, float, complex)) and np.can_cast(np.min_scalar_type(value), dtype, "same_kind")
+        """Return the signature of the same dtypes, or else of the dtypes of the arrays: numbers are converted."""
+        given = [array.dtype for array in inputs]
+        free = [isinstance(value, (int, float, complex, np.number)) for value in args]
+        fitting: list[Declared] = []
+        for declared in self.declared:
+            wanted = [numpy_support.as_dtype(kind) for kind in declared[0]]
+            if given == wanted:
+                return declared
+            if len(given) == len(wanted) and all(
+                is_free or own == other for is_free, own, other in zip(free, given, wanted, strict=True)
+            ):
+                fitting.append(declared)
+        if len(fitting) != 1:
+            problem = "Several versions match" if fitting else "No matching version"
+            raise TypeError(
+                f"{problem} of '{self.__name__}' for arguments of dtypes ({', '.join(map(str, given))}): arrays must "
+                "have the declared dtypes, and numbers are converted to them"
+            )
+        return fitting[0]
 
 
 def _column(array: Array, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:

@@ -23,7 +23,7 @@ def hypotenuse(cuda):
 
 def test_arrays_are_broadcast_and_converted(cuda, hypotenuse):
     x, y = GENERATOR.random((3, 1, 4), np.float32), GENERATOR.random((5, 1), np.float32)
-    for left, right in ((x, y), (x.astype(np.float64), y), (x, np.float32(2)), (np.arange(4), 3), (x[..., ::2], y)):
+    for left, right in ((x, y), (x.astype(np.float64), y + np.float64()), (x, 2), (3.5, y), (x[..., ::2], y)):
         found = hypotenuse(left, right)
         np.testing.assert_allclose(found, np.hypot(left, right), rtol=1e-6)
         assert found.dtype == np.hypot(left, right).dtype
@@ -40,7 +40,9 @@ def test_results_are_where_the_arguments_are(cuda, hypotenuse):
     with pytest.raises(ValueError):
         hypotenuse(x, x, out=np.empty(3, np.float32))
     with pytest.raises(TypeError, match="No matching version"):
-        hypotenuse(x + 1j, x)
+        hypotenuse(x, x.astype(np.float64))
+    with pytest.raises(TypeError, match="Several versions"):
+        hypotenuse(1, 2)
 
 
 def test_functions_of_two_numbers_reduce(cuda):
