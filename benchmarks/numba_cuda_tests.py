@@ -22,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.measure import machine
+
 REFUSAL = re.compile(
     r"is not part of the kernel language|not possible in a kernel|can only be called|a kernel can use numbers|"
     r"does not support|cannot be linked|cannot be called on the CPU|for this processor|compiled for the CPU|"
@@ -80,7 +82,7 @@ def _last_line(text: str) -> str:
 
 def _general(reason: str) -> str:
     """Return a reason without its file, line and names, so that equal ones are counted together."""
-    reason = re.sub(r"\S+?\.py:\d+: |<\w+>:\d+: ", "", reason)
+    reason = re.sub(r"\S+?\.py:\d+: |<\w+>:\d+: |^warpdrive\.[\w.]+: ", "", reason)
     return re.sub(r"'[^']*'|0x[0-9a-f]+|\d+", "…", reason)[:120]
 
 
@@ -97,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ThreadPoolExecutor(options.jobs) as pool:
         found = list(pool.map(lambda file: run_file(file, options.seconds), files))
     kinds = ("passed", "failed", "refused", "skipped")
+    print(f"{machine()}\n")
     print(f"| file | {' | '.join(kinds)} |\n| --- | {' | '.join(['---:'] * len(kinds))} |")
     for file, outcomes in zip(files, found, strict=True):
         counts = Counter(outcome.kind for outcome in outcomes)
