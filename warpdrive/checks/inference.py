@@ -23,7 +23,7 @@ from warpdrive.backends.host import scalars
 from warpdrive.backends.host.mathematics import replacement
 from warpdrive.checks.linking import Linker, has_barrier
 from warpdrive.kernels.compile_time import shape_parameters
-from warpdrive.kernels.language import SCALARS, VOTES
+from warpdrive.kernels.language import SCALARS, SHUFFLES, VOTES, WARP_FUNCTIONS
 from warpdrive.kernels.source import FunctionSource
 
 _REWRITES = (RewriteConstRaises, RewriteConstGetitems, RewriteConstSetitems)
@@ -137,6 +137,14 @@ def _typed_intrinsic(path: str) -> Any:
     return getattr(scalars, path) if path in SCALARS else StandIn(path)
 
 
+_OF_WARPS = {
+    **dict.fromkeys(("ballot_sync", "match_any_sync"), types.int32),
+    "match_all_sync": types.Tuple((types.int32, types.boolean)),
+    "activemask": types.uint32,
+}
+"""Types of the results of the functions of a warp that are neither booleans nor those of their arguments."""
+
+
 def _intrinsic_signature(
     context: Any, path: str, arguments: tuple[Any, ...], words: Mapping[str, Any]
 ) -> Signature | None:
@@ -154,6 +162,12 @@ def _intrinsic_signature(
         return signature(types.int64 if rank == 1 else types.UniTuple(types.int64, rank), *given)
     if path in VOTES:
         return signature(types.int32, *given)
+    if path in SHUFFLES:
+        return signature(types.unliteral(given[1]), *given)
+    if path in WARP_FUNCTIONS:
+        return signature(_OF_WARPS.get(path, types.boolean), *given)
+    if path == "lanemask_lt":
+        return signature(types.uint32)
     if path.startswith(("threadfence", "sync")):
         return signature(types.none, *given)
     return signature(given[0], *given)  # const.array_like

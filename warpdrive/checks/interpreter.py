@@ -17,7 +17,8 @@ from warpdrive.checks.intrinsics import PLAIN, Index
 from warpdrive.checks.linking import Linker, has_barrier, path_of
 from warpdrive.checks.memory import with_fields
 from warpdrive.checks.schedules import Order, forwards
-from warpdrive.kernels.language import ARRAYS, BARRIERS, FENCES, WARP, WARP_BARRIER
+from warpdrive.checks.warps import warp_result
+from warpdrive.kernels.language import ARRAYS, BARRIERS, FENCES, MEETINGS, WARP, WARP_BARRIER, WARP_FUNCTIONS
 from warpdrive.kernels.source import FunctionSource
 
 AXES = "xyz"
@@ -169,8 +170,13 @@ class Interpreter:
     def _release_warps(self, threads: list[Thread]) -> bool:
         """Release the threads that wait for their warp; return True if there were any."""
         waiting = [thread for thread in threads if thread.waits_for == "warp"]
+        groups: dict[tuple[int, Place], list[Thread]] = {}
+        for thread in sorted(waiting, key=lambda thread: thread.number):
+            groups.setdefault((thread.number // WARP, thread.place), []).append(thread)
         for warp in sorted({thread.number // WARP for thread in waiting}):
             self.warp_barrier([thread.number for thread in waiting if thread.number // WARP == warp])
+        for together in groups.values():
+            _answer_warp(together)
         return bool(waiting)
 
     def _intrinsics(self) -> dict[str, Any]:
@@ -179,7 +185,8 @@ class Interpreter:
         return {
             **PLAIN,
             **fences,
-            **dict.fromkeys(BARRIERS),
+            **dict.fromkeys(MEETINGS),
+            "lanemask_lt": lambda: np.uint32((1 << self.thread_index.lane) - 1),
             "threadIdx": self.thread_index,
             "laneid": self.thread_index,
             "blockIdx": self.block_index,
@@ -255,9 +262,11 @@ class ThreadLinker(Linker):
         Returns:
             The expression that replaces the call.
         """
-        if path in BARRIERS:
-            kind = "warp" if path == WARP_BARRIER else "block"
-            given = node.args[0] if node.args and kind == "block" else ast.Constant(None)
+        if path in MEETINGS:
+            kind = "block" if path in BARRIERS and path != WARP_BARRIER else "warp"
+            given: ast.expr = node.args[0] if node.args and kind == "block" else ast.Constant(None)
+            if path in WARP_FUNCTIONS:
+                given = ast.Tuple(node.args, ast.Load())
             signal = ast.Tuple([ast.Constant(kind), ast.Tuple([ast.Constant(path), given], ast.Load())], ast.Load())
             return ast.copy_location(ast.Yield(signal), node)
         if source is not None and has_barrier(source):
@@ -274,6 +283,19 @@ class ThreadLinker(Linker):
         if linked is not None and path_of(value) == "laneid":
             return ast.copy_location(ast.Attribute(linked, "lane", ast.Load()), node)
         return linked
+
+
+def _answer_warp(threads: list[Thread]) -> None:
+    """Release threads of a warp that have met, each with the result of the function for which they met."""
+    path = threads[0].given[0]
+    if path == WARP_BARRIER:
+        for thread in threads:
+            thread.waits_for = ""
+        return
+    lanes = [thread.number % WARP for thread in threads]
+    given = [thread.given[1] for thread in threads]
+    for thread, lane, arguments in zip(threads, lanes, given, strict=True):
+        thread.waits_for, thread.answer = "", warp_result(path, dict(zip(lanes, given, strict=True)), lane, arguments)
 
 
 def _answer(threads: list[Thread]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import python_function
-from warpdrive.kernels.language import BARRIERS, SPACES, intrinsic_named, intrinsic_of, is_cuda_module
+from warpdrive.kernels.language import MEETINGS, SPACES, intrinsic_named, intrinsic_of, is_cuda_module
 from warpdrive.kernels.name_lookup import source_of
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
@@ -166,7 +166,7 @@ def _has_barrier(source: FunctionSource, callers: tuple[Any, ...]) -> bool:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
             value = linker.value_of(node.func)
-            if path_of(value) in BARRIERS:
+            if path_of(value) in MEETINGS:
                 return True
             callee = device_source(value)
             if callee is not None and _has_barrier(callee, (*callers, own)):

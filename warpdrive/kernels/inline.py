@@ -11,10 +11,12 @@ from typing import TypeGuard
 
 from warpdrive.kernels.control_flow import changing_names, straighten
 from warpdrive.kernels.errors import refuse
-from warpdrive.kernels.language import BARRIER, VOTES
+from warpdrive.kernels.language import BARRIER, MET, SHUFFLES, VOTES, WARP_BARRIER, WARP_FUNCTIONS
 from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.syntax import (
     GENERATED,
+    HERE,
+    SENT,
     TALLY,
     FunctionName,
     IntrinsicName,
@@ -53,7 +55,10 @@ def inline(function: Function, naming: Naming = with_separate_names) -> list[ast
     changed = [name for name in function.parameters if name in assigned]
     names = {name: load(f"{GENERATED}own_{name}") for name in changed}
     copies = [at(function.body[0], assign(f"{GENERATED}own_{name}", load(name))) for name in changed]
-    return [*copies, *_Inliner(naming).expand(function, names)]
+    inliner = _Inliner(naming)
+    statements = inliner.expand(function, names)
+    absent = [at(function.body[0], assign(name, ast.Constant(False))) for name in inliner.participations]
+    return [*copies, *absent, *statements]
 
 
 class _BarrierCall(ast.Call):
@@ -66,6 +71,7 @@ class _Inliner:
     def __init__(self, naming: Naming) -> None:
         self.naming = naming
         self.copies = self.saved = 0
+        self.participations: list[str] = []
 
     def expand(
         self, function: Function, names: Mapping[str, ast.expr], own: str = "", result: ast.expr | None = None
@@ -138,6 +144,8 @@ class _Inliner:
         if isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName):
             if node.func.path in VOTES:
                 return self.vote(node, node.func.path, before)
+            if node.func.path in WARP_FUNCTIONS:
+                return self.exchange(node, node.func.path, before)
             if is_barrier(ast.Expr(node)):
                 refuse(node, f"cuda.{node.func.path}() is a statement: it has no value")
         if isinstance(node, ast.Compare) and len(node.ops) > 1:
@@ -192,6 +200,30 @@ class _Inliner:
             ast.Expr(ast.Call(IntrinsicName.of(BARRIER, node), [], [])),
             assign(value, found[path]),
         ]
+        before += [at(node, statement) for statement in statements]
+        return at(node, load(value))
+
+    def exchange(self, node: ast.Call, path: str, before: list[ast.stmt]) -> ast.expr:
+        """Lower a function of a warp: each thread sets variables that the others read after a meeting.
+
+        Which threads take part matters for all functions but shuffles: only those that reach the call.
+        """
+        arguments = self.expressions(node.args, before)
+        value = self.name_for_value()
+        sent, here = f"{SENT}{self.saved}", f"{HERE}{self.saved}"
+        mask, sending, *further = arguments or [ast.Constant(-1), ast.Constant(True)]
+        found = ast.Call(IntrinsicName.of(MET + path, node), [mask, load(sent), *further], [])
+        statements: list[ast.stmt] = [
+            assign(sent, sending),
+            ast.Expr(ast.Call(IntrinsicName.of(WARP_BARRIER, node), [], [])),
+            assign(value, found),
+        ]
+        if path not in SHUFFLES:
+            self.participations.append(here)
+            found.keywords.append(ast.keyword("here", load(here)))
+            statements.insert(1, assign(here, ast.Constant(True)))
+            statements.append(ast.Expr(ast.Call(IntrinsicName.of(WARP_BARRIER, node), [], [])))
+            statements.append(assign(here, ast.Constant(False)))
         before += [at(node, statement) for statement in statements]
         return at(node, load(value))
 

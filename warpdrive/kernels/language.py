@@ -12,6 +12,24 @@ VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
 """Barriers that return to every thread of a block a reduction of a condition over the block."""
 BARRIERS = (BARRIER, WARP_BARRIER, *VOTES)
 """Synchronization points of the threads of a block or of a warp."""
+SHUFFLES = {
+    "shfl_sync": ("mask", "value", "src_lane"),
+    "shfl_up_sync": ("mask", "value", "delta"),
+    "shfl_down_sync": ("mask", "value", "delta"),
+    "shfl_xor_sync": ("mask", "value", "lane_mask"),
+}
+"""Functions that return to each thread of a warp the value of another, and the names of their parameters."""
+WARP_FUNCTIONS = {
+    **SHUFFLES,
+    **dict.fromkeys(("all_sync", "any_sync", "eq_sync", "ballot_sync"), ("mask", "predicate")),
+    **dict.fromkeys(("match_any_sync", "match_all_sync"), ("mask", "value")),
+    "activemask": (),
+}
+"""All functions for which the threads of a warp meet, and the names of their parameters."""
+MEETINGS = (*BARRIERS, *WARP_FUNCTIONS)
+"""Calls at which threads wait for each other."""
+MET = "met."
+"""Prefix of the dotted names of the functions of a warp after its threads have met (see ``inline.py``)."""
 FENCES = ("threadfence", "threadfence_block", "threadfence_system")
 DIMENSIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 INDICES = tuple(f"{dimension}.{axis}" for dimension in DIMENSIONS for axis in "xyz")
@@ -49,6 +67,8 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "atomic.cas": ("array", "index", "expected", "value"),
     "atomic.compare_and_swap": ("array", "expected", "value"),
     **SCALARS,
+    **WARP_FUNCTIONS,
+    "lanemask_lt": (),
     "const.array_like": ("array",),
 }
 """Parameter names of the intrinsics whose arguments are all positional."""

@@ -220,6 +220,11 @@ class _Resolver(ast.NodeTransformer):
             _check_arguments(node, value)
             if value.path == "const.array_like":
                 return self.visit(node.args[0])  # type: ignore[no-any-return]
+            if value.path == "lanemask_lt":
+                bit = ast.BinOp(ast.Constant(1), ast.LShift(), IntrinsicName.of("laneid", node))
+                return at(
+                    node, ast.Call(self._reference(node, np.uint32), [ast.BinOp(bit, ast.Sub(), ast.Constant(1))], [])
+                )
         if isinstance(value, Intrinsic) and value.path in SUPPORTED:
             name: ast.expr = IntrinsicName.of(value.path, node.func)
         else:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from warpdrive.kernels.language import BARRIER, BARRIERS, WARP_BARRIER
+from warpdrive.kernels.language import BARRIER, MEETINGS, WARP_BARRIER
 
 Node = TypeVar("Node")
 
@@ -16,6 +16,9 @@ GENERATED = "wd__"
 
 TALLY = f"{GENERATED}tally_"
 """Prefix of the names of per-block counters of votes."""
+
+SENT, HERE = f"{GENERATED}sent_", f"{GENERATED}here_"
+"""Prefixes of the names of variables that other threads of a warp read: what a thread sends, and if it takes part."""
 
 RANGE, LEN = f"{GENERATED}builtins_range", f"{GENERATED}builtins_len"
 """Aliases of Python's ``range`` and ``len``, which the user's variables may shadow."""
@@ -126,9 +129,9 @@ def is_barrier(statement: ast.AST) -> bool:
 
 
 def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
-    """Return True if the nodes or their descendants contain a barrier, or call a function that does."""
+    """Return True if threads meet in the nodes or their descendants, or in a function called there."""
     return any(
-        _calls(node, BARRIERS) or (isinstance(node, FunctionName) and node.function.has_barrier) for node in walk(nodes)
+        _calls(node, MEETINGS) or (isinstance(node, FunctionName) and node.function.has_barrier) for node in walk(nodes)
     )
 
 

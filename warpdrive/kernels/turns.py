@@ -12,11 +12,11 @@ import linecache
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from warpdrive.kernels.errors import place
-from warpdrive.kernels.language import BARRIERS
+from warpdrive.kernels.errors import place, refuse
+from warpdrive.kernels.language import BARRIERS, WARP_FUNCTIONS
 from warpdrive.kernels.lowering import ResolvedKernel
 from warpdrive.kernels.resolve import Function
-from warpdrive.kernels.syntax import GENERATED, IntrinsicName, assign, at, copy_tree, load
+from warpdrive.kernels.syntax import GENERATED, IntrinsicName, assign, at, copy_tree, load, walk
 from warpdrive.kernels.waiting import Loop, are_own_locks, waiting_loops
 
 WAIT, MEET = f"{GENERATED}wait", f"{GENERATED}meet"
@@ -47,6 +47,9 @@ def turns_of(kernel: ResolvedKernel) -> Turns | None:
     loops = waiting_loops(functions, kernel.table)
     if not loops or are_own_locks(kernel.function, loops):
         return None
+    for node in walk([statement for function in functions for statement in function.body]):
+        if isinstance(node, IntrinsicName) and node.path in WARP_FUNCTIONS:
+            refuse(node, f"cuda.{node.path} is not supported in a kernel whose threads wait for each other in a loop")
     sites: list[str] = []
     return Turns([replace(f, body=_InTurns(loops, sites).block(f.body)) for f in functions], sites)
 

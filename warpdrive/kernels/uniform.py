@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from warpdrive.kernels.language import VALUES
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import (
+    HERE,
     LEN,
     RANGE_ITEM,
+    SENT,
     TALLY,
     FunctionName,
     IntrinsicName,
@@ -89,7 +91,7 @@ def find_uniform(
     tallies = {name for name in assigned if name.startswith(TALLY)}  # only read after the barrier that ends the count
     constants = {*(set(parameters) - set(arrays)), *table.constants, *table.imports, *table.classes, *tallies}
     tuples = {name for name, value in table.constants.items() if isinstance(value, tuple)} | _tuple_variables(body)
-    candidates = assigned - set(parameters) - tallies
+    candidates = {name for name in assigned - set(parameters) - tallies if not name.startswith((SENT, HERE))}
     while True:
         uniform = Uniform(candidates, constants, arrays, tuples)
         uses = _Uses(uniform)

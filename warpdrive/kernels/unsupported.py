@@ -9,10 +9,6 @@ from typing import Any
 
 from warpdrive.kernels.language import DIMENSIONS, KERNEL_LIBRARY, SPACES, Intrinsic, cuda_modules, intrinsic_named
 
-_SHARED = (
-    "let the threads put their values into an array of cuda.shared.array and read each other's after cuda.syncthreads()"
-)
-_VOTE = "cuda.syncthreads_and, syncthreads_or and syncthreads_count ask all threads of a block; within a warp, {}"
 _MATH = "use the function of math with the same meaning, which computes in float32 for float32"
 _GRID = "end the kernel where all blocks must meet and launch a second one: launches follow each other"
 _HALF = "convert to np.float32, compute, and store the result"
@@ -22,11 +18,8 @@ HALF = f"float16 is not part of the kernel language: {_HALF}"
 _PARTS = {"atomic": "atomic.add", "local": "local.array", "shared": "shared.array", "const": "const.array_like"}
 _HOST = "this is host code: run it before the launch and pass arrays and numbers to the kernel"
 _INSTEAD = {
-    **dict.fromkeys(("shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "shfl_sync_intrinsic"), _SHARED),
-    **dict.fromkeys(("all_sync", "any_sync", "eq_sync", "ballot_sync", "vote_sync_intrinsic"), _VOTE.format(_SHARED)),
-    **dict.fromkeys(("match_any_sync", "match_all_sync"), _SHARED),
-    "activemask": "threads of a warp run one after the other here; compute which take part from cuda.laneid",
-    "lanemask_lt": "write (1 << cuda.laneid) - 1",
+    "shfl_sync_intrinsic": "use cuda.shfl_sync, shfl_up_sync, shfl_down_sync or shfl_xor_sync",
+    "vote_sync_intrinsic": "use cuda.all_sync, any_sync, eq_sync or ballot_sync",
     "cg": _GRID,
     "libdevice": _MATH,
     "rsqrt": "write 1 / math.sqrt(x)",

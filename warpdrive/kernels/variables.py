@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from warpdrive.kernels.language import POSITIONS, VALUES
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformLoop, all_parts, regions_of
 from warpdrive.kernels.resolve import Table
-from warpdrive.kernels.syntax import TALLY, FunctionName, IntrinsicName, loaded_names, stored_names, walk
+from warpdrive.kernels.syntax import HERE, SENT, TALLY, FunctionName, IntrinsicName, loaded_names, stored_names, walk
 
 
 @dataclass
@@ -119,7 +119,7 @@ def _single_assignments(statements: list[ast.stmt]) -> dict[str, ast.Assign]:
             stores[node.id] = stores.get(node.id, 0) + 1
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             single[node.targets[0].id] = node
-    return {name: node for name, node in single.items() if stores[name] == 1}
+    return {n: node for n, node in single.items() if stores[n] == 1 and not n.startswith((SENT, HERE))}
 
 
 def _constant_names(

@@ -22,7 +22,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from warpdrive.backends.host.adapter import CpuAdapter
+from warpdrive.backends.host.adapter import TOGETHER, CpuAdapter
 from warpdrive.backends.host.functions import (
     INLINED_DECORATOR,
     NUMBA_OPTIONS,
@@ -35,13 +35,15 @@ from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, Modul
 from warpdrive.backends.shared.slots import Slot, without_array_calls
 from warpdrive.kernels.configuration import Configuration, Dimensions
 from warpdrive.kernels.fission import first_calls
-from warpdrive.kernels.language import DIMENSIONS
+from warpdrive.kernels.language import DIMENSIONS, MET
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.syntax import (
     GENERATED,
     RANGE,
+    IntrinsicName,
     assign,
+    at,
     copy_tree,
     load,
     loaded_names,
@@ -253,7 +255,24 @@ class _Block:
             *without_array_calls(statements, {slot.name for slot in arrays}),
             *(self.to_slot(slot) for slot in values if slot.name in stored),
         ]
-        return self.over_threads(self.writer.adapt(body))
+        return self.over_threads(self.writer.adapt(self.together(body)))
+
+    def together(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Return the statements with functions of a warp that read the slots of all threads."""
+        slots, adapter = self.slots, self.adapter
+
+        class Together(ast.NodeTransformer):
+            def visit_Call(self, node: ast.Call) -> ast.expr:
+                self.generic_visit(node)
+                if not (isinstance(node.func, IntrinsicName) and node.func.path.startswith(MET)):
+                    return node
+                _, sent, *further = node.args
+                read = [sent, *(word.value for word in node.keywords)]
+                arrays = [load(slots[variable.id].array) for variable in read if isinstance(variable, ast.Name)]
+                name = TOGETHER + adapter.of_warp(node.func.path)
+                return at(node, ast.Call(load(name), [*arrays, load(THREAD), *further], []))
+
+        return [Together().visit(statement) for statement in copy_tree(statements)]
 
     def from_slot(self, slot: Slot) -> ast.stmt:
         if slot.kind:

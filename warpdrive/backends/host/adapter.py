@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from warpdrive.backends.host import atomics, intrinsics, mathematics, scalars
+from warpdrive.backends.host import atomics, intrinsics, mathematics, scalars, warps
 from warpdrive.backends.shared.module_writer import header_of, hidden_parameters, int32, lane, position
-from warpdrive.kernels.language import ATOMIC_DTYPES, INDICES, SCALARS, WARP
+from warpdrive.kernels.language import ATOMIC_DTYPES, INDICES, MET, SCALARS, WARP
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import GENERATED, RANGE_ITEM, FunctionName, IntrinsicName, SharedName, at, load
+
+ALONE, TOGETHER = f"{GENERATED}alone_", f"{GENERATED}together_"
+"""Prefixes of the functions of a warp in generated modules, for a block of one thread and of several."""
 
 
 class CpuAdapter(ast.NodeTransformer):
@@ -25,6 +28,7 @@ class CpuAdapter(ast.NodeTransformer):
     def __init__(self, depends_on_int32: bool = False) -> None:
         self.depends_on_int32 = depends_on_int32
         self.intrinsics: set[str] = set()
+        self.of_warps: set[str] = set()
         self.stack_arrays: dict[tuple[Any, Any], str] = {}
         self.views: dict[str, str] = {}
         self.kinds: dict[bytes, tuple[str, str]] = {}
@@ -59,10 +63,21 @@ class CpuAdapter(ast.NodeTransformer):
             name = path.replace(".", "_")
             module = atomics if path in ATOMIC_DTYPES else scalars if path in SCALARS else intrinsics
             lines.append(f"from {module.__name__} import {name} as {GENERATED}{name}")
+        if self.of_warps:
+            lines.append(f"from {warps.__name__} import ALONE")
+            for name in sorted(self.of_warps):
+                lines.append(f"from {warps.__name__} import {name} as {TOGETHER}{name}")
+                lines.append(f"{ALONE}{name} = ALONE[{name!r}]")
         lines += [f"{name} = stack_array({shape!r}, {dtype!r})" for (shape, dtype), name in self.stack_arrays.items()]
         lines += [f"{name} = view({dtype!r})" for dtype, name in self.views.items()]
         lines += [f"{', '.join(names)} = slot_accessors({kind!r})" for kind, names in self.kinds.items()]
         return lines
+
+    def of_warp(self, path: str) -> str:
+        """Return the name of a function of a warp, and record its imports."""
+        name = path.removeprefix(MET)
+        self.of_warps.add(name)
+        return name
 
     def visit_IntrinsicName(self, node: IntrinsicName) -> ast.expr:
         """Replace an index by a variable and record the import of a function."""
@@ -96,6 +111,9 @@ class CpuAdapter(ast.NodeTransformer):
                 return ast.Call(load(self.stack_array(shape, dtype)), [], [])
             if node.func.path in ("grid", "gridsize"):
                 return position(node, node.func.path)
+            if node.func.path.startswith(MET):
+                name = self.of_warp(node.func.path)
+                return at(node, ast.Call(load(ALONE + name), [self.visit(node.args[1])], []))
         if isinstance(node.func, FunctionName):
             node.args = [*node.args, *map(load, hidden_parameters(node.func.function))]
         self.generic_visit(node)

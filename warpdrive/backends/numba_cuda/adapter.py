@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from warpdrive.backends.shared.module_writer import header_of, hidden_parameters, int32, lane, position
-from warpdrive.kernels.language import INDICES
+from warpdrive.kernels.language import INDICES, MET
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, SharedName, at, load
 
@@ -52,7 +52,7 @@ class CudaAdapter(ast.NodeTransformer):
         """Replace an index by a variable, and any other intrinsic by numba.cuda's."""
         if node.path == "laneid":
             return int32(lane())
-        return load(node.id) if node.path in INDICES else _cuda(node.path)
+        return load(node.id) if node.path in INDICES else _cuda(node.path.removeprefix(MET))
 
     def visit_FunctionName(self, node: FunctionName) -> ast.expr:
         """Replace a device function by its name in the generated module."""
@@ -78,6 +78,9 @@ class CudaAdapter(ast.NodeTransformer):
                 return self.array("local", shape, dtype)
             if node.func.path in ("grid", "gridsize"):
                 return position(node, node.func.path)
+            if node.func.path == f"{MET}activemask":
+                return ast.Call(_cuda("activemask"), [], [])
+            node.keywords = [] if node.func.path.startswith(MET) else node.keywords
         if isinstance(node.func, FunctionName):
             node.args = [*node.args, *map(load, hidden_parameters(node.func.function))]
         self.generic_visit(node)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from warpdrive.backends.cuda.packing import MOST_THREADS, Packing
 from warpdrive.backends.numba_cuda.parameters import Parameter
 from warpdrive.backends.shared.arguments import (
     ArgumentKind,
@@ -19,8 +20,11 @@ from warpdrive.backends.shared.arguments import (
     takes_dynamic_memory,
 )
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
+from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import Kernel
+from warpdrive.kernels.language import WARP_FUNCTIONS
 from warpdrive.kernels.lowering import ResolvedKernel
+from warpdrive.kernels.syntax import IntrinsicName, walk
 
 _ALIGNMENT = 16
 """Alignment in bytes, sufficient for any number."""
@@ -39,6 +43,21 @@ class FusedCode:
         arrays = self.kernel.table.shared.values()
         sizes = (math.prod(shape) * dtype_of(dtype).itemsize for shape, dtype in arrays)
         return sum(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)
+
+    def packing(self, agents: int) -> Packing:
+        """Return the packing of replicas with this many agents; replicas that use functions of a warp share none.
+
+        Raises:
+            KernelError: If a thread would run several agents of a kernel that uses functions of a warp.
+        """
+        functions = [*self.kernel.function.callees(), self.kernel.function]
+        named = (node for function in functions for node in walk(function.body) if isinstance(node, IntrinsicName))
+        node = next((node for node in named if node.path in WARP_FUNCTIONS), None)
+        if node is None:
+            return Packing.of(agents, self.shared_bytes)
+        if agents > MOST_THREADS:
+            refuse(node, f"cuda.{node.path} works on a GPU for up to {MOST_THREADS} agents, found {agents}")
+        return Packing.unshared(agents)
 
 
 def prepare(kernel: Kernel, arguments: Mapping[str, Any], replicas: int) -> FusedCode:

@@ -11,7 +11,6 @@ import torch
 
 from warpdrive.backends.cuda.device import Device
 from warpdrive.backends.cuda.launch import Launch
-from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.numba_cuda.compile import compile_kernel
 from warpdrive.backends.numba_cuda.fused import prepare
 from warpdrive.backends.numba_cuda.parameters import Word, words_of
@@ -46,7 +45,7 @@ def bind(
         BackendError: If the code cannot be loaded.
     """
     fused = prepare(kernel, arguments, replicas)
-    packing = Packing.of(agents, fused.shared_bytes)
+    packing = fused.packing(agents)
     code = compile_kernel(fused.kernel, fused.parameters, packing, device.gpu.capability)
     there = {name: to_device(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
     numbers = {p.name: dtype_of(p.kind.dtype) for p in fused.parameters if p.kind.rank is None}
@@ -80,7 +79,7 @@ def replicas_at_once(kernel: Kernel, arguments: Mapping[str, Any], replicas: int
         BackendError: If the code cannot be loaded.
     """
     fused = prepare(kernel, arguments, replicas)
-    packing = Packing.of(agents, fused.shared_bytes)
+    packing = fused.packing(agents)
     code = compile_kernel(fused.kernel, fused.parameters, packing, device.gpu.capability)
     return device.replicas_at_once(device.load(kernel.source.name, code.name, code.image), packing)
 
