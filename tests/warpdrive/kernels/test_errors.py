@@ -142,15 +142,6 @@ def with_formatted_string(out):
     print(f"{out[0]}")  # here
 
 
-def with_shuffle(out):
-    out[0] = cuda.shfl_sync(0xFFFFFFFF, out[0], 0)  # here
-
-
-def with_vote(out):
-    if cuda.all_sync(0xFFFFFFFF, out[0] > 0):  # here
-        out[0] = 1
-
-
 def with_cooperative_groups(out):
     cuda.cg.this_grid().sync()  # here
 
@@ -435,8 +426,6 @@ MISTAKES = [
     (with_walrus, ["an assignment inside an expression is not part"]),
     (with_global, ["'COUNT' is a constant of the module: a kernel cannot assign to it"]),
     (with_formatted_string, ["an f-string is not part"]),
-    (with_shuffle, ["cuda.shfl_sync is not part"]),
-    (with_vote, ["cuda.all_sync is not part"]),
     (with_cooperative_groups, ["cuda.cg is not part"]),
     (with_misspelt_atomic, ["cuda.atomic.ad is not part", "Did you mean 'add'?"]),
     (with_w_dimension, ["cuda.threadIdx.w is not part"]),

@@ -139,7 +139,7 @@ def generate_kernel(
             by_thread = [_of_thread(call, kernel, writer) for call in calls]
             kernel = replace(kernel, parts=kernel.parts[bool(calls) :])
         bodies = [*by_thread, _Block(kernel, slots, adapter, writer, launch.block).statements()]
-    dimensions = [
+    dimensions: list[ast.stmt] = [
         assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)
     ]
     positions = [_not_negative(index_name(f"blockIdx.{axis}")) for axis in AXES[: launch.grid_rank]]

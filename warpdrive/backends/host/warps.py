@@ -17,46 +17,46 @@ from warpdrive.kernels.language import WARP
 _LANES = WARP - 1
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def shfl_sync(sent, thread, src_lane):  # type: ignore[no-untyped-def]
     """Return what the thread of a lane has sent; lanes count modulo the size of a warp."""
     return _sent_by(sent, thread, np.int64(src_lane) & _LANES)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def shfl_up_sync(sent, thread, delta):  # type: ignore[no-untyped-def]
     """Return what the thread ``delta`` lanes below has sent, or the thread's own value if there is none."""
     lane = (thread & _LANES) - (np.int64(delta) & _LANES)
     return sent[thread] if lane < 0 else _sent_by(sent, thread, lane)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def shfl_down_sync(sent, thread, delta):  # type: ignore[no-untyped-def]
     """Return what the thread ``delta`` lanes above has sent, or the thread's own value if there is none."""
     lane = (thread & _LANES) + (np.int64(delta) & _LANES)
     return sent[thread] if lane > _LANES else _sent_by(sent, thread, lane)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def shfl_xor_sync(sent, thread, lane_mask):  # type: ignore[no-untyped-def]
     """Return what the thread has sent whose lane differs in the bits of ``lane_mask``."""
     return _sent_by(sent, thread, ((thread & _LANES) ^ np.int64(lane_mask)) & _LANES)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _sent_by(sent, thread, lane):  # type: ignore[no-untyped-def]
     other = thread - (thread & _LANES) + lane
     return sent[other] if other < len(sent) else sent[thread]  # undefined on a GPU
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _warp_of(sent, thread):  # type: ignore[no-untyped-def]
     """Return the range of the threads of a warp."""
     first = thread - (thread & _LANES)
     return range(first, min(first + WARP, len(sent)))
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def all_sync(sent, here, thread):  # type: ignore[no-untyped-def]
     """Return True if the predicates of all threads that take part are true."""
     agree = True
@@ -65,7 +65,7 @@ def all_sync(sent, here, thread):  # type: ignore[no-untyped-def]
     return agree
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def any_sync(sent, here, thread):  # type: ignore[no-untyped-def]
     """Return True if the predicate of a thread that takes part is true."""
     found = False
@@ -74,13 +74,13 @@ def any_sync(sent, here, thread):  # type: ignore[no-untyped-def]
     return found
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def eq_sync(sent, here, thread):  # type: ignore[no-untyped-def]
     """Return True if the predicates of the threads that take part agree."""
     return all_sync(sent, here, thread) or not any_sync(sent, here, thread)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def ballot_sync(sent, here, thread):  # type: ignore[no-untyped-def]
     """Return the bits (int32) of the lanes that take part and whose predicate is true."""
     bits = 0
@@ -90,13 +90,13 @@ def ballot_sync(sent, here, thread):  # type: ignore[no-untyped-def]
     return np.int32(bits)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def activemask(sent, here, thread):  # type: ignore[no-untyped-def]
     """Return the bits (uint32) of the lanes that take part."""
     return np.uint32(ballot_sync(here, here, thread))
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def match_any_sync(sent, here, thread):  # type: ignore[no-untyped-def]
     """Return the bits (int32) of the lanes that take part and have sent the same as the thread."""
     bits = 0
@@ -106,7 +106,7 @@ def match_any_sync(sent, here, thread):  # type: ignore[no-untyped-def]
     return np.int32(bits)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def match_all_sync(sent, here, thread):  # type: ignore[no-untyped-def]
     """Return the bits (int32) of the lanes that take part, or 0, and True if all have sent the same."""
     bits = ballot_sync(here, here, thread)
@@ -119,7 +119,7 @@ def _same(first: Any, second: Any) -> bool:
     raise NotImplementedError
 
 
-@overload(_same)  # type: ignore[untyped-decorator]
+@overload(_same)
 def _compile_same(first, second):  # type: ignore[no-untyped-def]
     if first == types.float32:
         return lambda first, second: np.float32(first).view(np.int32) == np.float32(second).view(np.int32)
@@ -128,37 +128,37 @@ def _compile_same(first, second):  # type: ignore[no-untyped-def]
     return lambda first, second: first == second
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _value_alone(sent):  # type: ignore[no-untyped-def]
     return sent
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _predicate_alone(sent):  # type: ignore[no-untyped-def]
     return sent != 0
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _ballot_alone(sent):  # type: ignore[no-untyped-def]
     return np.int32(sent != 0)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _agreement_alone(sent):  # type: ignore[no-untyped-def]
     return True
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _lane_alone(sent):  # type: ignore[no-untyped-def]
     return np.int32(1)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _match_alone(sent):  # type: ignore[no-untyped-def]
     return np.int32(1), True
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _mask_alone(sent):  # type: ignore[no-untyped-def]
     return np.uint32(1)
 
