@@ -27,9 +27,9 @@ def warp_result(path: str, given: Mapping[int, Sequence[Any]], lane: int, argume
         return given.get(other, arguments)[1]
     if path == "activemask":
         return np.uint32(_bits(given))
-    values = {number: sent[1] for number, sent in given.items()}
+    values = {number: sent[1] for number, sent in given.items() if int(arguments[0]) >> number & 1}
     if path.startswith("match"):
-        same = [number for number, value in values.items() if _key(value) == _key(values[lane])]
+        same = [number for number, value in values.items() if _key(value) == _key(arguments[1])]
         if path == "match_any_sync":
             return np.int32(np.uint32(_bits(same)))
         agree = len(same) == len(values)

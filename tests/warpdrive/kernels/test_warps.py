@@ -94,6 +94,15 @@ def append_where(values, count, chosen):
         chosen[place + cuda.popc(active & cuda.lanemask_lt())] = values[i]
 
 
+@wd.kernel
+def vote_of_halves(values, found):
+    i = cuda.threadIdx.x
+    half = 0xFFFF if cuda.laneid < 16 else 0xFFFF0000
+    found[i, 0] = cuda.ballot_sync(half, values[i] > 2)
+    found[i, 1] = cuda.match_any_sync(half, values[i])
+    found[i, 2] = cuda.all_sync(half, values[i] > 0)
+
+
 def run(kernel: Any, in_python: bool) -> Any:
     return wd.debug(kernel) if in_python else kernel
 
@@ -146,6 +155,19 @@ def test_votes(case: str, in_python: bool) -> None:
         np.testing.assert_array_equal(found[i], np.array(expected, np.uint32))
         said = [(warp > 2).all(), (warp > 2).any(), len(set(warp > 2)) == 1, is_same, values[i] > 2]
         np.testing.assert_array_equal(flags[i], said)
+
+
+@in_both
+def test_votes_of_halves_of_a_warp(in_python: bool) -> None:
+    values = np.random.default_rng(5).integers(0, 6, 32).astype(np.int32)
+    values[:16] += 1
+    found = np.zeros((32, 3), np.uint32)
+    run(vote_of_halves, in_python)[1, 32](values, found)
+    lanes = np.arange(32)
+    for i in range(32):
+        half = lanes // 16 == i // 16
+        expected = [bits(half & (values > 2)), bits(half & (values == values[i])), (values[half] > 0).all()]
+        np.testing.assert_array_equal(found[i], np.array(expected, np.uint32))
 
 
 @in_both

@@ -266,9 +266,10 @@ class _Block:
                 self.generic_visit(node)
                 if not (isinstance(node.func, IntrinsicName) and node.func.path.startswith(MET)):
                     return node
-                _, sent, *further = node.args
+                mask, sent, *further = node.args
                 read = [sent, *(word.value for word in node.keywords)]
                 arrays = [load(slots[variable.id].array) for variable in read if isinstance(variable, ast.Name)]
+                further = [mask] if node.keywords else further
                 name = TOGETHER + adapter.of_warp(node.func.path)
                 return at(node, ast.Call(load(name), [*arrays, load(THREAD), *further], []))
 

@@ -1,7 +1,8 @@
 """Functions of a warp on the host, after its threads have met.
 
-Threads have set what they send, and if they take part: arrays ``[threads of the block]`` from which each reads. The
-functions of :data:`ALONE` are for blocks of one thread, and for type inference.
+Threads have set what they send, and that they are here: arrays ``[threads of the block]`` from which each reads. Those
+that are here and in the mask take part. The functions of :data:`ALONE` are for blocks of one thread, and for type
+inference.
 """
 
 from __future__ import annotations
@@ -57,60 +58,62 @@ def _warp_of(sent, thread):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def all_sync(sent, here, thread):  # type: ignore[no-untyped-def]
+def _takes_part(here, other, mask):  # type: ignore[no-untyped-def]
+    return here[other] and (np.int64(mask) >> (other & _LANES)) & 1 != 0
+
+
+@register_jitable
+def all_sync(sent, here, thread, mask):  # type: ignore[no-untyped-def]
     """Return True if the predicates of all threads that take part are true."""
     agree = True
     for other in _warp_of(sent, thread):
-        agree = agree and (sent[other] != 0 or not here[other])
+        agree = agree and (sent[other] != 0 or not _takes_part(here, other, mask))
     return agree
 
 
 @register_jitable
-def any_sync(sent, here, thread):  # type: ignore[no-untyped-def]
+def any_sync(sent, here, thread, mask):  # type: ignore[no-untyped-def]
     """Return True if the predicate of a thread that takes part is true."""
-    found = False
-    for other in _warp_of(sent, thread):
-        found = found or (sent[other] != 0 and here[other])
-    return found
+    return ballot_sync(sent, here, thread, mask) != 0
 
 
 @register_jitable
-def eq_sync(sent, here, thread):  # type: ignore[no-untyped-def]
+def eq_sync(sent, here, thread, mask):  # type: ignore[no-untyped-def]
     """Return True if the predicates of the threads that take part agree."""
-    return all_sync(sent, here, thread) or not any_sync(sent, here, thread)
+    return all_sync(sent, here, thread, mask) or not any_sync(sent, here, thread, mask)
 
 
 @register_jitable
-def ballot_sync(sent, here, thread):  # type: ignore[no-untyped-def]
+def ballot_sync(sent, here, thread, mask):  # type: ignore[no-untyped-def]
     """Return the bits (int32) of the lanes that take part and whose predicate is true."""
     bits = 0
     for other in _warp_of(sent, thread):
-        if here[other] and sent[other]:
+        if _takes_part(here, other, mask) and sent[other]:
             bits |= 1 << (other & _LANES)
     return np.int32(bits)
 
 
 @register_jitable
-def activemask(sent, here, thread):  # type: ignore[no-untyped-def]
+def activemask(sent, here, thread, mask):  # type: ignore[no-untyped-def]
     """Return the bits (uint32) of the lanes that take part."""
-    return np.uint32(ballot_sync(here, here, thread))
+    return np.uint32(ballot_sync(here, here, thread, mask))
 
 
 @register_jitable
-def match_any_sync(sent, here, thread):  # type: ignore[no-untyped-def]
+def match_any_sync(sent, here, thread, mask):  # type: ignore[no-untyped-def]
     """Return the bits (int32) of the lanes that take part and have sent the same as the thread."""
     bits = 0
     for other in _warp_of(sent, thread):
-        if here[other] and _same(sent[other], sent[thread]):
+        if _takes_part(here, other, mask) and _same(sent[other], sent[thread]):
             bits |= 1 << (other & _LANES)
     return np.int32(bits)
 
 
 @register_jitable
-def match_all_sync(sent, here, thread):  # type: ignore[no-untyped-def]
+def match_all_sync(sent, here, thread, mask):  # type: ignore[no-untyped-def]
     """Return the bits (int32) of the lanes that take part, or 0, and True if all have sent the same."""
-    bits = ballot_sync(here, here, thread)
-    agree = match_any_sync(sent, here, thread) == bits
+    bits = ballot_sync(here, here, thread, mask)
+    agree = match_any_sync(sent, here, thread, mask) == bits
     return (bits if agree else np.int32(0)), agree
 
 
