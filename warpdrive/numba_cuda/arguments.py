@@ -118,10 +118,13 @@ def matching(
 def converted(value: Any, declared: types.Type) -> Any:
     """Return a number as the type that a signature declares; any other value as it is.
 
-    Raises :class:`TypeError` for an array of another dtype or number of axes.
+    Integers in an array are seen as signed or unsigned ones of the same size, as on a GPU. Raises :class:`TypeError`
+    for an array of another dtype or number of axes.
     """
     if isinstance(declared, types.Array):
         dtype = numpy_support.as_dtype(declared.dtype)
+        if isinstance(value, np.ndarray) and value.dtype.kind + dtype.kind in ("iu", "ui"):
+            value = value.view(dtype) if value.itemsize == dtype.itemsize else value
         is_same = isinstance(value, np.ndarray) and value.ndim == declared.ndim and value.dtype == dtype
         if not is_same and not (hasattr(value, "dtype") and value.dtype.names):
             found = f"{value.dtype} of {value.ndim} axes" if isinstance(value, np.ndarray) else type(value).__name__

@@ -30,6 +30,15 @@ def get_supported_ccs() -> tuple[Any, ...]:
     return ()
 
 
+def current_launch_config() -> None:
+    """Return None: compilation does not depend on the launch configuration."""
+
+
+def ensure_current_launch_config() -> Any:
+    """Raise :class:`RuntimeError`: compilation does not depend on the launch configuration."""
+    raise RuntimeError("no launch configuration is known while kernels are compiled for the CPU")
+
+
 class NVVM:
     """The compiler NVVM, which is not used."""
 

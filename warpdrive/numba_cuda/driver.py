@@ -459,6 +459,13 @@ class Linker:
         raise LinkerError(f"'{name}': GPU code cannot be linked on the CPU")
 
 
+_Linker = Linker
+
+
+def _have_nvjitlink() -> bool:
+    return False
+
+
 class BaseCUDAMemoryManager:
     """Base class of memory managers, of which none is used."""
 

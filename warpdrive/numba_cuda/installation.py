@@ -22,7 +22,7 @@ _HOMES = {
     **{"args": "arguments", "errors": "errors", "random": "random", "testing": "testing", "dispatcher": "dispatcher"},
     **{"vectorizers": "elementwise", "deviceufunc": "elementwise", "kernels.reduction": "elementwise"},
     **{"kernels.transpose": "transposition", "vector_types": "vectors", "simulator.vector_types": "vectors"},
-    **dict.fromkeys(("compiler", "codegen", *(f"cudadrv.{name}" for name in _COMPILERS)), "compilers"),
+    **dict.fromkeys(("compiler", "codegen", "launchconfig", *(f"cudadrv.{name}" for name in _COMPILERS)), "compilers"),
     **dict.fromkeys(("driver", "devices", "drvapi", "runtime", "enums"), "driver"),
     **{f"cudadrv.{name}": "driver" for name in ("driver", "devices", "drvapi", "runtime", "enums")},
     **{"cudadrv.error": "errors", "cudadrv.devicearray": "arrays", "simulator.cudadrv.devicearray": "arrays"},

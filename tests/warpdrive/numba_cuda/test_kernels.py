@@ -53,6 +53,16 @@ def test_all_forms_of_the_decorator_give_a_kernel(cuda, decorate):
     np.testing.assert_allclose(values, np.arange(5) * (3 if declared else 3.9), rtol=1e-6)
 
 
+def test_integers_are_seen_as_signed_as_declared(cuda):
+    @cuda.jit("void(int32[:])")
+    def negative(values):
+        values[1] = values[0] < 0
+
+    values = np.array([2**32 - 1, 5], np.uint32)
+    negative[1, 1](values)
+    assert values.tolist() == [2**32 - 1, 1]
+
+
 def test_configurations_streams_and_tasks(cuda, scale):
     values = np.ones(100, np.float32)
     stream = cuda.stream()
