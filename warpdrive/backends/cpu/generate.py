@@ -153,7 +153,8 @@ def generate_kernel(
                 known_arrays[name] = f"{GENERATED}known_{name}"
                 writer.line(f"{known_arrays[name]} = known_array({kind.extents!r})")
     for number, body in enumerate(bodies):
-        beginning, decorator = list(dimensions), BLOCK_DECORATOR if launch.views is None else SEPARATE_BLOCK_DECORATOR
+        beginning: list[ast.stmt] = list(dimensions)
+        decorator = BLOCK_DECORATOR if launch.views is None else SEPARATE_BLOCK_DECORATOR
         if shared and number >= len(by_thread):
             beginning, decorator = [*dimensions, *shared], INLINED_DECORATOR  # it would lack the entry's facts
         elif launch.block != (1, 1, 1):
