@@ -1,12 +1,14 @@
 """Native code of acting: from the observations of a tag's agents, where the environment writes them, to their logits.
 
-The results have the bits of :class:`~warpdrive.training.compiled.perceptron.CompiledPerceptron`.
+The results have the bits of the operators of the modules ``perceptron`` and ``recurrence``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum, auto
+from itertools import count
 from typing import Any
 
 import torch
@@ -14,8 +16,9 @@ from llvmlite import ir
 
 from warpdrive.training.compiled.matrix import Matrix, transpose
 from warpdrive.training.compiled.network import ROWS, Dense, Network, Workspace, copy_columns, copy_floats
-from warpdrive.training.compiled.perceptron import tensors_of_parameters
+from warpdrive.training.compiled.perceptron import addresses_of_parameters
 from warpdrive.training.compiled.simd import F32, I8, I32, I64, Code
+from warpdrive.training.compiled.units import PARAMETERS, Array, Recurrence, Trunk
 from warpdrive.training.models.running_moments import MOST_DEVIATIONS
 
 KINDS = {torch.float32: F32, torch.int32: I32, torch.int64: I64, torch.uint8: I8, torch.bool: I8}
@@ -25,7 +28,8 @@ KINDS = {torch.float32: F32, torch.int32: I32, torch.int64: I64, torch.uint8: I8
 class Word(IntEnum):
     """Words of the argument table.
 
-    For each source follow its array, and an array of the places of the tag's agents in it; then the parameters.
+    For each source follow its array, and an array of the places of the tag's agents in it; then the parameters of the
+    layers, and of each trunk those of its encoder and of its units.
     """
 
     NUM_ENVS = 0
@@ -36,6 +40,8 @@ class Word(IntEnum):
     SCALE = auto()  # [inputs] float32, then multiplied
     MEAN = auto()  # [inputs] float32, running mean
     DEVIATION = auto()  # [inputs] float32, running standard deviation
+    STATE = auto()  # [num_envs, agents of the tag, state] float32, recurrent state
+    TIMESTEP = auto()  # [num_envs] int32
     GREEDY = auto()  # [2] float32, logits of the best action and of the others
     WORKSPACE = auto()  # [parts, size] float32
 
@@ -71,6 +77,7 @@ class ActingPlan:
         logits: number of logits of an agent; those beyond the outputs are not written.
         sources: observations, in the order of the inputs.
         layers: layers of the perceptron.
+        trunks: encoders and recurrent units of a recurrent model; the layers follow the first.
         leaving: number of agents of a replica if they may be out of the episode: their observations are zero; else 0.
         scaled: True if inputs are scaled.
         normalized: True if inputs are standardised and clipped.
@@ -85,6 +92,12 @@ class ActingPlan:
     scaled: bool
     normalized: bool
     greedy: bool
+    trunks: tuple[Trunk, ...] = ()
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs."""
+        return sum(source.columns for source in self.sources)
 
 
 class Acting:
@@ -92,31 +105,32 @@ class Acting:
 
     def __init__(self, plan: ActingPlan, lanes: int) -> None:
         self.plan = plan
-        workspace, inputs = Workspace(lanes), plan.layers[0].inputs
+        workspace, inputs = Workspace(lanes), plan.inputs
         self.rows = workspace.matrix(ROWS, inputs)
         self.columns = workspace.take(workspace.padded(inputs) * ROWS)
         self.network = Network(plan.layers, workspace, backward=False)
+        self.trunks = [_Trunk(trunk, workspace) for trunk in plan.trunks]
         self.size = workspace.size
 
     def emit(self, module: ir.Module, lanes: int) -> None:
         """Emit the function ``act`` into a module."""
         code, plan = Code(module, "act", lanes), self.plan
-        builder, inputs, outputs = code.builder, plan.layers[0].inputs, plan.layers[-1].outputs
+        builder, inputs, outputs = code.builder, plan.inputs, plan.layers[-1].outputs
         begin, end = (code.times(bound, plan.agents) for bound in code.share(code.word(Word.NUM_ENVS)))
         memory = code.at(code.pointer(Word.WORKSPACE), code.times(code.part, self.size))
-        words = iter(range(len(Word), len(Word) + 2 * len(plan.sources) + tensors_of_parameters(plan.layers)))
+        words = count(len(Word))
         sources = [
             (source, code.pointer(next(words), KINDS[source.dtype]), code.pointer(next(words), I64))
             for source in plan.sources
         ]
-        parameters = [[code.pointer(next(words)) for _ in (layer.weight, *layer.vectors)] for layer in plan.layers]
+        parameters = addresses_of_parameters(code, plan.layers, words)
+        for trunk in self.trunks:
+            trunk.begin(code, memory, words)
         place, width = self.rows
         with code.loop(end, start=begin, step=ROWS) as start:
             own = code.smaller(code.subtract(end, start), ROWS)
             with code.loop(own) as r:
-                row = builder.add(start, r)
-                env = builder.sdiv(row, code.integer(plan.agents))
-                agent = builder.sub(row, code.times(env, plan.agents))
+                env, agent = self._agent(code, builder.add(start, r))
                 present = self._present(code, env, agent)
                 target = code.add(code.times(r, width), place)
                 for source, array, places in sources:
@@ -126,12 +140,41 @@ class Acting:
             source_rows = Matrix(code.at(memory, place), width)
             transpose(code, Matrix(code.at(memory, self.columns), ROWS), source_rows, ROWS, inputs)
             self._standardise(code, memory)
-            found = self.network.forward(code, memory, parameters, self.columns)
+            columns = self._remember(code, memory, start, own) if self.trunks else self.columns
+            found = self.network.forward(code, memory, parameters, columns)
             if plan.greedy:
                 _choose(code, memory, found, outputs)
             logits = Matrix(code.pointer(Word.LOGITS), plan.logits)
             copy_columns(code, memory, found, logits, start, own, outputs, into_rows=True)
         code.finish()
+
+    def _agent(self, code: Code, row: Any) -> tuple[Any, Any]:
+        """Return the replica and the agent of a row."""
+        env = code.divide(row, self.plan.agents)
+        return env, code.subtract(row, code.times(env, self.plan.agents))
+
+    def _remember(self, code: Code, memory: Any, start: Any, own: Any) -> int:
+        """Advance the recurrent states of a tile. Returns the index of the columns that the layers see."""
+        builder, zero, states = code.builder, ir.Constant(I32, 0), code.pointer(Word.STATE)
+        size = sum(trunk.recurrence.state for trunk in self.trunks)
+        with code.loop(own) as r:
+            row = code.add(start, r)
+            env, _ = self._agent(code, row)
+            begins = builder.icmp_signed("==", code.scalar(code.pointer(Word.TIMESTEP, I32), env), zero)
+            place = code.times(row, size)
+            for trunk in self.trunks:
+                trunk.load(r, states, place, begins)
+                place = code.add(place, trunk.recurrence.state)
+        for trunk in self.trunks:
+            trunk.advance(memory, self.columns, own)
+        with code.loop(own) as r:
+            row = code.add(start, r)
+            present = self._present(code, *self._agent(code, row))
+            place = code.times(row, size)
+            for trunk in self.trunks:
+                trunk.store(r, states, place, present)
+                place = code.add(place, trunk.recurrence.state)
+        return self.trunks[0].columns
 
     def _present(self, code: Code, env: Any, agent: Any) -> Any:
         if not self.plan.leaving:
@@ -144,7 +187,7 @@ class Acting:
         plan = self.plan
         if not (plan.scaled or plan.normalized):
             return
-        with code.loop(plan.layers[0].inputs) as n, code.loop(ROWS, step=code.lanes) as v:
+        with code.loop(plan.inputs) as n, code.loop(ROWS, step=code.lanes) as v:
             place = code.add(code.add(code.times(n, ROWS), v), self.columns)
             value = code.load(memory, place)
             if plan.scaled:
@@ -156,6 +199,73 @@ class Acting:
                 )
                 value = ((value - mean) / deviation).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
             code.store(value, memory, place)
+
+
+class _Trunk:
+    """Emitter of an encoder and recurrent units in the replicas.
+
+    Attributes:
+        columns: index of the outputs of a tile ``[units, ROWS]``.
+    """
+
+    def __init__(self, plan: Trunk, workspace: Workspace) -> None:
+        self.plan, self.recurrence = plan, Recurrence(plan.kind, plan.inputs, plan.units)
+        self.encoder = Network(plan.encoder, workspace, backward=False) if plan.encoder else None
+        state, gates = self.recurrence.state, self.recurrence.gates
+        widths = {Array.INPUTS: plan.inputs, Array.SUMS: gates, Array.BEGINS: 1}  # the last are bytes, all zero
+        widths |= dict.fromkeys((Array.START, Array.STATES, Array.BEFORE), state)
+        self._places = {array: workspace.take(ROWS * width) for array, width in widths.items()}
+        self._transposed = [workspace.take(rows * columns) for rows, columns in self.recurrence.shapes]
+        self._features, self._outputs = (workspace.matrix(ROWS, size) for size in (plan.inputs, plan.units))
+        self.columns = workspace.take(workspace.padded(plan.units) * ROWS)
+
+    def begin(self, code: Code, memory: Any, words: Iterator[int]) -> None:
+        """Emit the start of a part: read addresses, and transpose weights."""
+        self.code = code
+        self._parameters = addresses_of_parameters(code, self.plan.encoder, words)
+        arrays = {array: code.at(memory, place) for array, place in self._places.items()}
+        arrays[Array.BEGINS] = code.builder.bitcast(arrays[Array.BEGINS], I8.as_pointer())
+        for number in PARAMETERS[self.plan.kind]:
+            arrays[Array(Array.INPUT_WEIGHT + number)] = code.pointer(next(words))
+        for number, place in enumerate(self._transposed):
+            arrays[Array(Array.INPUT_WEIGHT_TRANSPOSED + number)] = code.at(memory, place)
+        self.recurrence.begin(code, arrays, 1, ROWS)
+        self.recurrence.transpose_weights()
+
+    def load(self, row: Any, states: Any, place: Any, begins: Any) -> None:
+        """Copy the state of a row of a tile; it is zero where an episode begins."""
+        start, size = self.recurrence.arrays[Array.START], self.recurrence.state
+        copy_floats(self.code, start, self.code.times(row, size), states, place, size)
+        with self.code.builder.if_then(begins):
+            self.recurrence.clear(start, row)
+
+    def advance(self, memory: Any, columns: int, count: Any) -> None:
+        """Compute the next states of a tile from its inputs, ``columns``."""
+        code, plan, arrays = self.code, self.plan, self.recurrence.arrays
+        if self.encoder:
+            columns = self.encoder.forward(code, memory, self._parameters, columns)
+        (place, width), (into, wide) = self._features, self._outputs
+        transpose(
+            code, Matrix(code.at(memory, place), width), Matrix(code.at(memory, columns), ROWS), plan.inputs, ROWS
+        )
+        with code.loop(count) as r:
+            source = code.add(code.times(r, width), place)
+            copy_floats(code, arrays[Array.INPUTS], code.times(r, plan.inputs), memory, source, plan.inputs)
+        self.recurrence.forward((0, count))
+        with code.loop(count) as r:
+            source = code.times(r, self.recurrence.state)
+            copy_floats(code, memory, code.add(code.times(r, wide), into), arrays[Array.STATES], source, plan.units)
+        transpose(
+            code, Matrix(code.at(memory, self.columns), ROWS), Matrix(code.at(memory, into), wide), ROWS, plan.units
+        )
+
+    def store(self, row: Any, states: Any, place: Any, present: Any) -> None:
+        """Copy back the state of a row of a tile; it is zero while the agent is not ``present``."""
+        code, found, size = self.code, self.recurrence.arrays[Array.STATES], self.recurrence.state
+        if present is not None:
+            with code.builder.if_then(code.builder.not_(present)):
+                self.recurrence.clear(found, row)
+        copy_floats(code, states, place, found, code.times(row, size), size)
 
 
 def _copy(code: Code, memory: Any, target: Any, array: Any, first: Any, source: Source, present: Any) -> None:

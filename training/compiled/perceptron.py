@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
 import torch
@@ -47,10 +48,12 @@ class _Emitter:
         tiles = builder.sdiv(code.add(rows, ROWS - 1), code.integer(ROWS))
         first, last = code.share(tiles)
         memory = code.at(code.pointer(_WORKSPACE), code.times(code.part, self.size))
-        count = number_of_parameters(self.layers)
-        gradient = code.at(code.pointer(_GRADIENTS), code.times(code.part, count)) if self.of_parameters else None
-        words = iter(range(_PARAMETERS, _PARAMETERS + tensors_of_parameters(self.layers)))
-        parameters = [[code.pointer(next(words)) for _ in (layer.weight, *layer.vectors)] for layer in self.layers]
+        gradient = (
+            code.at(code.pointer(_GRADIENTS), code.times(code.part, number_of_parameters(self.layers)))
+            if self.of_parameters
+            else None
+        )
+        parameters = addresses_of_parameters(code, self.layers, count(_PARAMETERS))
         if self.is_backward:
             network.begin(code, memory)
             fill(code, memory, self.rows[0], ROWS * self.rows[1])
@@ -84,9 +87,9 @@ class _Emitter:
         code.finish()
 
 
-def tensors_of_parameters(layers: tuple[Dense, ...]) -> int:
-    """Return the number of tensors of parameters."""
-    return sum(1 + len(layer.vectors) for layer in layers)
+def addresses_of_parameters(code: Code, layers: tuple[Dense, ...], words: Iterator[int]) -> list[list[Any]]:
+    """Return the addresses of the parameters of each layer, from the next words of the argument table."""
+    return [[code.pointer(next(words)) for _ in (layer.weight, *layer.vectors)] for layer in layers]
 
 
 def number_of_parameters(layers: tuple[Dense, ...]) -> int:

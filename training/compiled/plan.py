@@ -15,8 +15,8 @@ from warpdrive.training.compiled.network import Dense
 from warpdrive.training.compiled.perceptron import CompiledPerceptron
 from warpdrive.training.compiled.policy_gradient import PolicyPlan
 from warpdrive.training.compiled.recurrence import CompiledRecurrence
-from warpdrive.training.compiled.recurrent_policy import RecurrentPolicyPlan, Trunk
-from warpdrive.training.compiled.units import UNITS
+from warpdrive.training.compiled.recurrent_policy import RecurrentPolicyPlan
+from warpdrive.training.compiled.units import UNITS, Trunk
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
 from warpdrive.training.models.distributions import Categorical, Distribution, Gaussian, SquashedGaussian

@@ -16,29 +16,10 @@ from llvmlite import ir
 
 from warpdrive.training.compiled.gradient import Inputs, Word
 from warpdrive.training.compiled.matrix import Matrix, transpose
-from warpdrive.training.compiled.network import ROWS, Dense, copy_floats, fill
+from warpdrive.training.compiled.network import ROWS, copy_floats, fill
 from warpdrive.training.compiled.policy_gradient import PolicyGradient, PolicyPlan
-from warpdrive.training.compiled.simd import F32, I8, I64, Code
-from warpdrive.training.compiled.units import PARAMETERS, Array, Recurrence
-
-
-@dataclass(frozen=True)
-class Trunk:
-    """Encoder and recurrent units of a policy, a value function or both.
-
-    Attributes:
-        encoder: layers of the encoder, maybe none.
-        kind: key of ``UNITS``.
-        inputs: number of inputs of the units.
-        units: number of units.
-        parameters: indices of the parameters of the units in the vector, in the units' order.
-    """
-
-    encoder: tuple[Dense, ...]
-    kind: str
-    inputs: int
-    units: int
-    parameters: tuple[int, ...]
+from warpdrive.training.compiled.simd import F32, I8, I64
+from warpdrive.training.compiled.units import PARAMETERS, Array, Recurrence, Trunk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,9 +172,7 @@ class _Trunk:
         if self.encoder:
             sizes[Array.INPUTS_DELTAS] = steps * plan.inputs
         self._buffers = {array: gradient.buffer(f"{array.name} {number}", size) for array, size in sizes.items()}
-        kind, units = self.recurrence.kind, plan.units
-        shapes = [(kind.of_inputs * units, plan.inputs), (self.recurrence.state_gates, units)]
-        self._transposed = [(rows, columns, workspace.matrix(columns, rows)[0]) for rows, columns in shapes if rows]
+        self._transposed = [workspace.take(rows * columns) for rows, columns in self.recurrence.shapes]
         self.arrays: dict[Array, Any] = {}
 
     def begin(self, own: Callable[[str], Any], begins: Any, sequences: Any) -> None:
@@ -210,10 +189,10 @@ class _Trunk:
         for number, place in zip(PARAMETERS[plan.kind], plan.parameters, strict=True):
             arrays[Array(Array.INPUT_WEIGHT + number)] = code.at(gradient.parameters, place)
             arrays[Array(Array.INPUT_WEIGHT_GRADIENT + number)] = code.at(gradient.gradient, place)
-        for number, (rows, columns, place) in enumerate(self._transposed):
-            target = arrays[Array(Array.INPUT_WEIGHT_TRANSPOSED + number)] = code.at(gradient.memory, place)
-            _transpose_exactly(code, target, arrays[Array(Array.INPUT_WEIGHT + number)], rows, columns)
+        for number, place in enumerate(self._transposed):
+            arrays[Array(Array.INPUT_WEIGHT_TRANSPOSED + number)] = code.at(gradient.memory, place)
         self.recurrence.begin(code, arrays, gradient.plan.steps, sequences)
+        self.recurrence.transpose_weights()
 
     def encode(self, observations: Inputs, start: Any, own: Any) -> None:
         """Compute the inputs of the units for a tile."""
@@ -271,13 +250,3 @@ class _Trunk:
         with code.loop(own) as r:
             target, source = code.times(code.add(start, r), stride), code.add(code.times(r, width), place)
             copy_floats(code, self.arrays[array], target, memory, source, size)
-
-
-def _transpose_exactly(code: Code, target: Any, source: Any, rows: int, columns: int) -> None:
-    """Emit ``target [columns, rows] = source [rows, columns]`` transposed, whose rows follow each other."""
-    if rows % code.lanes == 0 and columns % code.lanes == 0:
-        transpose(code, Matrix(target, rows), Matrix(source, columns), rows, columns)
-        return
-    with code.loop(rows) as i, code.loop(columns) as j:
-        value = code.scalar(source, code.add(code.times(i, columns), j))
-        code.builder.store(value, code.at(target, code.add(code.times(j, rows), i)))

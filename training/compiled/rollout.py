@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -20,10 +20,12 @@ from warpdrive.training.compiled.network import Dense
 from warpdrive.training.compiled.perceptron import CompiledPerceptron
 from warpdrive.training.compiled.program import address_of, program_of, table_of
 from warpdrive.training.compiled.simd import host_lanes
+from warpdrive.training.compiled.units import Trunk
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.flatten import FlatPart, Flatten
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.perceptron import Perceptron
+from warpdrive.training.models.recurrent import Cell, Recurrent, RecurrentActor
 from warpdrive.training.rollout.exploration import EpsilonGreedy
 from warpdrive.training.rollout.loop import act
 
@@ -50,7 +52,10 @@ def native_rollout(env: EnvWrapper, rollout: Rollout, actors: Mapping[str, Actor
         return None
 
     def run() -> None:
+        states = [(state, state.clone()) for actor in actors.values() if (state := actor.memory()) is not None]
         act(env, actors)  # also writes what does not depend on observations
+        for state, before in states:
+            state.copy_(before)
         for policy in policies:
             policy.refresh()
         fill()
@@ -59,35 +64,67 @@ def native_rollout(env: EnvWrapper, rollout: Rollout, actors: Mapping[str, Actor
 
 
 class _Model(NamedTuple):
-    """Model of an actor: perceptrons one behind the other, and the exploration that follows them."""
+    """Model of an actor: perceptrons one behind the other, and the exploration that follows them.
+
+    Those of a recurrent model follow the first of its encoders and recurrent units.
+    """
 
     flatten: Flatten
     perceptrons: list[Perceptron]
-    greedy: EpsilonGreedy | None
+    greedy: EpsilonGreedy | None = None
+    recurrent: RecurrentActor | None = None
 
     @property
     def layers(self) -> tuple[Dense, ...]:
         """Layers of native code."""
-        natives = (perceptron.native for perceptron in self.perceptrons)
-        return tuple(layer for native in natives if isinstance(native, CompiledPerceptron) for layer in native.layers)
+        return _layers_of(self.perceptrons)
+
+    @property
+    def trunks(self) -> tuple[Trunk, ...]:
+        """Encoders and recurrent units."""
+        return tuple(
+            Trunk(_layers_of([encoder]), cell.kind, next(cell.parameters()).shape[-1], cell.hidden_size)
+            for encoder, cell in self._parts()
+        )
+
+    def _parts(self) -> list[tuple[Perceptron, Cell]]:
+        """Return encoders and recurrent units."""
+        if self.recurrent is None:
+            return []
+        model = cast("Recurrent", self.recurrent.model)
+        return list(zip(model.encoders, model.cells, strict=True))  # type: ignore[arg-type]
 
     @property
     def parameters(self) -> list[Tensor]:
         """Parameters, in the order of the layers."""
-        return [parameter for perceptron in self.perceptrons for parameter in perceptron.tensors()]
+        found = [parameter for perceptron in self.perceptrons for parameter in perceptron.tensors()]
+        for encoder, cell in self._parts():
+            found += [*encoder.tensors(), *cell.parameters()]
+        return found
+
+
+def _layers_of(perceptrons: Sequence[Perceptron]) -> tuple[Dense, ...]:
+    natives = (perceptron.native for perceptron in perceptrons)
+    return tuple(layer for native in natives if isinstance(native, CompiledPerceptron) for layer in native.layers)
 
 
 def _model_of(env: EnvWrapper, tag: str, actor: Actor) -> _Model | None:
     """Return the model of an actor, or None if it has no native code."""
+    recurrent = greedy = None
+    layers: tuple[nn.Module, ...]
     if type(actor) is FullyConnected and actor.std_is_constant:
-        flatten, layers, greedy = actor.flatten, (actor.trunk, actor.policy), None
+        flatten, layers = actor.flatten, (actor.trunk, actor.policy)
+    elif type(actor) is RecurrentActor and type(actor.model) is Recurrent and actor.model.std_is_constant:
+        if any(cell.native is None for cell in actor.model.cells):
+            return None
+        flatten, layers, recurrent = actor.model.flatten, (actor.model.policy,), actor
     elif type(actor) is EpsilonGreedy and not actor.repeats and env.action_mask(tag) is None:
         flatten, layers, greedy = actor.model.flatten, (actor.model.features, actor.model.value), actor
     else:
         return None
     parts = [part for part in layers if not isinstance(part, nn.Identity)]
     perceptrons = [p for p in parts if isinstance(p, Perceptron) and isinstance(p.native, CompiledPerceptron)]
-    return _Model(flatten, perceptrons, greedy) if len(perceptrons) == len(parts) else None
+    return _Model(flatten, perceptrons, greedy, recurrent) if len(perceptrons) == len(parts) else None
 
 
 def _observed(env: EnvWrapper, tag: str) -> list[SpaceArray]:
@@ -126,7 +163,8 @@ class _NativePolicy:
         is_scaled = any(part.offset is not None for part in flat_parts)
         leaving = env.num_agents if "active" in env.ctx else 0
         moments, greedy = model.flatten.moments, model.greedy is not None
-        plan = ActingPlan(agents, num_logits, sources, model.layers, leaving, is_scaled, moments is not None, greedy)
+        inputs = sources, model.layers, leaving, is_scaled, moments is not None
+        plan = ActingPlan(agents, num_logits, *inputs, greedy, model.trunks)
         emitter = Acting(plan, host_lanes())
         program = program_of(emitter.emit, f"acting {plan}")
         size = model.flatten.size
@@ -139,6 +177,8 @@ class _NativePolicy:
             Word.GREEDY: self._greedy,
             Word.WORKSPACE: torch.zeros(parts_of(env.num_envs), emitter.size),
         }
+        if model.recurrent is not None:
+            arguments |= {Word.STATE: model.recurrent.state, Word.TIMESTEP: env.ctx["timestep"]}
         if leaving:
             arguments |= {Word.ACTIVE: env.ctx["active"], Word.IDS: np.array(ids, np.int64)}
         if is_scaled:

@@ -14,8 +14,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from warpdrive.training.compiled.matrix import Matrix, multiply
-from warpdrive.training.compiled.network import copy_floats
+from warpdrive.training.compiled.matrix import Matrix, multiply, transpose
+from warpdrive.training.compiled.network import Dense, copy_floats
 from warpdrive.training.compiled.simd import F32, Code, Vector, gradients
 
 _SEQUENCES = 48  # of a tile: its rows of a step stay in the cache, and its multiplications have whole tiles
@@ -74,6 +74,25 @@ PARAMETERS = {kind: (0, 1, 2, 3) if units.of_state else (0, 2) for kind, units i
 """Which of the arrays from ``Array.INPUT_WEIGHT`` on the parameters of units are: some have no weight of the state."""
 
 
+@dataclass(frozen=True)
+class Trunk:
+    """Encoder and recurrent units of a policy, a value function or both.
+
+    Attributes:
+        encoder: layers of the encoder, maybe none.
+        kind: key of ``UNITS``.
+        inputs: number of inputs of the units.
+        units: number of units.
+        parameters: indices of the parameters of the units in the vector, in the units' order, if there is one.
+    """
+
+    encoder: tuple[Dense, ...]
+    kind: str
+    inputs: int
+    units: int
+    parameters: tuple[int, ...] = ()
+
+
 class Array(IntEnum):
     """Arrays of a pass."""
 
@@ -110,11 +129,15 @@ class Recurrence:
     Attributes:
         gates: number of sums of a step.
         state: number of elements of the state.
+        shapes: shapes of the weights of inputs and, if there is one, of the state.
     """
 
     def __init__(self, kind: str, inputs: int, units: int) -> None:
         self.kind, self.inputs, self.units = UNITS[kind], inputs, units
         self.gates, self.state = self.kind.gates * units, self.kind.numbers * units
+        self.shapes = [(self.kind.of_inputs * units, inputs)]
+        if self.kind.of_state:
+            self.shapes.append((sum(number for _, _, number in self.kind.of_state) * units, units))
 
     def begin(self, code: Code, arrays: Mapping[Array, Any], steps: Any, sequences: Any) -> None:
         """Set what the passes work on.
@@ -153,7 +176,7 @@ class Recurrence:
             weight = Matrix(arrays[Array.INPUT_WEIGHT_TRANSPOSED], contributing)
             multiply(code, Matrix(sums, self.gates), inputs, weight, (count, contributing, self.inputs))
             for gate, place, number in kind.of_state:
-                weight = Matrix(code.at(arrays[Array.STATE_WEIGHT_TRANSPOSED], place * units), self.state_gates)
+                weight = Matrix(code.at(arrays[Array.STATE_WEIGHT_TRANSPOSED], place * units), self.shapes[1][0])
                 target, size = Matrix(code.at(sums, gate * units), self.gates), (count, number * units, units)
                 multiply(code, target, Matrix(before, self.state), weight, size, add=gate < kind.of_inputs)
             with code.loop(count) as row:
@@ -170,7 +193,7 @@ class Recurrence:
         """
         with self._tiles(bounds) as (first, count):
             with self.code.loop(count) as row:
-                self._clear(self._rows(Array.START_DELTAS, 0, first, self.state), row)
+                self.clear(self._rows(Array.START_DELTAS, 0, first, self.state), row)
             with self.code.loop(self.steps) as done:
                 self._step_back(first, count, self.code.subtract(self.code.subtract(self.steps, 1), done), of_outputs)
 
@@ -234,10 +257,13 @@ class Recurrence:
                     target, size = Matrix(code.at(bias, place * units), 0), (1, gates * units, count)
                     multiply(code, target, Matrix(one, 0, 0), Matrix(own, self.gates), size, add=True)
 
-    @property
-    def state_gates(self) -> int:
-        """Number of rows of the weight of the state."""
-        return sum(number for _, _, number in self.kind.of_state) * self.units
+    def transpose_weights(self) -> None:
+        """Emit the transposition of the weights for the forward pass."""
+        for number, (rows, columns) in enumerate(self.shapes):
+            source, target = (
+                self.arrays[Array(a + number)] for a in (Array.INPUT_WEIGHT, Array.INPUT_WEIGHT_TRANSPOSED)
+            )
+            _transpose_exactly(self.code, target, source, rows, columns)
 
     # -- tiles
 
@@ -260,10 +286,10 @@ class Recurrence:
         with code.loop(count) as row:
             begin = code.builder.icmp_signed("!=", code.scalar(begins, row), ir.Constant(kind, 0))
             with code.builder.if_then(begin):
-                self._clear(states, row)
+                self.clear(states, row)
 
-    def _clear(self, states: Any, row: Any) -> None:
-        """Set the state of a row to zero."""
+    def clear(self, states: Any, row: Any) -> None:
+        """Emit zeros for the state of a row."""
         code = self.code
         for number, width in self._spans(self.state):
             code.store(code.spread(0.0, width), states, code.add(code.times(row, self.state), number))
@@ -304,3 +330,13 @@ class Recurrence:
                 found[gate + n] = found[gate + n] + bias
         state = self._load(before, self.state, row, first, width)
         return [code.variable(x) for x in found], [code.variable(x) for x in state]
+
+
+def _transpose_exactly(code: Code, target: Any, source: Any, rows: int, columns: int) -> None:
+    """Emit ``target [columns, rows] = source [rows, columns]`` transposed, whose rows follow each other."""
+    if rows % code.lanes == 0 and columns % code.lanes == 0:
+        transpose(code, Matrix(target, rows), Matrix(source, columns), rows, columns)
+        return
+    with code.loop(rows) as i, code.loop(columns) as j:
+        value = code.scalar(source, code.add(code.times(i, columns), j))
+        code.builder.store(value, code.at(target, code.add(code.times(j, rows), i)))

@@ -164,6 +164,9 @@ class Recurrent(RecurrentActorCritic):
         num_outputs: number of outputs of the policy.
         options: section of the model in the run configuration.
         num_log_stds: number of logarithms of standard deviations, for actions in a Box.
+
+    Attributes:
+        std_is_constant: True if standard deviations do not depend on observations, or there are none.
     """
 
     def __init__(
@@ -180,6 +183,7 @@ class Recurrent(RecurrentActorCritic):
         self.policy = perceptron([self.units, num_outputs + log_std.num_outputs], options, last_gain=0.01)
         self.value = perceptron([self.units, 1], options, last_gain=1.0)
         self.log_std, self._num_means = log_std.parameter(), log_std.count
+        self.std_is_constant = not log_std.depends_on_state
 
     def encode(self, observations: Observations) -> Tensor:
         """See ``RecurrentActorCritic``: the concatenated features of the trunks."""

@@ -59,12 +59,14 @@ class Walkers(wd.Environment):
 
 SIZES = ["trainer.env_backend=cpu", "trainer.num_envs=70", "trainer.train_batch_size=1400"]
 EXPLORING = "{algorithm: dqn, batch_size: 8, epsilon: 0.5}"
-SCALED = {"type": "fully_connected", "hidden": [9], "scale_observations": True, "normalize_observations": True}
+SCALED = {"hidden": [9], "scale_observations": True, "normalize_observations": True}
 CASES = {
     "discrete": ("cartpole", ["policy.agent.model.trunk=shared"]),
     "gaussian": ("pendulum", ["policy.agent.model.normalize_observations=true"]),
     "greedy": ("mountain_car", [f"policy.agent={EXPLORING}"]),
     "of two tags": ("tag_gridworld", []),
+    "with memory": ("cartpole_recurrent", ["policy.agent.model.units=20"]),
+    "with two memories": ("pendulum", ["policy.agent.model={type: gru, hidden: [], units: 9, trunk: separate}"]),
 }
 
 
@@ -73,7 +75,8 @@ def trainer_of(case: str) -> Trainer:
         name, overrides = CASES[case]
         config = load_config(name, [*SIZES, *overrides])
         return Trainer(make_env(config), config)
-    settings = {"algorithm": "ppo", "minibatches": 2, "model": SCALED}
+    model = {"type": "mingru", "units": 6, "trunk": "separate"} if "forget" in case else {"type": "fully_connected"}
+    settings = {"algorithm": "ppo", "minibatches": 2, "model": {**SCALED, **model}}
     sizes = {"num_envs": 70, "train_batch_size": 1400, "total_steps": 14000}
     return Trainer(
         EnvWrapper(Walkers(), 70, "cpu"), {"trainer": sizes, "policy": {"outer": settings, "inner": settings}}
@@ -97,7 +100,7 @@ def two_rollouts(case: str, is_native: bool) -> list[torch.Tensor]:
     return found
 
 
-@pytest.mark.parametrize("case", [*CASES, "of agents that leave"])
+@pytest.mark.parametrize("case", [*CASES, "of agents that leave", "of agents that forget"])
 def test_all_steps_at_once_equal_steps_one_by_one(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = two_rollouts(case, is_native=False)
     for threads in (1, 3):
@@ -109,7 +112,11 @@ def test_all_steps_at_once_equal_steps_one_by_one(case: str, monkeypatch: pytest
 
 @pytest.mark.parametrize(
     "override",
-    ["trainer.update=torch", "policy.agent.model={type: lstm}", "policy.agent.model.state_dependent_std=true"],
+    [
+        "trainer.update=torch",
+        "policy.agent.model={type: lstm, state_dependent_std: true}",
+        "policy.agent.model.state_dependent_std=true",
+    ],
 )
 def test_other_models_step_by_step(override: str) -> None:
     config = load_config("pendulum", [*SIZES, override])
