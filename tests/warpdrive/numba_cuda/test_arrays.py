@@ -78,7 +78,7 @@ def test_what_a_gpu_cannot_copy_is_an_error(cuda):
         (lambda: device.__setitem__(slice(2), np.zeros(5)), ValueError),
         (lambda: device[VALUES > 3], TypeError),
         (lambda: device.get_ipc_handle(), NotImplementedError),
-        (lambda: np.asarray(device, copy=False), ValueError),
+        (lambda: device.__array__(copy=False), ValueError),
     ):
         with pytest.raises(error):
             mistake()
