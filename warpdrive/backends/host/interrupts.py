@@ -97,7 +97,8 @@ def _watch_launch(pipe: int, number: signal.Signals) -> None:
             _write_to_stderr(f"waiting for {_described(launch)} to return; {number.name} again ends the process now")
         if select.select([pipe], [], [], 0.1)[0]:
             again = [one for one in os.read(pipe, 64) if one in ENDING]
-            if again and launch is not None:
+            launch, waited = held.look()  # the former one may have returned since
+            if again and launch is not None and waited > 0:
                 _end(signal.Signals(again[0]), launch, f"has not returned, and {number.name} came again")
 
 

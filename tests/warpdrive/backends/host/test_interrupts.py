@@ -124,3 +124,31 @@ except KeyboardInterrupt:
 """)
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120)
     assert done.stdout == "whole\n", done.stderr
+
+
+BUSY = """
+import signal
+import numpy as np
+from numba import cuda
+import warpdrive as wd
+
+
+@wd.kernel
+def add(total):
+    for n in range(20_000_000):
+        total[0] = total[0] * 5 % 7 + n
+
+
+signal.signal(signal.SIGINT, lambda *_: None)
+total = np.zeros(1, np.int64)
+for _ in range(8):
+    add[1, 1](total)
+    signal.raise_signal(signal.SIGINT)
+"""
+
+
+def test_signals_between_launches_do_not_end_the_process(tmp_path):
+    program = tmp_path / "busy.py"
+    program.write_text(BUSY)
+    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
