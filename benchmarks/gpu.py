@@ -38,7 +38,7 @@ from harness.traffic import copy_bandwidth
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("torch", "numba", "numba-cuda", "cuda-bindings", "pycuda", "jax", "numpy")
-MOST_SECONDS_OF_A_UNIT = 100.0
+MAX_SECONDS_OF_A_UNIT = 100.0
 
 
 def main() -> None:
@@ -72,7 +72,7 @@ def _run(report: Report, options: argparse.Namespace, measuring: Any, end: float
         left = end - time.monotonic()
         if unit.backend == "jax":
             worker.close()  # two frameworks in one process would share the GPU's memory
-        found = worker.results(unit, min(left, MOST_SECONDS_OF_A_UNIT)) if left > 5 else _out_of_time(unit)
+        found = worker.results(unit, min(left, MAX_SECONDS_OF_A_UNIT)) if left > 5 else _out_of_time(unit)
         for result in found:
             report.add(result)
             report.write()

@@ -38,7 +38,7 @@ LEFT_AT_HOME += ("onnx", "onnxscript", "onnxruntime", "lightning", "optuna")
 one process has the GPU; comparisons with `mpe2`, which depends on pygame, are made elsewhere, as exports are.
 """
 NEEDED_BY_PYCUDA = ("pytools", "platformdirs", "mako", "siphash24")
-MOST_MEGABYTES = 60
+MAX_MEGABYTES = 60
 PYCUDA = "pycuda"
 
 
@@ -174,8 +174,8 @@ def _report(folder: Path) -> None:
         print(f"{wheel.stat().st_size / 1e6:6.1f} MB  {wheel.name}")
     total = sum(wheel.stat().st_size for wheel in wheels) / 1e6
     print(f"{total:6.1f} MB  {len(wheels)} wheels in {folder}")
-    if total > MOST_MEGABYTES:
-        raise SystemExit(f"that is more than {MOST_MEGABYTES} MB: list the packages of the machine with --present")
+    if total > MAX_MEGABYTES:
+        raise SystemExit(f"that is more than {MAX_MEGABYTES} MB: list the packages of the machine with --present")
 
 
 if __name__ == "__main__":

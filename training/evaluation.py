@@ -18,7 +18,7 @@ from warpdrive.training.models.base import Actor
 from warpdrive.training.rollout.loop import RolloutLoop, in_replicas_of
 
 MAX_REPLICAS = 1000
-FEWEST_EPISODES, MOST_EPISODES = 50, 1000
+FEWEST_EPISODES, MAX_EPISODES = 50, 1000
 OnProgress = Callable[[int, int], object]
 """Function called with the number of finished episodes, and of all episodes."""
 _STEPS_AT_ONCE = 16  # between two looks, from the host, at whether all have finished
@@ -26,7 +26,7 @@ _STEPS_AT_ONCE = 16  # between two looks, from the host, at whether all have fin
 
 def fitting_episodes(total_steps: int, episode_length: int) -> int:
     """Return the number of evaluation episodes: 50 to 1000, if possible within a quarter of the training steps."""
-    return min(max(total_steps // (4 * episode_length), FEWEST_EPISODES), MOST_EPISODES)
+    return min(max(total_steps // (4 * episode_length), FEWEST_EPISODES), MAX_EPISODES)
 
 
 @dataclass(frozen=True)

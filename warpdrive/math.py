@@ -67,8 +67,8 @@ _TWO_THIRDS, _TWO_THIRDS_2 = np.float32(0.6666666865348816), np.float32(-1.98682
 _LOG2_OF_E = np.float32(1.4426950216293335)
 _LN2_1, _LN2_2 = np.float32(0.693145751953125), np.float32(1.428606765330187e-06)
 """The logarithm of 2 in two parts; the first has 15 digits, so that its multiples here are exact."""
-_MOST_EXP, _LEAST_EXP = np.float32(89.0), np.float32(-104.0)
-_MOST_TANH = np.float32(20.0)
+_MAX_EXP, _MIN_EXP = np.float32(89.0), np.float32(-104.0)
+_MAX_TANH = np.float32(20.0)
 _TINY_TANH, _LARGE_TANH = np.float32(2.0**-12), np.float32(8.0)
 _SQUARE_ROOT_OF_HALF = np.int32(0x3F3504F3)
 _SHORT, _LONG = np.float32(2.0**-80), np.float32(2.0**80)
@@ -274,8 +274,8 @@ def exp(x):  # type: ignore[no-untyped-def]
         A float32.
     """
     x = np.float32(x)
-    x = _MOST_EXP if x > _MOST_EXP else x
-    x = _LEAST_EXP if x < _LEAST_EXP else x
+    x = _MAX_EXP if x > _MAX_EXP else x
+    x = _MIN_EXP if x < _MIN_EXP else x
     rounded = cuda.fma(x, _LOG2_OF_E, _ROUNDING)
     n = rounded - _ROUNDING
     rest = cuda.fma(-n, _LN2_1, x)
@@ -349,7 +349,7 @@ def tanh(x):  # type: ignore[no-untyped-def]
     """
     x = np.float32(x)
     twice = _TWO * abs(x)
-    twice = _MOST_TANH if twice > _MOST_TANH else twice
+    twice = _MAX_TANH if twice > _MAX_TANH else twice
     rounded = cuda.fma(twice, _LOG2_OF_E, _ROUNDING)
     n = rounded - _ROUNDING
     rest = cuda.fma(-n, _LN2_1, twice)
@@ -453,9 +453,9 @@ def pow(x, y):  # type: ignore[no-untyped-def]
     logarithm, logarithm_tail = _log_in_two_parts(size)
     product = y * logarithm
     tail = cuda.fma(y, logarithm, -product) + y * logarithm_tail
-    is_moderate = product < _MOST_EXP and product > _LEAST_EXP
-    product = _MOST_EXP if product > _MOST_EXP else product
-    product = _LEAST_EXP if product < _LEAST_EXP else product
+    is_moderate = product < _MAX_EXP and product > _MIN_EXP
+    product = _MAX_EXP if product > _MAX_EXP else product
+    product = _MIN_EXP if product < _MIN_EXP else product
     tail = tail if is_moderate else _ZERO
     rounded = cuda.fma(product, _LOG2_OF_E, _ROUNDING)
     n = rounded - _ROUNDING

@@ -23,7 +23,7 @@ ZERO, ONE = np.float32(0), np.float32(1)
 EMPTY = 0
 WALL = 2**30
 """Value of a wall cell. An occupied cell holds the agent's health, negative for blue."""
-MOST_HEALTH = 1e6
+MAX_HEALTH = 1e6
 WIDEST_MAP = 2**12
 FARTHEST = 100
 
@@ -509,7 +509,7 @@ class Battle(wd.Environment):
 
 
 def _tenths(name: str, value: Any, at_least: float = 0.0) -> int:
-    tenths = 10 * parameters.real(name, value, at_least=at_least, at_most=MOST_HEALTH)
+    tenths = 10 * parameters.real(name, value, at_least=at_least, at_most=MAX_HEALTH)
     if not math.isclose(tenths, round(tenths), rel_tol=1e-9):
         raise DefinitionError(f"{name} is {shown(value)}, but it must be a multiple of 0.1.")
     return round(tenths)

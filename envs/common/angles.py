@@ -10,8 +10,8 @@ import warpdrive as wd
 
 HALF, PER_TURN = np.float32(0.5), np.float32(1 / (2 * math.pi))
 # A full turn in two parts: the first has so few digits that its products with small integers are exact in float32.
-MOST_OF_A_TURN = np.float32(6.28125)
-REST_OF_A_TURN = np.float32(2 * math.pi - 6.28125)
+TURN_HIGH = np.float32(6.28125)
+TURN_LOW = np.float32(2 * math.pi - 6.28125)
 
 
 @wd.device_function
@@ -19,4 +19,4 @@ def wrapped(angle):
     """Return the angle from -pi to pi in the same direction; one that is there already stays as it is."""
     turns = angle * PER_TURN
     nearest = np.float32(np.int32(turns + (HALF if turns >= 0 else -HALF)))
-    return (angle - nearest * MOST_OF_A_TURN) - nearest * REST_OF_A_TURN
+    return (angle - nearest * TURN_HIGH) - nearest * TURN_LOW

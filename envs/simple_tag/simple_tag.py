@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
-MARGIN_BEGINS, MARGIN_SLOPE, MOST_FOR_LEAVING = np.float32(0.9), np.float32(10), np.float32(10)
+MARGIN_BEGINS, MARGIN_SLOPE, MAX_BOUNDARY_PENALTY = np.float32(0.9), np.float32(10), np.float32(10)
 
 
 @wd.kernel
@@ -43,7 +43,7 @@ def charge_for_leaving(coordinate):
     """Return a good agent's penalty for one of its coordinates: zero inside the square, increasing beyond 0.9."""
     x = abs(coordinate)
     near_the_edge = max(x - MARGIN_BEGINS, ZERO) * MARGIN_SLOPE
-    return near_the_edge if x < ONE else min(wd.math.exp(TWO * x - TWO), MOST_FOR_LEAVING)
+    return near_the_edge if x < ONE else min(wd.math.exp(TWO * x - TWO), MAX_BOUNDARY_PENALTY)
 
 
 def _step(push: Any) -> Any:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.integer]
 LONGEST_TRAIL = 25
-MOST_GRID_LINES = 25
+MAX_GRID_LINES = 25
 BOARD_POINTS = 365.0
 
 
@@ -60,7 +60,7 @@ def draw(env: TagGridworld, state: dict[str, Any], trail: Sequence[dict[str, Any
 
 
 def _draw_grid(axes: Axes, grid_length: int) -> None:
-    stride = max(1, -(-(grid_length + 1) // MOST_GRID_LINES))
+    stride = max(1, -(-(grid_length + 1) // MAX_GRID_LINES))
     edges = np.arange(stride, grid_length + 1, stride) - 0.5
     span = (-0.5, grid_length + 0.5)
     axes.hlines(edges, *span, color=drawing.GRID_LINE, linewidth=0.8, zorder=1)

@@ -33,7 +33,7 @@ from numba.cuda.typing.typeof import Purpose, typeof
 from numba.cuda.utils import numba_target_override
 
 CAPABILITY = (9, 0)
-WARP, MOST_THREADS, MOST_SHARED, STACK, CONTEXT = 32, 1024, 228 * 1024, 1 << 18, 4096
+WARP, MAX_THREADS, MAX_SHARED, STACK, CONTEXT = 32, 1024, 228 * 1024, 1 << 18, 4096
 AXES = [f"{register}.{axis}" for register in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"]
 WORDS = [*AXES, "laneid", "dynamic", "waits", "vote", "outcome", "fibre", "scheduler"]
 """Words of 64 bits shared by the scheduler and the threads."""
@@ -117,7 +117,7 @@ class HostCode:
 
     def _spoil(self, byte: int) -> None:
         """Fill shared memory, which holds anything at the start of a block."""
-        ctypes.memset(self.engine.get_global_value_address("gpu.dynamic"), byte, MOST_SHARED)
+        ctypes.memset(self.engine.get_global_value_address("gpu.dynamic"), byte, MAX_SHARED)
         for name, kind in self.shared:
             ctypes.memset(self.engine.get_global_value_address(name), byte, _bytes(kind))
 
@@ -248,7 +248,7 @@ def _runtime(kernel: str, parameters: list[str]) -> str:
     """Return a module with the words, the special registers, the barriers, atomics, and the start of a thread."""
     lines = [f"@gpu.words = global [{len(WORDS)} x i64] zeroinitializer"]
     lines.append(f"@gpu.arguments = global [{max(1, len(parameters))} x i64] zeroinitializer")
-    lines.append(f"@gpu.dynamic = global [{MOST_SHARED} x i8] zeroinitializer, align 64")
+    lines.append(f"@gpu.dynamic = global [{MAX_SHARED} x i8] zeroinitializer, align 64")
     for name in (*AXES, "laneid"):
         lines.append(_register(f"gpu.read.ptx.sreg.{name}", name))
     lines.append(_register("gpu.dynamic_size", "dynamic"))

@@ -20,7 +20,7 @@ from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.bootstrap import join
 from warpdrive.training.distributed.consistency import check_weights
 from warpdrive.training.distributed.process_group import ProcessGroup
-from warpdrive.training.distributed.shared_sums import MOST_BYTES
+from warpdrive.training.distributed.shared_sums import MAX_BYTES
 from warpdrive.training.reports import UpdateReport
 from warpdrive.training.run.callbacks import Callback
 from warpdrive.training.trainer import Trainer, make_env
@@ -56,7 +56,7 @@ def check_messages(process_group: ProcessGroup) -> None:
 
     whole = size * (size + 1) / 2
     assert process_group.all_reduce(torch.tensor([1.0, rank + 1.0])).tolist() == [size, whole]
-    large = torch.arange(MOST_BYTES // 4 + 1, dtype=torch.float32)  # too large for shared memory
+    large = torch.arange(MAX_BYTES // 4 + 1, dtype=torch.float32)  # too large for shared memory
     assert torch.equal(process_group.all_reduce(large + rank), size * large + whole - size)
     gradient, terms = process_group.all_reduce_gradient(
         torch.tensor([rank + 1.0, -1.0]), {"a": torch.tensor(rank + 1.0)}

@@ -26,13 +26,13 @@ from warpdrive.backends.numba_cuda.generate import ENTRY, REPLICAS, generate
 from warpdrive.kernels.fusion import Fusion
 from warpdrive.kernels.kernel import Kernel, device_function
 
-WARP, MOST_WARPS = 32, 32
+WARP, MAX_WARPS = 32, 32
 
 
 @device_function
 def ballot_sync(mask, predicate):
     """Return the votes of the lanes of a mask, one bit each: the CPU backend lacks it."""
-    said = cuda.shared.array((MOST_WARPS, WARP), np.int32)
+    said = cuda.shared.array((MAX_WARPS, WARP), np.int32)
     warp, lane = cuda.threadIdx.x // WARP, cuda.threadIdx.x % WARP
     said[warp, lane] = 1 if predicate else 0
     cuda.syncthreads()

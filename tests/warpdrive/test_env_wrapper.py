@@ -160,7 +160,7 @@ def test_a_pool_that_nobody_sized_is_large_where_start_states_differ(
     same = EnvWrapper(walkers(), 10, backend, seed=1, reset_pool_size=500)
     assert drawn.reset_pool_size == 500 and torch.equal(drawn.ctx["pool.position"], same.ctx["pool.position"])
     assert torch.equal(drawn.reset(), same.reset())
-    monkeypatch.setattr("warpdrive.fused_step.replica_arrays._MOST_BYTES_OF_STARTS", 5000)
+    monkeypatch.setattr("warpdrive.fused_step.replica_arrays._MAX_BYTES_OF_STARTS", 5000)
     assert 2 <= EnvWrapper(walkers(), 10, backend, reset_pool_size=None).reset_pool_size <= 25
     env, start = walkers(), walkers().initial_state(np.random.default_rng(0))
     env.initial_state = lambda rng: start

@@ -256,7 +256,7 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
             "entropy_coef": config.entropy_coef,
             "huber_delta": config.huber_delta,
             "max_grad_norm": config.max_grad_norm,
-            "most_kl": math.inf if kl is None else TOLERANCE * kl,
+            "max_kl": math.inf if kl is None else TOLERANCE * kl,
         }
         with torch.no_grad():
             arrays = {

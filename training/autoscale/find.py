@@ -19,7 +19,7 @@ from warpdrive.training.autoscale.search import Bounds, Search
 from warpdrive.training.autoscale.size import Outcome, Size
 from warpdrive.training.config.load import RunConfig, load_config, save_config
 
-_LEAST_ROLLOUT = 8
+_MIN_ROLLOUT = 8
 """Minimum rollout length in steps, unless the user's is shorter. Shorter rollouts would affect learning."""
 
 
@@ -91,7 +91,7 @@ def autoscale(
     """
     trainer = config.trainer
     before = Size(trainer.num_envs, trainer.rollout_length)
-    bounds = Bounds(trainer.total_steps // min_updates // devices, min(_LEAST_ROLLOUT, before.rollout_length))
+    bounds = Bounds(trainer.total_steps // min_updates // devices, min(_MIN_ROLLOUT, before.rollout_length))
     if bounds.most_batch < bounds.least_rollout:
         raise ConfigError(
             f"found a minimum of {min_updates} updates, which do not fit into {trainer.total_steps} environment "

@@ -28,8 +28,8 @@ from warpdrive.training.reports import UpdateReport
 from warpdrive.training.run.metrics import memory_gib
 from warpdrive.training.trainer import Trainer, make_env
 
-_LEAST_UPDATES = 2
-_LEAST_ADDRESS_SPACE = 2**28
+_MIN_UPDATES = 2
+_MIN_ADDRESS_SPACE = 2**28
 """Minimum address space in bytes: with less, OpenBLAS (0.3.30) retries its allocation of buffers for ever."""
 _SURVEYED = 97
 """Number of replicas of the memory survey: small, and unlikely to be the size of another axis."""
@@ -62,10 +62,10 @@ def main(folder: Path) -> None:
 def survey(config: RunConfig) -> dict[str, Any]:
     """Measure a few replicas: bytes of their arrays, available memory and parallel replicas of the device."""
     available = available_memory()
-    if "ulimit" in available.limited_by and available.bytes < _LEAST_ADDRESS_SPACE:
+    if "ulimit" in available.limited_by and available.bytes < _MIN_ADDRESS_SPACE:
         raise MemoryError(
             f"{gib(available.bytes)} remain of {available.limited_by} after importing all libraries (it also counts "
-            f"reserved memory): expected at least {gib(_LEAST_ADDRESS_SPACE)}"
+            f"reserved memory): expected at least {gib(_MIN_ADDRESS_SPACE)}"
         )
     small = config.model_dump() | {"trainer": config.trainer.model_dump() | {"num_envs": _SURVEYED}}
     small["trainer"]["train_batch_size"] = _SURVEYED
@@ -124,7 +124,7 @@ def measure(config: RunConfig, request: Mapping[str, Any], stage: Callable[[str]
         elapsed, updates = moments[-1] - moments[0], len(moments) - 1
         is_slow = updates > 0 and config.trainer.train_batch_size * updates < hopeless * elapsed
         if elapsed >= (0.5 if is_slow else 1.0) * seconds and (
-            updates >= _LEAST_UPDATES or is_slow or elapsed >= 3 * seconds
+            updates >= _MIN_UPDATES or is_slow or elapsed >= 3 * seconds
         ):
             raise KeyboardInterrupt  # ends a run properly, with a checkpoint
 

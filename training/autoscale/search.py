@@ -19,7 +19,7 @@ _NEAR = 0.10
 """Relative difference from the best within which the smallest size is measured again."""
 _MAX_PASSES = 4
 """Maximum number of passes over replicas, rollout length, and their trade-off."""
-_LEAST_GAIN = 0.05
+_MIN_GAIN = 0.05
 """Relative gain of a pass below which it is the last one."""
 _FINALISTS = 3
 _ROUNDS = 3
@@ -77,7 +77,7 @@ class Search:
             for change, limited in (replicas, steps, (self._with_shorter_rollouts, self._halved)):
                 self._climb(change)
                 self._bisect(limited)
-            if self.best().speed <= before * (1 + _LEAST_GAIN):
+            if self.best().speed <= before * (1 + _MIN_GAIN):
                 break
         return self._choose_winner()
 

@@ -33,8 +33,8 @@ from warpdrive.training.runtime.atomic_write import write_atomically
 from warpdrive.training.runtime.interrupts import exit_code_of, name_of
 from warpdrive.training.trainer import Trainer, make_env
 
-_MOST_EPISODES_SHOWN = 3
-_MOST_FRAMES = 300  # default animation
+_MAX_EPISODES_SHOWN = 3
+_MAX_FRAMES = 300  # default animation
 
 
 def run(options: argparse.Namespace) -> int:
@@ -147,9 +147,9 @@ def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
     if not can_render(trainer.env.env):
         console.print(f"no replay.gif: the environment '{trainer.env.env.name}' has no render method")
         return
-    episodes = max(1, min(_MOST_EPISODES_SHOWN, _MOST_FRAMES // trainer.env.env.episode_length))
+    episodes = max(1, min(_MAX_EPISODES_SHOWN, _MAX_FRAMES // trainer.env.env.episode_length))
     try:
-        replay(trainer, run_folder / "replay.gif", episodes=episodes, max_frames=_MOST_FRAMES, console=console)
+        replay(trainer, run_folder / "replay.gif", episodes=episodes, max_frames=_MAX_FRAMES, console=console)
     except WarpDriveError as error:  # a picture that fails does not make the training fail
         console.print(f"no replay.gif: {error}", style="yellow")
 

@@ -19,7 +19,7 @@ from warpdrive.training.compiled.network import ROWS, Dense, Network, Workspace,
 from warpdrive.training.compiled.perceptron import addresses_of_parameters
 from warpdrive.training.compiled.simd import F32, I8, I32, I64, Code
 from warpdrive.training.compiled.units import PARAMETERS, Array, Recurrence, Trunk
-from warpdrive.training.models.running_moments import MOST_DEVIATIONS
+from warpdrive.training.models.running_moments import MAX_DEVIATIONS
 
 KINDS = {torch.float32: F32, torch.int32: I32, torch.int64: I64, torch.uint8: I8, torch.bool: I8}
 """LLVM types of the dtypes of observations that native code reads."""
@@ -197,7 +197,7 @@ class Acting:
                 mean, deviation = (
                     code.spread(code.scalar(code.pointer(word), n)) for word in (Word.MEAN, Word.DEVIATION)
                 )
-                value = ((value - mean) / deviation).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
+                value = ((value - mean) / deviation).clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS)
             code.store(value, memory, place)
 
 

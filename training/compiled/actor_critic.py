@@ -16,7 +16,7 @@ from warpdrive.training.compiled.gradient import Coefficient, Gradient, Inputs, 
 from warpdrive.training.compiled.heads import squashed_sample
 from warpdrive.training.compiled.network import ROWS, Dense, Network, fill
 from warpdrive.training.compiled.simd import Vector, gradients
-from warpdrive.training.models.two_headed import LEAST_LOG_STD, MOST_LOG_STD
+from warpdrive.training.models.two_headed import MAX_LOG_STD, MIN_LOG_STD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ class _ActorCriticGradient(Gradient[SomePlan]):
         if not self.plan.soft:
             return [output.tanh() for output in outputs], None
         means, log_stds = outputs[: self.plan.components], outputs[self.plan.components :]
-        limited = [log_std.clamp(LEAST_LOG_STD, MOST_LOG_STD) for log_std in log_stds]
+        limited = [log_std.clamp(MIN_LOG_STD, MAX_LOG_STD) for log_std in log_stds]
         return squashed_sample(means, limited, [self.rows(place, at) for place in self._noise])
 
     def _least(self, outputs: Sequence[int], at: Any) -> tuple[Vector, list[Vector]]:

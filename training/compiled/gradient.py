@@ -51,7 +51,7 @@ class Coefficient(IntEnum):
     ENTROPY_COEF = auto()
     HUBER_DELTA = auto()
     MAX_GRAD_NORM = auto()
-    MOST_KL = auto()
+    MAX_KL = auto()
     TARGET_NOISE = auto()
     TARGET_NOISE_CLIP = auto()
     TARGET_ENTROPY = auto()

@@ -21,7 +21,7 @@ from warpdrive.training.distributed.process_group import ProcessGroup
 from warpdrive.training.experience.masked_rows import Rows
 from warpdrive.training.models.parameters import adam_state
 
-_LEAST_SEQUENCES = 8  # of a part
+_MIN_SEQUENCES = 8  # of a part
 _COEFFICIENTS = [name.name.lower() for name in Coefficient]
 
 
@@ -145,7 +145,7 @@ class Steps:
         self._plan, self._program, self._process_group = compiled.plan, compiled.program, minibatches.process_group
         rows = int(np.diff(minibatches.bounds).max())
         sequences, self._count = rows // compiled.plan.steps, len(minibatches.counts)
-        self._parts = min(parts_of(rows), max(1, sequences // _LEAST_SEQUENCES))
+        self._parts = min(parts_of(rows), max(1, sequences // _MIN_SEQUENCES))
         arrays = {**arrays, **compiled.intermediate(sequences), "weight": minibatches.weight}
         self.metrics = torch.zeros(self._count, len(self._plan.terms) + 2)
         gradients, workspace, sums = compiled.memory(self._parts)

@@ -26,7 +26,7 @@ from warpdrive.training.models.q_network import QNetwork
 from warpdrive.training.models.recurrent import Cell, Recurrent
 
 _NAMES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu", nn.SiLU: "silu"}
-_MOST_OUTPUTS = 64  # heads are unrolled: more outputs take seconds to compile
+_MAX_OUTPUTS = 64  # heads are unrolled: more outputs take seconds to compile
 
 
 class NoPlanError(Exception):
@@ -178,8 +178,8 @@ def _unrolled(layers: tuple[Dense, ...]) -> tuple[Dense, ...]:
     Raises:
         NoPlanError: there are too many.
     """
-    if layers[-1].outputs > _MOST_OUTPUTS:
-        raise NoPlanError(f"the network has {layers[-1].outputs} outputs, more than {_MOST_OUTPUTS}")
+    if layers[-1].outputs > _MAX_OUTPUTS:
+        raise NoPlanError(f"the network has {layers[-1].outputs} outputs, more than {_MAX_OUTPUTS}")
     return layers
 
 

@@ -12,7 +12,7 @@ from warpdrive.training.compiled.heads import categorical, gaussian, squashed
 from warpdrive.training.compiled.matrix import Matrix, transpose
 from warpdrive.training.compiled.network import ROWS, Dense, fill
 from warpdrive.training.compiled.simd import F32, I8, I32, Vector, gradients
-from warpdrive.training.models.two_headed import LEAST_LOG_STD, MOST_LOG_STD
+from warpdrive.training.models.two_headed import MAX_LOG_STD, MIN_LOG_STD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +167,7 @@ class PolicyGradient(Gradient[PolicyPlan]):
         means, differences = outputs[: self.plan.components], outputs[self.plan.components :]
         if differences:
             pairs = zip(log_stds, differences, strict=True)
-            log_stds = [(own + difference).clamp(LEAST_LOG_STD, MOST_LOG_STD) for own, difference in pairs]
+            log_stds = [(own + difference).clamp(MIN_LOG_STD, MAX_LOG_STD) for own, difference in pairs]
         actions = [self.rows(place, at) for place in self._actions]
         head = squashed if self.plan.squashed else gaussian
         return head(means, log_stds, actions, self.plan.log_reach)

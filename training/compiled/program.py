@@ -20,9 +20,9 @@ from warpdrive.training.compiled.simd import host_lanes
 
 _FILE = "program.o"
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-_LEAST_ROWS = 128  # to be divided: zeroing and summing the gradient of a part takes as long as 3 rows of any network
+_MIN_ROWS = 128  # to be divided: zeroing and summing the gradient of a part takes as long as 3 rows of any network
 _ROWS_OF_A_PART = 256
-_MOST_PARTS = 16
+_MAX_PARTS = 16
 _programs: dict[str, Program] = {}
 
 
@@ -182,6 +182,6 @@ def parts_of(rows: int) -> int:
     It does not depend on the number of threads: parts are summed in a fixed order. It is even, so that two threads
     finish together.
     """
-    if rows < _LEAST_ROWS:
+    if rows < _MIN_ROWS:
         return 1
-    return max(2, min(_MOST_PARTS, rows // _ROWS_OF_A_PART // 2 * 2))
+    return max(2, min(_MAX_PARTS, rows // _ROWS_OF_A_PART // 2 * 2))

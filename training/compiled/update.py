@@ -60,7 +60,7 @@ def _emit_apply(plan: Plan, module: ir.Module, lanes: int) -> None:
     stopped = code.pointer(Word.STOPPED)
     if plan.early_stopping:
         kl = code.scalar(metrics, plan.terms.index("approx_kl"))
-        far = builder.fcmp_ordered(">", kl, code.scalar(coefficients, int(Coefficient.MOST_KL)))
+        far = builder.fcmp_ordered(">", kl, code.scalar(coefficients, int(Coefficient.MAX_KL)))
         builder.store(builder.select(far, ir.Constant(F32, 1.0), code.scalar(stopped)), stopped)
     over = code.scalar(stopped)
     builder.store(over, code.at(metrics, count + 1))

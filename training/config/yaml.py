@@ -14,7 +14,7 @@ import yaml
 from warpdrive.errors import ConfigError, nearest, one_line, shown
 
 _LARGEST_FILE = 1_000_000  # bytes; PyYAML takes seconds for each megabyte
-_MOST_VALUES = 100_000
+_MAX_VALUES = 100_000
 _DEEPEST = 50
 
 
@@ -65,13 +65,13 @@ class _Loader(yaml.SafeLoader):
     def _count(self, node: yaml.Node, counted: dict[int, int]) -> int:
         """Return the number of values of a node, with aliases expanded; raise if there are too many."""
         if id(node) not in counted:
-            counted[id(node)] = _MOST_VALUES + 1  # while being counted: only an alias to an enclosing node reads this
+            counted[id(node)] = _MAX_VALUES + 1  # while being counted: only an alias to an enclosing node reads this
             parts = [] if isinstance(node, yaml.ScalarNode) else node.value
             if isinstance(node, yaml.MappingNode):
                 parts = [part for pair in parts for part in pair]
             counted[id(node)] = 1 + sum(self._count(part, counted) for part in parts)
-            if counted[id(node)] > _MOST_VALUES:
-                raise ConfigError(f"{_line(node)}more than {_MOST_VALUES} values after expanding aliases")
+            if counted[id(node)] > _MAX_VALUES:
+                raise ConfigError(f"{_line(node)}more than {_MAX_VALUES} values after expanding aliases")
         return counted[id(node)]
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from warpdrive.training.distributed.process_group import ProcessGroup
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Size of the largest tensor that is summed in shared memory."""
 
 PREFIX = "warpdrive-sums-"
@@ -54,7 +54,7 @@ class SharedSums:
         counters = np.frombuffer(memory, np.int64, _PAGE // 8)
         self._arrived = counters[: self.world_size * _LINE // 8 : _LINE // 8]
         places = torch.frombuffer(memory, dtype=torch.uint8, offset=_PAGE)
-        self._places = places.view(2, self.world_size, MOST_BYTES)
+        self._places = places.view(2, self.world_size, MAX_BYTES)
         self._count = 0
         self._peers = select.poll()
         for other, process_id in enumerate(process_ids):
@@ -84,7 +84,7 @@ class SharedSums:
 
     def can_sum(self, tensor: Tensor) -> bool:
         """Return True if a tensor, of the same shape in all processes, can be summed here."""
-        return tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.nbytes <= MOST_BYTES
+        return tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.nbytes <= MAX_BYTES
 
     def all_reduce(self, tensor: Tensor) -> None:
         """Overwrite a tensor with its sum over all processes.
@@ -112,7 +112,7 @@ class SharedSums:
 
 
 def _size(world_size: int) -> int:
-    return _PAGE + 2 * world_size * MOST_BYTES
+    return _PAGE + 2 * world_size * MAX_BYTES
 
 
 def _allocated(world_size: int) -> str | None:

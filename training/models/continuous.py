@@ -16,7 +16,7 @@ from warpdrive.training.models.distributions import BoxUnits
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.options import PerceptronConfig
 from warpdrive.training.models.perceptron import perceptron
-from warpdrive.training.models.two_headed import LEAST_LOG_STD, MOST_LOG_STD
+from warpdrive.training.models.two_headed import MAX_LOG_STD, MIN_LOG_STD
 
 _NO_NOISE = -20.0  # log of a negligible standard deviation
 
@@ -80,7 +80,7 @@ class SquashedActor(Actor):
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``."""
         mean, log_std = self.policy(self.features(self.flatten(observations))).chunk(2, dim=-1)
-        return torch.cat([mean, log_std.clamp(LEAST_LOG_STD, MOST_LOG_STD)], dim=-1)
+        return torch.cat([mean, log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)], dim=-1)
 
     def done(self, drawn: Tensor) -> Tensor:
         """Return actions ``[rows, components]`` from -1 to 1 as the environment received them: samples are squashed."""

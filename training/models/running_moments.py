@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 
 _ROWS_AT_ONCE = 65536  # bounds the memory of float64 intermediates
-_LEAST_VARIANCE = 1e-8
-MOST_DEVIATIONS = 10.0
+_MIN_VARIANCE = 1e-8
+MAX_DEVIATIONS = 10.0
 """Standard deviations from the mean at which standardised inputs are clipped."""
 
 
@@ -51,11 +51,11 @@ class RunningMoments(nn.Module):
     def clipped(self, values: Tensor) -> Tensor:
         """Return ``forward(values)`` clipped to at most ten standard deviations, as the input of a network."""
         standardised: Tensor = self(values)
-        return standardised.clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
+        return standardised.clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS)
 
     def mean_and_deviation(self) -> tuple[Tensor, Tensor]:
         """Return the mean and the standard deviation ``[*shape]``, float32."""
-        return self.mean.float(), (self.variance + _LEAST_VARIANCE).sqrt().float()
+        return self.mean.float(), (self.variance + _MIN_VARIANCE).sqrt().float()
 
     def restored(self, standardised: Tensor) -> Tensor:
         """Undo ``forward``."""

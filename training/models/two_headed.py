@@ -12,7 +12,7 @@ from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.options import GaussianConfig
 
-LEAST_LOG_STD, MOST_LOG_STD = -20.0, 2.0  # as in the authors' code of soft actor-critic
+MIN_LOG_STD, MAX_LOG_STD = -20.0, 2.0  # as in the authors' code of soft actor-critic
 
 
 class TwoHeaded(ActorCritic):
@@ -108,4 +108,4 @@ def with_log_std(outputs: Tensor, log_std: Tensor | None, num_means: int) -> Ten
     means, differences = outputs[..., :num_means], outputs[..., num_means:]
     if differences.shape[-1] == 0:
         return torch.cat([means, log_std.expand(*outputs.shape[:-1], -1)], dim=-1)
-    return torch.cat([means, (log_std + differences).clamp(LEAST_LOG_STD, MOST_LOG_STD)], dim=-1)
+    return torch.cat([means, (log_std + differences).clamp(MIN_LOG_STD, MAX_LOG_STD)], dim=-1)

@@ -21,7 +21,7 @@ from warpdrive.training.models.recurrent import RecurrentActor
 from warpdrive.training.opponents.base import Opponent
 from warpdrive.training.opponents.elo import performance_rating
 
-MOST_EVALUATED = 8
+MAX_EVALUATED = 8
 """Maximum number of versions that a policy is evaluated against."""
 
 
@@ -52,7 +52,7 @@ class SelfPlay(Opponent):
         self.pool = Pool(learner, config.pool_size, config.recency)
         self.members = [copy.deepcopy(learner).requires_grad_(False) for _ in range(config.at_once)]
         self.actor = Together(self.members, share).in_replicas(share.count, num_agents)
-        evaluated = min(config.pool_size, MOST_EVALUATED)
+        evaluated = min(config.pool_size, MAX_EVALUATED)
         self.evaluation_model = Together([copy.deepcopy(learner).requires_grad_(False) for _ in range(evaluated)])
         self.rating = 0.0
         self._taken_at: int | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from warpdrive.backends.system_info import CudaLibrary, Machine
 
-LEAST_CAPABILITY = (7, 0)
+MIN_CAPABILITY = (7, 0)
 """Minimum compute capability: from Volta on, threads of one warp can wait for each other individually."""
 
 LEAST_CAPABILITY_OF_CUDA_13 = (7, 5)
@@ -79,10 +79,8 @@ def _card_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
             f"the NVIDIA driver supports CUDA {_text(supported)}, PyTorch {pytorch.version} needs {pytorch.cuda}",
             f"install a newer driver (nvidia.com/drivers), or a PyTorch built for CUDA {supported[0]} ({_GET_PYTORCH})",
         )
-    if gpu.capability < LEAST_CAPABILITY:
-        yield Lack(
-            f"{described}; at least {_text(LEAST_CAPABILITY)} is needed", "use another GPU, or env_backend 'cpu'"
-        )
+    if gpu.capability < MIN_CAPABILITY:
+        yield Lack(f"{described}; at least {_text(MIN_CAPABILITY)} is needed", "use another GPU, or env_backend 'cpu'")
     elif pytorch.architectures and not any(_runs_on(code, gpu.capability) for code in pytorch.architectures):
         yield Lack(
             f"{described}; PyTorch {pytorch.version} is built for {', '.join(pytorch.architectures)}",
@@ -140,7 +138,7 @@ def _compiler_lacks(
             "pip install --upgrade " + ("nvidia-nvjitlink" if found[0] >= 13 else f"nvidia-nvjitlink-cu{found[0]}"),
         )
     gpu = machine.driver.gpus[gpu_of(process_id, machine)]
-    if found[0] >= 13 and LEAST_CAPABILITY <= gpu.capability < LEAST_CAPABILITY_OF_CUDA_13:
+    if found[0] >= 13 and MIN_CAPABILITY <= gpu.capability < LEAST_CAPABILITY_OF_CUDA_13:
         yield Lack(
             f"{name} {compiler.version} compiles for compute capability {_text(LEAST_CAPABILITY_OF_CUDA_13)} and "
             f"newer; {gpu.name} has {_text(gpu.capability)}",

@@ -22,8 +22,8 @@ from warpdrive.user_code import user_code
 
 _LONGEST_DRAWING = 30
 """Limit on the processor time in seconds for drawing the start states of a pool."""
-_MOST_STARTS = 500  # default pool size; a draw takes 0.01 to 1 ms
-_MOST_BYTES_OF_STARTS = 1 << 26
+_MAX_STARTS = 500  # default pool size; a draw takes 0.01 to 1 ms
+_MAX_BYTES_OF_STARTS = 1 << 26
 _PYTHON_BYTES = 200
 """Approximate memory overhead of a NumPy array in bytes."""
 _ON_THE_DEVICE = "The kernel function 'reset' of an environment can draw starts on the device: see docs/authoring.md"
@@ -110,7 +110,7 @@ def _size_of_pool(starts: list[State]) -> int:
     if first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first):
         return 1
     needed = sum(value.nbytes + _PYTHON_BYTES for value in first.values())
-    return max(2, min(_MOST_STARTS, _MOST_BYTES_OF_STARTS // max(needed, 1)))
+    return max(2, min(_MAX_STARTS, _MAX_BYTES_OF_STARTS // max(needed, 1)))
 
 
 def _alike(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:

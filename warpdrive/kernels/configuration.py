@@ -14,8 +14,8 @@ from warpdrive.kernels.language import LARGEST_ARRAY
 
 Dimensions = tuple[int, int, int]
 
-MOST_BLOCKS = (2**31 - 1, 2**16 - 1, 2**16 - 1)
-MOST_THREADS = (1024, 1024, 64)
+MAX_BLOCKS = (2**31 - 1, 2**16 - 1, 2**16 - 1)
+MAX_THREADS = (1024, 1024, 64)
 """Hardware limits along x, y and z (CUDA programming guide, technical specifications); 1024 threads in a block."""
 
 
@@ -59,12 +59,12 @@ class Configuration:
                 f"memory](...); found k[{', '.join(map(repr, given)) if isinstance(given, tuple) else repr(given)}]"
             )
         blocks, threads = dimensions(given[0], "blocks"), dimensions(given[1], "threads")
-        for counts, most, unit in ((blocks, MOST_BLOCKS, "blocks"), (threads, MOST_THREADS, "threads")):
+        for counts, most, unit in ((blocks, MAX_BLOCKS, "blocks"), (threads, MAX_THREADS, "threads")):
             if any(count > limit for count, limit in zip(counts, most, strict=True)):
                 raise KernelError(f"{what} is launched with {counts} {unit}; a GPU has at most {most}")
-        if math.prod(threads) > MOST_THREADS[0]:
+        if math.prod(threads) > MAX_THREADS[0]:
             raise KernelError(
-                f"{what} is launched with {math.prod(threads)} threads in a block; a GPU has at most {MOST_THREADS[0]}"
+                f"{what} is launched with {math.prod(threads)} threads in a block; a GPU has at most {MAX_THREADS[0]}"
             )
         shared_bytes = _shared_bytes(given[3], what) if len(given) == 4 else 0
         return cls(blocks, threads, shared_bytes, _stream_handle(given[2]) if len(given) > 2 else 0)

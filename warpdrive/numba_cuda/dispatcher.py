@@ -17,7 +17,7 @@ from numba.core import serialize, sigutils, types
 from numba.core.errors import DeprecationError, NumbaError
 from numba.core.typing import signature as signature_of
 
-from warpdrive.kernels.configuration import MOST_BLOCKS, MOST_THREADS
+from warpdrive.kernels.configuration import MAX_BLOCKS, MAX_THREADS
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import THREADS_FOR_ALL, python_function
 from warpdrive.kernels.language import LARGEST_ARRAY
@@ -30,7 +30,7 @@ from warpdrive.numba_cuda.errors import INVALID_VALUE, CudaAPIError, KernelTypin
 
 Types = tuple[types.Type, ...]
 
-MOST_CONFIGURATIONS = 128
+MAX_CONFIGURATIONS = 128
 """Maximum number of launch configurations that a kernel keeps."""
 LAUNCHED_AS = "a kernel is launched as kernel[blocks, threads](...): the launch configuration was not specified"
 INVALID = "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE"
@@ -47,7 +47,7 @@ class Overload:
     const_mem_size = 0
     shared_mem_per_block = 0
     local_mem_per_thread = 0
-    max_threads_per_block = MOST_THREADS[0]
+    max_threads_per_block = MAX_THREADS[0]
 
     def __init__(self, dispatcher: CUDADispatcher, argument_types: Types, return_type: types.Type) -> None:
         self.argument_types, self.return_type = argument_types, return_type
@@ -164,7 +164,7 @@ class CUDADispatcher(Kernel):
             raise ValueError(LAUNCHED_AS)
         key = _dimensions(griddim, "griddim"), _dimensions(blockdim, "blockdim"), sharedmem
         if key not in self._configured:
-            if len(self._configured) == MOST_CONFIGURATIONS:
+            if len(self._configured) == MAX_CONFIGURATIONS:
                 self._configured.clear()
             self._configured[key] = Launch(self, *key)
         return self._configured[key]
@@ -354,13 +354,13 @@ class Launch:
 
     def _launcher(self) -> Callable[..., None]:
         blocks, threads, size = self.griddim, self.blockdim, self.sharedmem
-        for counts, limits, unit in ((blocks, MOST_BLOCKS, "blocks"), (threads, MOST_THREADS, "threads")):
+        for counts, limits, unit in ((blocks, MAX_BLOCKS, "blocks"), (threads, MAX_THREADS, "threads")):
             if not all(0 < count <= limit for count, limit in zip(counts, limits, strict=True)):
                 raise CudaAPIError(INVALID_VALUE, f"{INVALID}: {counts} {unit}, of at most {limits}")
-        if math.prod(threads) > MOST_THREADS[0] or not 0 <= size <= LARGEST_ARRAY["shared.array"]:
+        if math.prod(threads) > MAX_THREADS[0] or not 0 <= size <= LARGEST_ARRAY["shared.array"]:
             raise CudaAPIError(
                 INVALID_VALUE,
-                f"{INVALID}: {math.prod(threads)} threads in a block, of at most {MOST_THREADS[0]}, "
+                f"{INVALID}: {math.prod(threads)} threads in a block, of at most {MAX_THREADS[0]}, "
                 f"with {size} bytes of shared memory",
             )
         return Kernel.__getitem__(self.dispatcher, (blocks, threads, 0, int(size)))

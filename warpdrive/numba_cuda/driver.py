@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numba
 
-from warpdrive.kernels.configuration import MOST_BLOCKS, MOST_THREADS
+from warpdrive.kernels.configuration import MAX_BLOCKS, MAX_THREADS
 from warpdrive.kernels.language import WARP
 from warpdrive.numba_cuda.arrays import as_host_array, is_device_memory
 from warpdrive.numba_cuda.errors import INVALID_VALUE, NOT_SUPPORTED, CudaAPIError
@@ -34,9 +34,9 @@ THREADS_AT_ONCE = 65536
 """Number of threads that can wait for each other."""
 
 _ATTRIBUTES = {
-    **dict(zip(("MAX_BLOCK_DIM_X", "MAX_BLOCK_DIM_Y", "MAX_BLOCK_DIM_Z"), MOST_THREADS, strict=True)),
-    **dict(zip(("MAX_GRID_DIM_X", "MAX_GRID_DIM_Y", "MAX_GRID_DIM_Z"), MOST_BLOCKS, strict=True)),
-    **{"MAX_THREADS_PER_BLOCK": MOST_THREADS[0], "MAX_THREADS_PER_MULTI_PROCESSOR": MOST_THREADS[0]},
+    **dict(zip(("MAX_BLOCK_DIM_X", "MAX_BLOCK_DIM_Y", "MAX_BLOCK_DIM_Z"), MAX_THREADS, strict=True)),
+    **dict(zip(("MAX_GRID_DIM_X", "MAX_GRID_DIM_Y", "MAX_GRID_DIM_Z"), MAX_BLOCKS, strict=True)),
+    **{"MAX_THREADS_PER_BLOCK": MAX_THREADS[0], "MAX_THREADS_PER_MULTI_PROCESSOR": MAX_THREADS[0]},
     **{"MAX_SHARED_MEMORY_PER_BLOCK": 48 * 1024, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 64 * 1024},
     **{"MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 64 * 1024, "TOTAL_CONSTANT_MEMORY": 64 * 1024},
     **{"MAX_REGISTERS_PER_BLOCK": 65536, "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536, "WARP_SIZE": WARP},
@@ -221,7 +221,7 @@ class Context:
         Returns:
             The number of blocks.
         """
-        return max(1, MOST_THREADS[0] // blocksize)
+        return max(1, MAX_THREADS[0] // blocksize)
 
     def get_max_potential_block_size(
         self, func: Any, b2d_func: Any, memsize: int, blocksizelimit: int, flags: Any = None

@@ -52,7 +52,7 @@ QUICK: list[tuple[str, int]] = [
 IN_CUDA_C = ("cartpole", "tag_gridworld", "tag_continuous")
 """Prefixes of the titles of environments with kernel functions in CUDA C."""
 
-MOST_ROWS_IN_A_ROLLOUT = 1 << 24
+MAX_ROWS_IN_A_ROLLOUT = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -132,4 +132,4 @@ def _units(workloads: Iterable[tuple[str, int]], backends: Sequence[str], graphs
 
 def rollout_length(replicas: int, agents: int) -> int:
     """Return the number of steps per update: fewer for many replicas, so that they fit into memory."""
-    return max(4, min(32, MOST_ROWS_IN_A_ROLLOUT // (replicas * agents)))
+    return max(4, min(32, MAX_ROWS_IN_A_ROLLOUT // (replicas * agents)))

@@ -32,7 +32,7 @@ print(summed(sums)[1], flush=True)
 def part(rank, number):
     """Terms that a process adds to sums: of several dtypes, up to the largest size."""
     generator = torch.Generator().manual_seed(2 * number + rank)
-    size = [0, 1, 9155, shared_sums.MOST_BYTES // 8][number % 4]
+    size = [0, 1, 9155, shared_sums.MAX_BYTES // 8][number % 4]
     dtype = [torch.float32, torch.float64, torch.int64][number % 3]
     return (1000 * torch.rand(size, generator=generator)).to(dtype)
 
@@ -63,7 +63,7 @@ def test_sums_are_equal_bit_for_bit_and_the_end_of_a_process_is_noticed():
         os.unlink(name)
     for number, total in enumerate(found):
         assert torch.equal(total, part(0, number) + part(1, number))
-    assert not sums.can_sum(torch.zeros(shared_sums.MOST_BYTES // 4 + 1))
+    assert not sums.can_sum(torch.zeros(shared_sums.MAX_BYTES // 4 + 1))
     assert not sums.can_sum(torch.zeros(4, 4).t()[:2])
 
 

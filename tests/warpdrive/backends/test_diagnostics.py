@@ -285,4 +285,4 @@ def test_looking_at_a_broken_machine_raises_nothing(monkeypatch):
 
 
 def test_the_least_capabilities_are_in_order():
-    assert requirements.LEAST_CAPABILITY < requirements.LEAST_CAPABILITY_OF_CUDA_13
+    assert requirements.MIN_CAPABILITY < requirements.LEAST_CAPABILITY_OF_CUDA_13

@@ -29,7 +29,7 @@ from warpdrive.kernels.configuration import Dimensions
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.turns import KINDS
 
-MOST_THREADS = 1 << 16
+MAX_THREADS = 1 << 16
 """Maximum number of threads that have begun and not ended: about as many as a large GPU holds."""
 
 LIMIT = 10_000_000
@@ -41,7 +41,7 @@ _HEADER = 256
 _ROOM = 26 * 64
 """Bytes of a block's barriers; its shared memory follows."""
 
-_MOST_ROOM = 1 << 34
+_MAX_ROOM_BYTES = 1 << 34
 """Bytes of address space reserved for the shared memory of all blocks; only pages that are used take memory."""
 
 COUNT, AND, WARP = (KINDS[path] for path in ("syncthreads_count", "syncthreads_and", "syncwarp"))
@@ -152,7 +152,7 @@ def fibre_call(place: int, stack_bytes: int) -> Any:
 # that have arrived, the list of waiting threads, the number of votes, and the outcome: the final votes and arrivals.
 (
     _LEFT, _FIBRE, _TABLE, _BLOCKS, _THREADS, _NEXT_BLOCK, _NEXT_THREAD, _NEWEST, _STACKS, _STACK_BYTES, _NUM_STACKS,
-    _MOST_STACKS, _IDLE, _NUM_IDLE, _FIRST, _LAST, _LENGTH, _STALLS, _WAITED, _FREE, _ROOMS, _ROOM_BYTES, _NUM_ROOMS,
+    _MAX_STACKS, _IDLE, _NUM_IDLE, _FIRST, _LAST, _LENGTH, _STALLS, _WAITED, _FREE, _ROOMS, _ROOM_BYTES, _NUM_ROOMS,
     _LIVE, _FAILED, _TAKE, _WAIT, _BARRIER, _AHEAD,
 ) = range(0, 8 * 29, 8)  # fmt: skip
 (
@@ -209,7 +209,7 @@ def went_on(launch):
 def begin_block(launch, own):
     """Begin the next block, if there is one and all of its threads have room; ``own`` stacks are free besides."""
     block, threads = get(launch + _NEXT_BLOCK), get(launch + _THREADS)
-    free = get(launch + _MOST_STACKS) - get(launch + _NUM_STACKS) + get(launch + _NUM_IDLE) + own
+    free = get(launch + _MAX_STACKS) - get(launch + _NUM_STACKS) + get(launch + _NUM_IDLE) + own
     room = get(launch + _FREE)
     if block >= get(launch + _BLOCKS) or free < threads or (room == 0 and get(launch + _NUM_ROOMS) == 0):
         return False
@@ -445,9 +445,9 @@ class WaitingLaunch:
 
     def _take_memory(self) -> None:
         blocks, threads = _product(self.blocks), _product(self.threads)
-        most = max(threads, min(MOST_THREADS, blocks * threads))
+        most = max(threads, min(MAX_THREADS, blocks * threads))
         while self.stacks is None:
-            rooms = max(1, min(blocks, most // threads, _MOST_ROOM // self.room))
+            rooms = max(1, min(blocks, most // threads, _MAX_ROOM_BYTES // self.room))
             try:
                 self.rooms = _reserve(rooms * self.room + 64)
                 self.stacks = _reserve((most + 1) * self.stack)
@@ -459,7 +459,7 @@ class WaitingLaunch:
         words = dict.fromkeys(range(0, 29 * 8, 8), 0)
         first = -(-_address(self.stacks) // self.stack) * self.stack
         words |= {_FIBRE: self.fibre, _TABLE: self.table, _BLOCKS: blocks, _THREADS: threads, _NEXT_THREAD: threads}
-        words |= {_STACKS: first, _STACK_BYTES: self.stack, _MOST_STACKS: most, _ROOM_BYTES: self.room}
+        words |= {_STACKS: first, _STACK_BYTES: self.stack, _MAX_STACKS: most, _ROOM_BYTES: self.room}
         words |= {_ROOMS: -(-_address(self.rooms) // 64) * 64, _NUM_ROOMS: rooms}
         words |= {_TAKE: scheduler.take.address, _WAIT: scheduler.wait.address}
         words |= {_BARRIER: scheduler.wait_at_barrier.address}
@@ -486,7 +486,7 @@ class WaitingLaunch:
             parts.append(f"{who}{others} at {self.sites[site]}")
         left = _product(self.blocks) - begun
         if left:
-            parts.append(f"{left} blocks have not started, as at most {MOST_THREADS} threads run at once")
+            parts.append(f"{left} blocks have not started, as at most {MAX_THREADS} threads run at once")
         return f"kernel '{self.name}' is deadlocked: all its threads wait, and none can continue: {'; '.join(parts)}"
 
 

@@ -99,7 +99,7 @@ PACK = 256
 LLVM can vectorise over them, and their data stays in the cache.
 """
 
-MOST_THREADS_BY_THREAD = 16
+MAX_THREADS_BY_THREAD = 16
 """Number of threads up to which functions that begin a fused step run with the loop over blocks inside.
 
 So few threads do not fill vectors well: the sampling of actions is then vectorised over blocks.
@@ -134,7 +134,7 @@ def generate_kernel(
     if launch.block == (1, 1, 1):
         bodies = [_single_thread(stretch, writer) for stretch in kernel.stretches]
     else:
-        if launch.views is not None and launch.block <= (MOST_THREADS_BY_THREAD, 1, 1):
+        if launch.views is not None and launch.block <= (MAX_THREADS_BY_THREAD, 1, 1):
             calls = first_calls(kernel.parts, {slot.name for slot in slots}, kernel.device_functions)
             by_thread = [_of_thread(call, kernel, writer) for call in calls]
             kernel = replace(kernel, parts=kernel.parts[bool(calls) :])

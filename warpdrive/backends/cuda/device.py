@@ -18,7 +18,7 @@ from warpdrive.backends.cuda import pytorch
 from warpdrive.backends.cuda.driver import Driver, Gpu, the_driver
 from warpdrive.backends.cuda.packing import Packing
 
-MOST_THREADS, SHARED_BYTES, LOCAL_BYTES, REGISTERS, MOST_DYNAMIC_SHARED_BYTES = 0, 1, 3, 4, 8
+MAX_THREADS, SHARED_BYTES, LOCAL_BYTES, REGISTERS, MAX_DYNAMIC_SHARED_BYTES = 0, 1, 3, 4, 8
 """Function attributes: ``CUfunction_attribute`` of ``cuda.h``."""
 
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6
@@ -117,7 +117,7 @@ class Device:
             attribute(REGISTERS),
             attribute(LOCAL_BYTES),
             attribute(SHARED_BYTES),
-            attribute(MOST_THREADS),
+            attribute(MAX_THREADS),
         )
 
     def allow_shared_bytes(self, function: Function, dynamic: int) -> None:
@@ -127,7 +127,7 @@ class Device:
             f"{function.shared_bytes} static ones on GPU {self.index}"
         )
         with self.in_context():
-            self.driver.call(what, "cuFuncSetAttribute", function.handle, MOST_DYNAMIC_SHARED_BYTES, dynamic)
+            self.driver.call(what, "cuFuncSetAttribute", function.handle, MAX_DYNAMIC_SHARED_BYTES, dynamic)
 
     def resident_blocks(self, function: Function, threads: int, dynamic_shared_bytes: int = 0) -> int:
         """Return the occupancy: the number of blocks of this size that a multiprocessor runs concurrently.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from warpdrive.kernels.language import WARP
 
-MOST_THREADS = 1024
+MAX_THREADS = 1024
 """Maximum number of threads per block on every GPU (CUDA programming guide, technical specifications)."""
 
 WARPS = 2
@@ -20,7 +20,7 @@ With two, the maximum number of resident blocks fills a multiprocessor (32 of 64
 many multiprocessors.
 """
 
-MOST_SHARED_BYTES = 48 * 1024
+MAX_SHARED_BYTES = 48 * 1024
 """Shared memory that a block may declare on every GPU (CUDA programming guide, technical specifications)."""
 
 
@@ -50,13 +50,13 @@ class Packing:
         if agents > WARP:
             return Packing.unshared(agents)
         replicas_per_warp = WARP // agents
-        room = MOST_SHARED_BYTES // (replicas_per_warp * max(shared_bytes, 1))
+        room = MAX_SHARED_BYTES // (replicas_per_warp * max(shared_bytes, 1))
         return Packing(agents, min(room, WARPS) * WARP, replicas_per_warp) if room else Packing.unshared(agents)
 
     @staticmethod
     def unshared(agents: int) -> Packing:
         """Return the packing in which each replica has a block for itself."""
-        rounds = -(-agents // MOST_THREADS)
+        rounds = -(-agents // MAX_THREADS)
         if rounds == 1:
             return Packing(agents, agents)
         warps = -(-agents // (rounds * WARP))  # the minimum for this number of rounds

@@ -33,13 +33,13 @@ FUNCTION_OPTIONS = f"{NUMBA_OPTIONS}, pipeline_class=FunctionCompiler"
 FUNCTION_DECORATOR = f"@njit({FUNCTION_OPTIONS})"
 INLINED_DECORATOR = f"@njit({FUNCTION_OPTIONS}, forceinline=True)"
 OUTLINED_DECORATOR = f"@outlined\n{FUNCTION_DECORATOR}"
-MOST_COPIES = 4
+MAX_COPIES = 4
 """Maximum number of inlined copies of a device function.
 
 A call passes each array as its address, shape and strides, in memory, and so hides constants from LLVM. Above this
 number, LLVM decides whether to inline.
 """
-MOST_COPIES_OF_MATH = 64
+MAX_COPIES_OF_MATH = 64
 """The same for the functions of ``wd.math``: a call keeps LLVM from vectorizing the loop over replicas."""
 OUTLINED_MATH = "_quarters_of_huge"
 """Function of ``wd.math`` for a branch that is seldom taken: see :func:`.outlining.outlined`."""
@@ -64,7 +64,7 @@ def _decorator(function: Function, copies: int) -> str:
     is_mathematics = function.source.file == warpdrive.math.__file__
     if is_mathematics and function.source.name == OUTLINED_MATH:
         return OUTLINED_DECORATOR
-    most = MOST_COPIES_OF_MATH if is_mathematics else MOST_COPIES
+    most = MAX_COPIES_OF_MATH if is_mathematics else MAX_COPIES
     return INLINED_DECORATOR if copies <= most else FUNCTION_DECORATOR
 
 

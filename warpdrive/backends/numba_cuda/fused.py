@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpdrive.backends.cuda.packing import MOST_THREADS, Packing
+from warpdrive.backends.cuda.packing import MAX_THREADS, Packing
 from warpdrive.backends.numba_cuda.parameters import Parameter
 from warpdrive.backends.shared.arguments import (
     ArgumentKind,
@@ -55,8 +55,8 @@ class FusedCode:
         node = next((node for node in named if node.path in WARP_FUNCTIONS), None)
         if node is None:
             return Packing.of(agents, self.shared_bytes)
-        if agents > MOST_THREADS:
-            refuse(node, f"cuda.{node.path} works on a GPU for up to {MOST_THREADS} agents, found {agents}")
+        if agents > MAX_THREADS:
+            refuse(node, f"cuda.{node.path} works on a GPU for up to {MAX_THREADS} agents, found {agents}")
         return Packing.unshared(agents)
 
 

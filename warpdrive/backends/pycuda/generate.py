@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import warpdrive.cuda_src
-from warpdrive.backends.cuda.packing import MOST_THREADS, Packing
+from warpdrive.backends.cuda.packing import MAX_THREADS, Packing
 from warpdrive.backends.pycuda.arguments import declarations, extents, view
 from warpdrive.backends.pycuda.unsupported import check_text
 from warpdrive.kernels.cuda_kernel import CudaKernel
@@ -61,9 +61,9 @@ def packing_of(agents: int) -> Packing:
 
     Raises :class:`KernelError` if they exceed the maximum number of threads per block.
     """
-    if agents > MOST_THREADS:
+    if agents > MAX_THREADS:
         raise KernelError(
-            f"a replica has {agents} agents: kernel functions in CUDA C run on a block of at most {MOST_THREADS} "
+            f"a replica has {agents} agents: kernel functions in CUDA C run on a block of at most {MAX_THREADS} "
             "threads, one for each agent; env_backend 'numba' and 'cpu' take any number"
         )
     return Packing.of(agents)
