@@ -22,11 +22,11 @@ SETTINGS = {
         "jax": "num_envs=256 num_steps=32 minibatch_size=1024 lr=2.5e-3",
     },
     "for the fewest seconds to 475": {
-        "warpdrive": "num_envs=64 num_steps=16 minibatch_size=128 lr=2.5e-3 threads=1",
+        "warpdrive": "num_envs=32 num_steps=64 minibatch_size=256 lr=3e-3 threads=1",
         "sb3": "num_envs=64 num_steps=32 minibatch_size=512 lr=2.5e-3 threads=1",
         "single": "num_envs=64 num_steps=32 minibatch_size=512 lr=2.5e-3 threads=1",
         "arrays": "num_envs=256 num_steps=16 minibatch_size=1024 lr=4e-3 threads=2",
-        "jax": "num_envs=64 num_steps=16 minibatch_size=128 lr=2.5e-3",
+        "jax": "num_envs=32 num_steps=32 minibatch_size=128 lr=3e-3",
     },
 }
 
