@@ -25,7 +25,7 @@ from typing import NamedTuple
 from harness.measure import machine
 
 REFUSAL = re.compile(
-    r"is not part of the kernel language|not possible in a kernel|can only be called|a kernel can use numbers|"
+    r"is not part of the kernel language|not possible in a kernel|can be called and passed to|a kernel can use numbers|"
     r"does not support|cannot be linked|cannot be called on the CPU|for this processor|compiled for the CPU|"
     r"without a GPU|needs a GPU|are not supported on|cannot be read|as (its|a) value|a kernel takes|"
     r"kernel function is a"

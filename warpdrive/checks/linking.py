@@ -14,7 +14,7 @@ import numpy as np
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import python_function
 from warpdrive.kernels.language import MEETINGS, SPACES, intrinsic_named, intrinsic_of, is_cuda_module
-from warpdrive.kernels.name_lookup import source_of
+from warpdrive.kernels.name_lookup import functions_among, source_of
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 from warpdrive.kernels.unsupported import refusal, refused_path
@@ -95,10 +95,21 @@ class Linker(ast.NodeTransformer):
             other = None if path is not None or value is UNKNOWN else self.call(value)
             node.func = self.named(other, node.func) if other is not None else self.visit(node.func)
         else:
+            source = self.bound(node, source)
             node.func = self.named(self.function(source), node.func)
         node.args = [self.visit(argument) for argument in node.args]
         node.keywords = [self.visit(word) for word in node.keywords]
         return self.linked_call(node, path, source)
+
+    def bound(self, node: ast.Call, callee: FunctionSource) -> FunctionSource:
+        """Return the called function without parameters for functions, whose arguments are removed from the call."""
+        given = dict(zip(callee.parameters, node.args, strict=False))
+        given |= {word.arg: word.value for word in node.keywords if word.arg}
+        functions = functions_among(given, callee, self.value_of)
+        removed = {id(given[name]) for name in functions if name in given}
+        node.args = [argument for argument in node.args if id(argument) not in removed]
+        node.keywords = [word for word in node.keywords if id(word.value) not in removed]
+        return callee.bind(functions)
 
     def linked_call(self, node: ast.Call, path: str | None, source: FunctionSource | None) -> ast.expr:
         """Return the final form of a call with linked parts.
@@ -169,6 +180,6 @@ def _has_barrier(source: FunctionSource, callers: tuple[Any, ...]) -> bool:
             if path_of(value) in MEETINGS:
                 return True
             callee = device_source(value)
-            if callee is not None and _has_barrier(callee, (*callers, own)):
+            if callee is not None and _has_barrier(linker.bound(copy_tree(node), callee), (*callers, own)):
                 return True
     return False

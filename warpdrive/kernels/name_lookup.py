@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from warpdrive.kernels.language import (
     KERNEL_LIBRARY,
     SUPPORTED,
     USABLE_MODULES,
+    VALUES,
     Intrinsic,
     intrinsic_named,
     intrinsic_of,
@@ -38,6 +39,45 @@ def source_of(value: Any) -> FunctionSource | None:
     if isinstance(function, types.FunctionType) and not _is_of_a_library(function):
         return read_function(function)
     return None
+
+
+def functions_among(
+    given: Mapping[str, ast.expr], callee: FunctionSource, value_of: Callable[[ast.expr], Any]
+) -> dict[str, Any]:
+    """Return the arguments of a call that are functions, which are known when the kernel is compiled, by parameter.
+
+    Args:
+        given: The expressions of the arguments, by parameter.
+        callee: The called function.
+        value_of: Returns the value of an expression; anything but a function if it is only known at run time.
+
+    Returns:
+        Functions, members of ``numba.cuda`` such as ``threadIdx``, and types that the callee calls.
+    """
+    called = {node.func.id for node in callee.facts.calls if isinstance(node.func, ast.Name)}
+    fixed = set(callee.parameters) - callee.facts.stored_names
+    values = {name: value_of(node) for name, node in given.items() if isinstance(node, (ast.Name, ast.Attribute))}
+    values |= {name: value for name, value in callee.defaults.items() if name not in given}
+    return {
+        name: value
+        for name, value in values.items()
+        if name in fixed and (_is_function(value) or (name in called and _is_type(value)))
+    }
+
+
+def _is_function(value: Any) -> bool:
+    intrinsic = intrinsic_of(value)
+    if intrinsic is not None:
+        return intrinsic.path not in VALUES
+    if isinstance(value, (types.BuiltinFunctionType, np.ufunc)):
+        return True
+    return not isinstance(value, type) and source_of(value) is not None
+
+
+def _is_type(value: Any) -> bool:
+    import numba
+
+    return isinstance(value, (type, numba.types.Type))
 
 
 def look_up(

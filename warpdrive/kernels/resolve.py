@@ -48,6 +48,7 @@ from warpdrive.kernels.name_lookup import (
     LITERALS,
     LOCAL,
     dtype_named,
+    functions_among,
     importable,
     look_up,
     names_in,
@@ -350,6 +351,11 @@ class _Resolver(ast.NodeTransformer):
 
     def _call_of_device_function(self, node: ast.Call, callee: FunctionSource) -> ast.expr:
         given = self._arguments(node, callee)
+        functions = functions_among(given, callee, self._look_up)
+        if functions:
+            self.table.may_change = True
+            callee = callee.bind(functions)
+            given = {name: argument for name, argument in given.items() if name not in functions}
         baked = {}
         for name in shape_parameters(callee):
             if name in given:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import inspect
 import linecache
 import sys
@@ -20,6 +21,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.executed_text import lines_of
 from warpdrive.kernels.syntax import stored_names, walk
 
 
@@ -32,6 +34,7 @@ class FunctionFacts:
 
     def __init__(self, tree: ast.FunctionDef) -> None:
         self.tree = tree
+        self.bound: dict[tuple[tuple[str, Any], ...], tuple[FunctionFacts, Any]] = {}
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
@@ -97,6 +100,23 @@ class FunctionSource:
         """The names of the parameters, in order."""
         return self.facts.parameters
 
+    def bind(self, values: Mapping[str, Any]) -> FunctionSource:
+        """Return the function with free names in place of some parameters, which it never assigns.
+
+        The syntax tree for the same values is always the same object.
+        """
+        if not values:
+            return self
+        key = tuple((name, getattr(value, "path", id(value))) for name, value in sorted(values.items()))
+        if key not in self.facts.bound:
+            tree = copy.copy(self.tree)
+            tree.args = copy.copy(tree.args)
+            tree.args.args = [argument for argument in tree.args.args if argument.arg not in values]
+            self.facts.bound[key] = FunctionFacts(tree), tuple(values.values())  # an id lasts as long as its object
+        facts, _ = self.facts.bound[key]
+        defaults = {name: value for name, value in self.defaults.items() if name not in values}
+        return FunctionSource(facts.tree, self.file, {**self.namespace, **values}, facts, defaults)
+
 
 def read_function(function: FunctionType) -> FunctionSource:
     """Return the source of a Python function.
@@ -117,7 +137,9 @@ def _read_text(function: FunctionType) -> FunctionSource:
     try:
         if function.__name__ == "<lambda>":
             return _read_lambda(function, _cell_of(file) or file)
-        lines, first_line = inspect.getsourcelines(function)
+        kept = lines_of(function)
+        first = function.__code__.co_firstlineno
+        lines, first_line = inspect.getsourcelines(function) if kept is None else (kept, first)
     except (OSError, TypeError, SyntaxError, IndexError, tokenize.TokenError):
         raise _unreadable(function, file) from None
     cell = _cell_of(file)

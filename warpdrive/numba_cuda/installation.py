@@ -12,6 +12,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from warpdrive.kernels.executed_text import keep_texts
+
 NAME = "numba.cuda"
 _OWN = "warpdrive.numba_cuda."
 
@@ -167,6 +169,7 @@ def install() -> None:
     if "NUMBA_ENABLE_CUDASIM" not in os.environ:
         numba.config.ENABLE_CUDASIM = 1
     _install_in_children()
+    keep_texts()
     facade = importlib.import_module(NAME)
     numba.cuda = facade
     _former["builders"] = _set_builders([_builder(name) for name in ("CUDAVectorize", "CUDAGUFuncVectorize")])
@@ -236,5 +239,6 @@ def uninstall() -> None:
     if _former["attribute"] is not None:
         numba.cuda = _former["attribute"]
     numba.config.ENABLE_CUDASIM = _former["simulated"]
+    keep_texts(False)
     _set_builders(_former["builders"])
     _former = None

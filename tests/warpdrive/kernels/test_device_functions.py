@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 
 import numba
@@ -355,3 +356,46 @@ def test_functions_of_the_same_code_have_their_own_constants():
         found.append(out[0])
     third = np.float32(1) / np.float32(3)
     np.testing.assert_array_equal(found, [np.inf, -np.inf, third, 1 / 3, third, 1 / 3])
+
+
+@cuda.jit(device=True)
+def apply_to_root(function, x, root=math.sqrt):
+    return function(root(x))
+
+
+def exchange_by(function, values, i):
+    row = cuda.shared.array(8, np.int32)
+    row[i] = function(values[i])
+    cuda.syncthreads()
+    return row[7 - i]
+
+
+@wd.device_function
+def through(function, operation, counts, meeting, values, index):
+    """Passes functions on; one of them has a barrier."""
+    operation(counts, 0, 1)
+    return meeting(function, values, index.x)
+
+
+@wd.kernel
+def give_functions(x, y, counts):
+    i = cuda.threadIdx.x
+    x[i] = apply_to_root(np.float32, x[i]) + apply_to_root(lazily_compiled, x[i], root=plain)
+    y[i] = through(of_the_library, cuda.atomic.add, counts, exchange_by, y, cuda.threadIdx)
+    cuda.syncthreads()
+    y[i] += through(plain, cuda.atomic.sub, counts, exchange_by, y, index=cuda.threadIdx)
+    if i == 0:
+        counts[1] = apply_to_root(int, 9.5, root=math.floor)
+
+
+@pytest.mark.parametrize("run", [lambda kernel: kernel, wd.debug], ids=["compiled", "interpreted"])
+def test_functions_as_arguments(run) -> None:
+    x, y, counts = np.arange(1, 9, dtype=np.float32) ** 2, numbers(8), np.zeros(2, np.int32)
+    root, absolute = np.arange(1, 9), np.vectorize(lambda v: abs(v) if v < 0 else plain(v))
+    expected = root + 2 * absolute(plain(x))
+    first = absolute(y)[::-1]
+    second = first + plain(first)[::-1]
+    run(give_functions)[1, 8](x, y, counts)
+    np.testing.assert_array_equal(x, expected.astype(np.float32))
+    np.testing.assert_array_equal(y, second)
+    np.testing.assert_array_equal(counts, [0, 9])

@@ -53,6 +53,16 @@ def test_all_forms_of_the_decorator_give_a_kernel(cuda, decorate):
     np.testing.assert_allclose(values, np.arange(5) * (3 if declared else 3.9), rtol=1e-6)
 
 
+def test_kernels_in_text_given_to_exec(cuda):
+    names: dict[str, object] = {"cuda": cuda}
+    exec("def twice(x):\n    return 2 * x\n\n\ndef double(values):\n    values[0] = twice(values[0])\n", names)
+    exec("@cuda.jit\ndef negate(values):\n    values[0] = -values[0]\n", names)
+    values = np.ones(1)
+    cuda.jit(names["double"])[1, 1](values)
+    names["negate"][1, 1](values)
+    assert values == [-2]
+
+
 def test_integers_are_seen_as_signed_as_declared(cuda):
     @cuda.jit("void(int32[:])")
     def negative(values):

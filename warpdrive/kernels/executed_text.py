@@ -1,0 +1,61 @@
+"""Texts of code that ``exec`` ran, which Python does not keep: kernels in them can then be read."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+_MAX_TEXTS = 1000
+_texts: dict[tuple[str, str], None] = {}
+"""File names and texts, the oldest first."""
+_has_hook = _keeps_texts = False
+
+
+def keep_texts(keep: bool = True) -> None:
+    """Keep texts that are compiled from now on and come from no file, the last thousand of them, or forget them.
+
+    Python's audit events announce them (PEP 578). Their hook cannot be removed, but does nothing later.
+    """
+    global _has_hook, _keeps_texts
+    _keeps_texts = keep
+    if not keep:
+        _texts.clear()
+    elif not _has_hook:
+        _has_hook = True
+        sys.addaudithook(_listen)
+
+
+def _listen(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "compile" or not _keeps_texts:
+        return
+    text, file = arguments
+    if isinstance(text, bytes):
+        text = text.decode(errors="replace")
+    if isinstance(text, str) and isinstance(file, str) and file.startswith("<"):
+        _texts[file, text] = None
+        if len(_texts) > _MAX_TEXTS:
+            _texts.pop(next(iter(_texts)), None)
+
+
+def lines_of(function: FunctionType) -> list[str] | None:
+    """Return the lines of a function whose text was kept, or None if it was not."""
+    code = function.__code__
+    for file, text in reversed([*_texts]):
+        if file == code.co_filename and code.co_name in text and code in _codes_in(text, file):
+            return inspect.getblock(text.splitlines(keepends=True)[code.co_firstlineno - 1 :])
+    return None
+
+
+def _codes_in(text: str, file: str) -> Iterator[CodeType]:
+    """Iterate over the code of a text and everything in it; nothing for a text that is an expression."""
+    try:
+        waiting = [compile(text, file, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):
+        return
+    while waiting:
+        code = waiting.pop()
+        yield code
+        waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
