@@ -1,6 +1,7 @@
 """Texts of code that ``exec`` ran, which Python does not keep: kernels in them can then be read."""
 
 from __future__ import annotations
+import __future__
 
 import inspect
 import sys
@@ -9,6 +10,8 @@ from types import CodeType, FunctionType
 from typing import Any
 
 _MAX_TEXTS = 1000
+_FUTURES = sum(getattr(__future__, name).compiler_flag for name in ("annotations", "generator_stop"))
+"""Flags of code that ``exec`` inherits from the code that calls it."""
 _texts: dict[tuple[str, str], None] = {}
 """File names and texts, the oldest first."""
 _has_hook = _keeps_texts = False
@@ -44,15 +47,19 @@ def lines_of(function: FunctionType) -> list[str] | None:
     """Return the lines of a function whose text was kept, or None if it was not."""
     code = function.__code__
     for file, text in reversed([*_texts]):
-        if file == code.co_filename and code.co_name in text and code in _codes_in(text, file):
+        if (
+            file == code.co_filename
+            and code.co_name in text
+            and code in _codes_in(text, file, code.co_flags & _FUTURES)
+        ):
             return inspect.getblock(text.splitlines(keepends=True)[code.co_firstlineno - 1 :])
     return None
 
 
-def _codes_in(text: str, file: str) -> Iterator[CodeType]:
+def _codes_in(text: str, file: str, flags: int) -> Iterator[CodeType]:
     """Iterate over the code of a text and everything in it; nothing for a text that is an expression."""
     try:
-        waiting = [compile(text, file, "exec", dont_inherit=True)]
+        waiting = [compile(text, file, "exec", flags, dont_inherit=True)]
     except (SyntaxError, ValueError):
         return
     while waiting:
