@@ -287,7 +287,12 @@ def test_no_code_reads_pickles() -> None:
         for line in path.read_text().splitlines()
         if dangerous.search(line)
     }
-    assert found == {"warpdrive/backends/host/kept_values.py: kind = pickle.loads(pickled)"}
+    assert found == {
+        "warpdrive/backends/host/kept_values.py: kind = pickle.loads(pickled)",
+        # functions in kernels that a program has pickled itself
+        "warpdrive/numba_cuda/dispatcher.py: return CUDADispatcher(pickle.loads(function), *arguments)",
+        "warpdrive/numba_cuda/elementwise.py: return DeviceUFunc(pickle.loads(function), declared)",
+    }
 
 
 def test_who_does_not_know_the_secret_is_refused() -> None:

@@ -205,7 +205,9 @@ class Steps:
         Args:
             taken: numbers of the minibatches; None: all.
         """
-        return self._by_name(self.metrics if taken is None else self.metrics[list(taken)])
+        if taken is None:
+            return self._by_name(self.metrics)
+        return self._by_name(torch.stack([self.metrics[number] for number in taken]))
 
     def _by_name(self, metrics: Tensor) -> dict[str, Tensor]:
         *terms, norm, skipped = metrics.unbind(-1)

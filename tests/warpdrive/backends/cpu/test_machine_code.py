@@ -25,8 +25,8 @@ from warpdrive.backends.shared.cache import CACHE_VARIABLE
 def test_numba_compiles_without_its_runtime(tmp_path):
     """The library compiles with numba's private flag ``_nrt=False``, which halves compile time.
 
-    It relies on this: the flag exists, arrays and views of them can be passed, sliced and indexed under it without
-    any counting of references, and what would take memory from the heap is an error when it is compiled.
+    It relies on this: the flag exists, arrays and views of them can be passed, sliced and indexed under it, and what
+    would take memory from the heap is an error when it is compiled.
     """
     assert "_nrt=False" in FUNCTION_DECORATOR
 
@@ -42,9 +42,7 @@ def test_numba_compiles_without_its_runtime(tmp_path):
         return total
 
     array = np.arange(6.0).reshape(2, 3)
-    references = sys.getrefcount(array)
     assert through_views(array) == 2 + 5 + 0 + 3
-    assert sys.getrefcount(array) == references
 
     # in a process of its own: what numba has compiled with its runtime before, it would use again
     program = tmp_path / "takes_memory.py"
