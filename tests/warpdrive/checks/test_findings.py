@@ -665,9 +665,7 @@ def test_recursion_and_what_cannot_be_checked_is_refused_with_its_line():
     def of_libdevice(x):
         x[0] = cuda.libdevice.sqrt(x[0])
 
-    with pytest.raises(
-        wd.KernelError, match=r"test_findings.py:\d+: cuda.libdevice is not part of the"
-    ):
+    with pytest.raises(wd.KernelError, match=r"test_findings.py:\d+: cuda.libdevice is not part of the"):
         wd.check_launch(of_libdevice, 1, 1, floats(1))
 
     @wd.kernel
