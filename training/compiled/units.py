@@ -71,7 +71,7 @@ UNITS = {
 
 
 PARAMETERS = {kind: (0, 1, 2, 3) if units.of_state else (0, 2) for kind, units in UNITS.items()}
-"""Which of the arrays from ``Array.INPUT_WEIGHT`` on the parameters of units are: some have no weight of the state."""
+"""Parameters of each kind of units, counted from ``Array.INPUT_WEIGHT``: some kinds have no weight of the state."""
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ class _Inliner:
     def exchange(self, node: ast.Call, path: str, before: list[ast.stmt]) -> ast.expr:
         """Lower a function of a warp: each thread sets variables that the others read after a meeting.
 
-        Which threads take part matters for all functions but shuffles: only those that reach the call.
+        In all functions but shuffles only the threads that reach the call take part.
         """
         arguments = self.expressions(node.args, before)
         value = self.name_for_value()

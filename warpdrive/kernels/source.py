@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.executed_text import lines_of
+from warpdrive.kernels.language import Intrinsic
 from warpdrive.kernels.syntax import stored_names, walk
 
 
@@ -107,7 +108,7 @@ class FunctionSource:
         """
         if not values:
             return self
-        key = tuple((name, getattr(value, "path", id(value))) for name, value in sorted(values.items()))
+        key = tuple((name, _identity_of(values[name])) for name in sorted(values))
         if key not in self.facts.bound:
             tree = copy.copy(self.tree)
             tree.args = copy.copy(tree.args)
@@ -127,6 +128,11 @@ def read_function(function: FunctionType) -> FunctionSource:
     if function not in _read:
         _read[function] = _read_text(function)
     return replace(_read[function], namespace=_namespace_of(function), defaults=_defaults_of(function))
+
+
+def _identity_of(value: Any) -> str | int:
+    """Return the identity of a bound value; for an intrinsic, a new object at each lookup, its dotted name."""
+    return value.path if isinstance(value, Intrinsic) else id(value)
 
 
 _read: WeakKeyDictionary[FunctionType, FunctionSource] = WeakKeyDictionary()

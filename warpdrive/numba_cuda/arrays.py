@@ -168,7 +168,7 @@ class DeviceNDArrayBase(DeviceMemory):
 
     @property
     def flags(self) -> dict[str, bool]:
-        """Whether the array is contiguous, by ``"C_CONTIGUOUS"`` and ``"F_CONTIGUOUS"``."""
+        """Contiguity of the array: ``"C_CONTIGUOUS"`` and ``"F_CONTIGUOUS"``."""
         flags = self._values.flags
         return {"C_CONTIGUOUS": flags.c_contiguous, "F_CONTIGUOUS": flags.f_contiguous}
 
