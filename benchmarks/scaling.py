@@ -23,6 +23,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from harness.measure import machine
 from harness.scaling.model import Costs, Network, Point, efficiency, fitted_costs, fitted_message, nccl_seconds
 from warpdrive.training.distributed.launch import launch
@@ -48,13 +50,13 @@ def measured(processes: int, options: argparse.Namespace, threads: int = 1) -> t
         options: The options of the command.
         threads: The number of threads of each process, which has as many times the replicas.
     """
-    os.environ.update(NUMBA_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
+    os.environ.update(NUMBA_NUM_THREADS=str(threads), OMP_NUM_THREADS="1")  # of PyTorch one, as by default on few cores
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "found.json"
         sizes = [WORKLOADS[0], WORKLOADS[1]] if options.quick else WORKLOADS
         workloads = [{**size, "replicas": threads * size["replicas"]} for size in sizes]
         settings = {"workloads": workloads, "backend": options.backend, "updates": options.updates}
-        settings |= {"output": str(output), "threads": threads}
+        settings |= {"output": str(output)}
         launch([str(WORKER), json.dumps(settings)], processes)
         found = json.loads(output.read_text())
     return [Point(**point) for point in found["points"]], found["byte"]
@@ -176,7 +178,9 @@ def main() -> None:
     with_threads = [point for rounds in threaded.values() for point in median_points(rounds)]
     names = dict.fromkeys(point.workload for point in points)
     costs = {name: fitted_costs([point for point in points if point.workload == name]) for name in names}
-    network = Network(fitted_message(points, byte) if len(counts) > 1 else 0.0, byte)
+    units = len(os.sched_getaffinity(0)) if options.backend == "cpu" else torch.cuda.device_count()
+    own = [point for point in points if point.processes <= units]  # the model is that of processes with a core or a GPU
+    network = Network(fitted_message(own, byte) if len({point.processes for point in own}) > 1 else 0.0, byte)
     jitter = statistics.median(point.jitter for point in points if point.processes == 1)
     command = f"`python benchmarks/scaling.py --processes {' '.join(map(str, counts))} --backend {options.backend}`"
     parts = [

@@ -100,7 +100,6 @@ def _spread(seconds: list[float]) -> float:
 def main() -> None:
     """Run all measurements; the last rank, which sends messages that others do not, writes the results."""
     settings = json.loads(sys.argv[1])
-    torch.set_num_threads(settings["threads"])
     process_group = join(300)
     syncs = ["gradients", "rollouts"] if process_group.world_size > 1 else ["gradients"]
     points = [
