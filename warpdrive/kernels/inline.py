@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from warpdrive.kernels.control_flow import changing_names, straighten
 from warpdrive.kernels.errors import refuse
-from warpdrive.kernels.language import BARRIER, MET, SHUFFLES, VOTES, WARP_BARRIER, WARP_FUNCTIONS
+from warpdrive.kernels.language import AXES, BARRIER, MET, POSITIONS, SHUFFLES, VOTES, WARP_BARRIER, WARP_FUNCTIONS
 from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -298,20 +298,40 @@ class _Renamer(ast.NodeTransformer):
 
 
 def _split_tuples(statements: list[ast.stmt]) -> list[ast.stmt]:
-    """Split top-level ``a, b = x, y`` into separate assignments where that is equivalent."""
+    """Split top-level ``a, b = x, y`` and ``i, j = cuda.grid(2)`` into assignments where that is equivalent."""
     split: list[ast.stmt] = []
     for node in statements:
+        values = _elements(node.value) if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
         if (
-            isinstance(node, ast.Assign)
-            and len(node.targets) == 1
+            values is not None
+            and isinstance(node, ast.Assign)
             and isinstance(node.targets[0], ast.Tuple)
-            and isinstance(node.value, ast.Tuple)
-            and len(node.targets[0].elts) == len(node.value.elts)
+            and len(node.targets[0].elts) == len(values)
             and all(isinstance(target, ast.Name) for target in node.targets[0].elts)
-            and not stored_names(node.targets) & {n.id for n in walk([node.value]) if isinstance(n, ast.Name)}
+            and not stored_names(node.targets) & {n.id for n in walk(values) if isinstance(n, ast.Name)}
         ):
-            pairs = zip(node.targets[0].elts, node.value.elts, strict=True)
+            pairs = zip(node.targets[0].elts, values, strict=True)
             split += [at(node, ast.Assign([target], value)) for target, value in pairs]
         else:
             split.append(node)
     return split
+
+
+def _elements(value: ast.expr) -> Sequence[ast.expr] | None:
+    """Return the elements of a tuple, or of a thread's position along each axis."""
+    if isinstance(value, ast.Tuple):
+        return value.elts
+    if isinstance(value, ast.Call) and isinstance(value.func, IntrinsicName) and value.func.path in POSITIONS:
+        rank = value.args[0].value if len(value.args) == 1 and isinstance(value.args[0], ast.Constant) else 1
+        if isinstance(rank, int) and 1 < rank <= len(AXES):
+            return [_position(value, axis) for axis in AXES[:rank]]
+    return None
+
+
+def _position(node: ast.Call, axis: str) -> ast.expr:
+    """Return the component of ``cuda.grid`` or ``cuda.gridsize`` along an axis."""
+    assert isinstance(node.func, IntrinsicName)
+    first = "blockIdx" if node.func.path == "grid" else "gridDim"
+    indices = [IntrinsicName.of(f"{dimension}.{axis}", node) for dimension in (first, "blockDim", "threadIdx")]
+    product = at(node, ast.BinOp(indices[0], ast.Mult(), indices[1]))
+    return product if node.func.path == "gridsize" else at(node, ast.BinOp(product, ast.Add(), indices[2]))

@@ -32,7 +32,8 @@ MET = "met."
 """Prefix of the dotted names of the functions of a warp after its threads have met (see ``inline.py``)."""
 FENCES = ("threadfence", "threadfence_block", "threadfence_system")
 DIMENSIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
-INDICES = tuple(f"{dimension}.{axis}" for dimension in DIMENSIONS for axis in "xyz")
+AXES = "xyz"
+INDICES = tuple(f"{dimension}.{axis}" for dimension in DIMENSIONS for axis in AXES)
 WARP = 32
 """The number of threads in a warp."""
 VALUES = (*INDICES, "laneid", "warpsize")

@@ -1,7 +1,7 @@
 """Lowering of a kernel function to regions between barriers: the passes of the front end in order.
 
 read source -> resolve names -> name versions of variables, straighten control flow and inline -> name local arrays
--> find uniform values -> split into regions -> place variables
+-> run strided loops in rounds (on the CPU) -> find uniform values -> split into regions -> place variables
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from warpdrive.kernels.inline import inline
 from warpdrive.kernels.local_arrays import name_local_arrays
 from warpdrive.kernels.regions import Part, split
 from warpdrive.kernels.resolve import Function, Table, resolve
+from warpdrive.kernels.rounds import in_rounds
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import at, copy_tree, is_barrier
 from warpdrive.kernels.uniform import find_uniform
-from warpdrive.kernels.variables import Variables, place_variables
+from warpdrive.kernels.variables import Variables, place_variables, recomputable
 from warpdrive.kernels.versions import Naming, with_separate_names
 
 
@@ -97,13 +98,19 @@ def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> Resolved
     return ResolvedKernel(resolve(source, baked, table), table)
 
 
-def lower(kernel: ResolvedKernel, arrays: Collection[str], naming: Naming = with_separate_names) -> LoweredKernel:
+def lower(
+    kernel: ResolvedKernel,
+    arrays: Collection[str],
+    naming: Naming = with_separate_names,
+    loops_in_rounds: bool = False,
+) -> LoweredKernel:
     """Split a kernel into regions.
 
     Args:
         kernel: The resolved kernel.
         arrays: The names of the parameters that are arrays.
         naming: Decides which versions of a variable share a name; by default none do.
+        loops_in_rounds: Let all threads run an iteration of a strided loop before any runs the next.
 
     Returns:
         The lowered kernel.
@@ -114,7 +121,12 @@ def lower(kernel: ResolvedKernel, arrays: Collection[str], naming: Naming = with
     body = name_local_arrays(inline(kernel.function, naming))
     parameters = kernel.function.parameters
     own = copy_tree(body)
-    parts = split(own, find_uniform(own, parameters, arrays, kernel.table))
+    uniform = find_uniform(own, parameters, arrays, kernel.table)
+    if loops_in_rounds:
+        known = recomputable(own, parameters, arrays, kernel.table)
+        own = in_rounds(own, uniform, known)
+        uniform = find_uniform(own, parameters, arrays, kernel.table)
+    parts = split(own, uniform)
     variables = place_variables(parts, parameters, arrays, kernel.table)
     device_functions = [f for f in kernel.function.callees() if not f.has_barrier]
     return LoweredKernel(parameters, arrays, body, parts, variables, device_functions, kernel.table)

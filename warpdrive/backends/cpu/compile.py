@@ -110,7 +110,9 @@ def _generate(
     kernel.table.classes.update((named.alias, named) for kind in kinds.values() for named in kind.classes())
     is_thread = launch.block == (1, 1, 1)
     lowered, slots = (
-        (lower(kernel, array_names(kinds)), []) if is_thread else lower_with_slots(key, kernel, kinds, origins)
+        (lower(kernel, array_names(kinds)), [])
+        if is_thread
+        else lower_with_slots(key, kernel, kinds, origins, loops_in_rounds=True)
     )
     functions = generate_functions(lowered)
     origins["functions"] = functions

@@ -31,11 +31,11 @@ from warpdrive.backends.host.functions import (
     shared_arrays,
 )
 from warpdrive.backends.shared.arguments import ArgumentKind
-from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, index_name
+from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, index_name
 from warpdrive.backends.shared.slots import Slot, without_array_calls
 from warpdrive.kernels.configuration import Configuration, Dimensions
 from warpdrive.kernels.fission import first_calls
-from warpdrive.kernels.language import DIMENSIONS, MET
+from warpdrive.kernels.language import AXES, DIMENSIONS, MET
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.syntax import (
@@ -44,6 +44,7 @@ from warpdrive.kernels.syntax import (
     IntrinsicName,
     assign,
     at,
+    contains_barrier,
     copy_tree,
     load,
     loaded_names,
@@ -99,6 +100,13 @@ PACK = 256
 LLVM can vectorise over them, and their data stays in the cache.
 """
 
+BLOCKS_PER_ROW = 64
+"""Largest number of neighbouring blocks of several axes and without barriers whose rows of threads are one loop.
+
+Rows of 16 threads are too short for vectors and for the hardware's prefetching; rows of a large matrix too long for the
+reuse of what other rows have read.
+"""
+
 MAX_THREADS_BY_THREAD = 16
 """Number of threads up to which functions that begin a fused step run with the loop over blocks inside.
 
@@ -106,6 +114,9 @@ So few threads do not fill vectors well: the sampling of actions is then vectori
 """
 
 THREAD_INDEX = index_name("threadIdx.x")
+ROW = f"{GENERATED}first_block", f"{GENERATED}last_block"
+"""Parameters of a function that runs several blocks, from one along the x axis to before another."""
+
 POSITION_PARAMETERS = [index_name(f"{dimension}.{axis}") for dimension in DIMENSIONS[1:] for axis in AXES]
 
 
@@ -131,8 +142,12 @@ def generate_kernel(
     adapter = CpuAdapter(depends_on_int32(kernel))
     writer = ModuleWriter(adapter)
     by_thread: list[list[ast.stmt]] = []  # bodies that each thread runs for all blocks before the next one does
+    shared = shared_arrays(kernel, adapter, launch.shared_bytes)
+    by_row = launch.block[1:] != (1, 1) and not (shared or contains_barrier(kernel.body))
     if launch.block == (1, 1, 1):
         bodies = [_single_thread(stretch, writer) for stretch in kernel.stretches]
+    elif by_row:
+        bodies = [_of_row(kernel, writer, launch.block)]
     else:
         if launch.views is not None and launch.block <= (MAX_THREADS_BY_THREAD, 1, 1):
             calls = first_calls(kernel.parts, {slot.name for slot in slots}, kernel.device_functions)
@@ -142,9 +157,9 @@ def generate_kernel(
     dimensions: list[ast.stmt] = [
         assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)
     ]
-    positions = [_not_negative(index_name(f"blockIdx.{axis}")) for axis in AXES[: launch.grid_rank]]
-    shared = shared_arrays(kernel, adapter, launch.shared_bytes)
-    parameters = [*kernel.parameters, THREAD_INDEX, *POSITION_PARAMETERS, *(slot.array for slot in slots)]
+    positions = [_not_negative(index_name(f"blockIdx.{axis}")) for axis in AXES[by_row : launch.grid_rank]]
+    places = [*POSITION_PARAMETERS[1:], *ROW] if by_row else [THREAD_INDEX, *POSITION_PARAMETERS]
+    parameters = [*kernel.parameters, *places, *(slot.array for slot in slots)]
     functions: dict[str, list[str]] = {}
     owners, known_arrays = dict(launch.views or ()), dict[str, str]()
     if launch.views is not None:
@@ -172,7 +187,7 @@ def generate_kernel(
         used = loaded_names([*sharing, *beginning, *body])
         functions[name] = [parameter for parameter in parameters if parameter in used]
         writer.function(decorator, name, functions[name], [*sharing, *beginning, *body])
-    writer.text(_entry_text(functions, len(by_thread), kernel.parameters, argument_kinds, slots, launch))
+    writer.text(_entry_text(functions, len(by_thread), by_row, kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
     writer.line("TAKES_TURNS = False")
     return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
@@ -198,6 +213,22 @@ def _single_thread(stretch: list[ast.stmt], writer: ModuleWriter) -> list[ast.st
     used = loaded_names(body)
     indices = (index_name(f"threadIdx.{axis}") for axis in AXES)
     return [*(assign(name, ast.Constant(0)) for name in indices if name in used), *body]
+
+
+def _of_row(kernel: LoweredKernel, writer: ModuleWriter, block: Dimensions) -> list[ast.stmt]:
+    """Return the loops over the threads of neighbouring blocks without barriers, which run along a row through all."""
+    width, height, depth = block
+    x, y, z = (index_name(f"threadIdx.{axis}") for axis in AXES)
+    first, last = ROW
+    column = f"{GENERATED}column"
+    text = [
+        f"for {z} in {RANGE}({depth}):",
+        f" for {y} in {RANGE}({height}):",
+        f"  for {column} in {RANGE}({first} * {width}, {last} * {width}):",
+        f"   {x}, {index_name('blockIdx.x')} = {column} % {width}, {column} // {width}",
+    ]
+    loops = _with_innermost(text, writer.adapt(kernel.body))
+    return [*map(_not_negative, ROW), loops]
 
 
 class _Block:
@@ -305,19 +336,26 @@ class _Block:
                 for n, (i, length) in enumerate(zip((z, y, x), (depth, height, f"not_constant({width})"), strict=True))
             ]
             text += [f"   {THREAD} = ({z} * {height} + {y}) * {width} + {x}"] * (THREAD in used)
-        indent = " " * (4 if is_row else 3)
-        (outermost,) = ast.parse("\n".join([*text, f"{indent}pass"])).body
-        innermost = outermost
-        while isinstance(innermost, ast.For) and isinstance(innermost.body[0], ast.For):
-            innermost = innermost.body[0]
-        assert isinstance(innermost, ast.For)
-        innermost.body[-1:] = body or [ast.Pass()]
-        return outermost
+        return _with_innermost(text, body)
+
+
+def _with_innermost(text: Sequence[str], body: list[ast.stmt]) -> ast.stmt:
+    """Return nested loops, whose lines are indented by a space or more, with statements at the end of the innermost."""
+    last = text[-1]
+    indent = last[: len(last) - len(last.lstrip())] + " " * last.endswith(":")
+    (outermost,) = ast.parse("\n".join([*text, f"{indent}pass"])).body
+    innermost = outermost
+    while isinstance(innermost, ast.For) and isinstance(innermost.body[0], ast.For):
+        innermost = innermost.body[0]
+    assert isinstance(innermost, ast.For)
+    innermost.body[-1:] = body or [ast.Pass()]
+    return outermost
 
 
 def _entry_text(
     functions: Mapping[str, Sequence[str]],
     by_thread: int,
+    by_row: bool,
     parameters: Sequence[str],
     kinds: Sequence[ArgumentKind],
     slots: Sequence[Slot],
@@ -326,7 +364,8 @@ def _entry_text(
     """Return the source of the function that runs one part of the blocks, and of the loaders of its arguments.
 
     Each of ``functions``, which have these parameters, is called for every block of a pack before the next one; the
-    first ``by_thread`` of them for one thread after the other.
+    first ``by_thread`` of them for one thread after the other. If ``by_row``, the only function is called for the
+    blocks of a row, at most ``BLOCKS_PER_ROW`` at once.
     """
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
@@ -344,6 +383,14 @@ def _entry_text(
     for number, (name, wanted) in enumerate(functions.items()):
         threads = launch.block[0] if number < by_thread else 1
         call = f"{name}({', '.join(own.get(parameter, parameter) for parameter in wanted)})"
+        if by_row:
+            loops.append(f"        {index} = {first}")
+            loops.append(f"        while {index} < {last}:")
+            loops.append(f"            {ROW[0]} = {index} % {grid[0]}")
+            loops.append(f"            {ROW[1]} = min({ROW[0]} + min({last} - {index}, {BLOCKS_PER_ROW}), {grid[0]})")
+            loops.append(f"            {call}")
+            loops.append(f"            {index} += {ROW[1]} - {ROW[0]}")
+            continue
         loops.append(f"        for {THREAD} in {RANGE}({threads}):")
         loops.append(f"            for {index} in {RANGE}({first}, {last}):")
         loops.append(f"                {call}")

@@ -17,9 +17,9 @@ from warpdrive.backends.host.functions import (
     import_text,
 )
 from warpdrive.backends.shared.arguments import ArgumentKind
-from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, index_name
+from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, index_name
 from warpdrive.kernels.dtypes import dtype_of
-from warpdrive.kernels.language import DYNAMIC
+from warpdrive.kernels.language import AXES, DYNAMIC
 from warpdrive.kernels.local_arrays import is_local_array
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel
 from warpdrive.kernels.syntax import GENERATED, assign, walk

@@ -28,6 +28,7 @@ class CpuAdapter(ast.NodeTransformer):
     def __init__(self, depends_on_int32: bool = False) -> None:
         self.depends_on_int32 = depends_on_int32
         self.intrinsics: set[str] = set()
+        self.block_atomics: set[str] = set()
         self.of_warps: set[str] = set()
         self.stack_arrays: dict[tuple[Any, Any], str] = {}
         self.views: dict[str, str] = {}
@@ -63,6 +64,7 @@ class CpuAdapter(ast.NodeTransformer):
             name = path.replace(".", "_")
             module = atomics if path in ATOMIC_DTYPES else scalars if path in SCALARS else intrinsics
             lines.append(f"from {module.__name__} import {name} as {GENERATED}{name}")
+        lines += [f"from {atomics.__name__} import {name} as {GENERATED}{name}" for name in sorted(self.block_atomics)]
         if self.of_warps:
             lines.append(f"from {warps.__name__} import ALONE")
             for name in sorted(self.of_warps):
@@ -111,6 +113,10 @@ class CpuAdapter(ast.NodeTransformer):
                 return ast.Call(load(self.stack_array(shape, dtype)), [], [])
             if node.func.path in ("grid", "gridsize"):
                 return position(node, node.func.path)
+            if node.args and isinstance(node.args[0], SharedName) and node.func.path in atomics.IN_SHARED_MEMORY:
+                name = atomics.IN_SHARED_MEMORY[node.func.path]
+                self.block_atomics.add(name)
+                return at(node, ast.Call(load(GENERATED + name), [self.visit(argument) for argument in node.args], []))
             if node.func.path.startswith(MET):
                 name = self.of_warp(node.func.path)
                 return at(node, ast.Call(load(ALONE + name), [self.visit(node.args[1])], []))

@@ -78,6 +78,35 @@ def _comparison(sign: str, *, keeps_nan: bool) -> Callable[[Any, Any, Any, Any],
     return compare
 
 
+def _plain(new: Change) -> Change:
+    """Return an update of memory that only one core uses: load, ``new(builder, dtype, old, value)``, store."""
+
+    def change(builder: Any, dtype: Any, address: Any, value: Any) -> Any:
+        old = builder.load(address)
+        builder.store(new(builder, dtype, old, value), address)
+        return old
+
+    return change
+
+
+def _instruction(operation: str, of_floats: str = "") -> Change:
+    """Return the code generator of one LLVM instruction, which may have another name for floats."""
+
+    def new(builder: Any, dtype: Any, old: Any, value: Any) -> Any:
+        return getattr(builder, of_floats if isinstance(dtype, types.Float) else operation)(old, value)
+
+    return new
+
+
+def _kept(keeps: Callable[[Any, Any, Any, Any], Any]) -> Change:
+    """Return the code generator of the old value if ``keeps(builder, dtype, old, value)``, else of the new one."""
+
+    def new(builder: Any, dtype: Any, old: Any, value: Any) -> Any:
+        return builder.select(keeps(builder, dtype, old, value), old, value)
+
+    return new
+
+
 def _operation(name: str, change: Change) -> Any:
     """Return the intrinsic ``atomic.name(array, index, value) -> old value``."""
 
@@ -95,18 +124,33 @@ def _operation(name: str, change: Change) -> Any:
     return intrinsic(typing)
 
 
-atomic_add = _operation("add", _native("add", "fadd"))
-atomic_sub = _operation("sub", _native("sub", "fsub"))
-atomic_and_ = _operation("and_", _native("and"))
-atomic_or_ = _operation("or_", _native("or"))
-atomic_xor = _operation("xor", _native("xor"))
-atomic_inc = _operation("inc", _native("uinc_wrap"))
-atomic_dec = _operation("dec", _native("udec_wrap"))
-atomic_exch = _operation("exch", _native("xchg"))
-atomic_max = _operation("max", _unless(_comparison(">=", keeps_nan=True)))
-atomic_min = _operation("min", _unless(_comparison("<=", keeps_nan=True)))
-atomic_nanmax = _operation("nanmax", _unless(_comparison(">=", keeps_nan=False)))
-atomic_nanmin = _operation("nanmin", _unless(_comparison("<=", keeps_nan=False)))
+_KEEPS = {
+    "max": _comparison(">=", keeps_nan=True),
+    "min": _comparison("<=", keeps_nan=True),
+    "nanmax": _comparison(">=", keeps_nan=False),
+    "nanmin": _comparison("<=", keeps_nan=False),
+}
+_INSTRUCTIONS = {"add": ("add", "fadd"), "sub": ("sub", "fsub"), "and_": ("and",), "or_": ("or",), "xor": ("xor",)}
+_BETWEEN_CORES = {
+    **{name: _native(*instruction) for name, instruction in _INSTRUCTIONS.items()},
+    **{name: _unless(keeps) for name, keeps in _KEEPS.items()},
+    "inc": _native("uinc_wrap"),
+    "dec": _native("udec_wrap"),
+    "exch": _native("xchg"),
+}
+_OF_BLOCK = {
+    **{
+        name: _plain(_instruction(*(each + "_" * (each in ("and", "or")) for each in instruction)))
+        for name, instruction in _INSTRUCTIONS.items()
+    },
+    **{name: _plain(_kept(keeps)) for name, keeps in _KEEPS.items()},
+    "exch": _plain(lambda builder, dtype, old, value: value),
+}
+globals().update({f"atomic_{name}": _operation(name, change) for name, change in _BETWEEN_CORES.items()})
+globals().update({f"block_atomic_{name}": _operation(name, change) for name, change in _OF_BLOCK.items()})
+
+IN_SHARED_MEMORY = {f"atomic.{name}": f"block_atomic_{name}" for name in _OF_BLOCK}
+"""Names of the functions for arrays in shared memory, which only the core that runs the block uses."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -118,7 +118,11 @@ def authors_name(name: str) -> str:
 
 
 def lower_with_slots(
-    key: str, kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], origins: dict[str, GeneratedModule]
+    key: str,
+    kernel: ResolvedKernel,
+    kinds: Mapping[str, ArgumentKind],
+    origins: dict[str, GeneratedModule],
+    loops_in_rounds: bool = False,
 ) -> tuple[LoweredKernel, list[Slot]]:
     """Split a kernel into regions, and return a slot for each variable that is kept between them.
 
@@ -130,11 +134,12 @@ def lower_with_slots(
         kernel: The kernel, with its names resolved.
         kinds: Kind of each parameter, by name.
         origins: Generated modules by name, to which the modules made for type inference are added.
+        loops_in_rounds: See :func:`warpdrive.kernels.lowering.lower`.
 
     Returns:
         The lowered kernel and the slots of its kept variables.
     """
-    lowered = lower(kernel, array_names(kinds))
+    lowered = lower(kernel, array_names(kinds), loops_in_rounds=loops_in_rounds)
     known = known_slots(lowered)
     if set(known) == set(lowered.variables.kept):
         return lowered, list(known.values())
@@ -147,7 +152,7 @@ def lower_with_slots(
     cache.import_file(functions_module, cache.path(own, "functions.py"))
     cache.discard(own)
     inferred = infer_types(_twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
-    lowered = lower(kernel, array_names(kinds), merge_by_type(inferred))
+    lowered = lower(kernel, array_names(kinds), merge_by_type(inferred), loops_in_rounds)
     return lowered, slots_of(lowered, inferred)
 
 

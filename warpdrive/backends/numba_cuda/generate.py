@@ -17,10 +17,10 @@ from collections.abc import Iterable, Sequence
 from warpdrive.backends.cuda.packing import Packing
 from warpdrive.backends.numba_cuda.adapter import CUDA, CudaAdapter
 from warpdrive.backends.numba_cuda.parameters import Parameter
-from warpdrive.backends.shared.module_writer import AXES, GeneratedModule, ModuleWriter, hidden_parameters, index_name
+from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, hidden_parameters, index_name
 from warpdrive.backends.shared.slots import Slot, without_array_calls
 from warpdrive.kernels.errors import KernelError
-from warpdrive.kernels.language import DIMENSIONS, DYNAMIC, WARP
+from warpdrive.kernels.language import AXES, DIMENSIONS, DYNAMIC, WARP
 from warpdrive.kernels.lowering import LoweredKernel
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.syntax import (

@@ -12,11 +12,9 @@ import numpy as np
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import refuse
-from warpdrive.kernels.language import DIMENSIONS, INDICES, WARP
+from warpdrive.kernels.language import AXES, DIMENSIONS, INDICES, WARP
 from warpdrive.kernels.resolve import Function, Table
 from warpdrive.kernels.syntax import GENERATED, LEN, RANGE, IntrinsicName, SharedName, copy_tree, load, walk
-
-AXES = "xyz"
 
 
 @dataclass(frozen=True)

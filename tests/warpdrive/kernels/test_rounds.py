@@ -1,0 +1,153 @@
+"""Strided loops that threads run in rounds, and blocks that run along a row of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import cuda
+
+
+def summed(a, out, n):
+    """Sums and counts live across iterations; the loop has a condition and an inner loop."""
+    total, count = 0, 0.0
+    for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+        if a[i] % 3 != 0:
+            total += a[i]
+            for k in range(i % 4):
+                count += 0.5 * k
+    out[cuda.grid(1)] += total + count
+
+
+def by_names(a, out, n):
+    """The bounds are variables, and the stop is a shape."""
+    first, stride = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x, cuda.blockDim.x * cuda.gridDim.x
+    last = a.shape[0] - 1
+    previous = np.int32(7)
+    for i in range(first, last, stride):
+        out[i] += a[i] * 2 + previous
+        previous = a[i]
+
+
+def in_block(a, out, n):
+    """Each block has a section; threads meet before and after the loop, which reads what others wrote before."""
+    part = cuda.shared.array(64, np.int32)
+    t = cuda.threadIdx.x
+    for i in range(t, 64, cuda.blockDim.x):
+        part[i] = a[i] + cuda.blockIdx.x
+    cuda.syncthreads()
+    offset = 5 + cuda.blockIdx.x
+    for i in range(offset + t, 64, cuda.blockDim.x):
+        cuda.atomic.add(out, i, part[63 - i])
+    cuda.syncthreads()
+    for i in range(t, 64, cuda.blockDim.x):
+        part[i] = i
+
+
+def stopped(a, out, n):
+    """Not run in rounds: the loop ends early, its variable is read later, or its bounds change within."""
+    found = -1
+    for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+        if a[i] == 5:
+            found = i
+            break
+    out[cuda.grid(1)] += found
+    j = 0
+    for j in range(cuda.threadIdx.x, n, cuda.blockDim.x):
+        out[j % out.shape[0]] += 0
+    limit = n
+    for k in range(cuda.threadIdx.x, limit, cuda.blockDim.x):
+        limit -= k
+    cuda.atomic.add(out, 0, j + limit)
+
+
+def from_own_start(a, out, n):
+    """The start depends on the thread in another way as well: its first iteration is not that of its neighbours."""
+    own = a[cuda.threadIdx.x] % 5
+    for i in range(own + cuda.threadIdx.x, n, cuda.blockDim.x):
+        cuda.atomic.add(out, i, 1 + own)
+
+
+def plane(a, out, n):
+    """A loop along the second axis around one along the first."""
+    x, y = cuda.grid(2)
+    width, height = cuda.gridsize(2)
+    for j in range(y, n // 10, height):
+        for i in range(x, 10, width):
+            out[j * 10 + i] += a[j * 10 + i] + x
+
+
+@pytest.mark.parametrize("kernel", [summed, by_names, in_block, stopped, from_own_start])
+@pytest.mark.parametrize(("blocks", "threads", "n"), [(3, 8, 100), (1, 32, 100), (2, 5, 3), (4, 16, 0)])
+def test_loops(check, kernel, blocks, threads, n):
+    """Results are those of threads that run their iterations alone, for any number of rounds."""
+    a = np.random.default_rng(n).integers(0, 100, 100, dtype=np.int32)
+    check(kernel, blocks, threads, a, np.zeros(100), n)
+
+
+@pytest.mark.parametrize(("blocks", "threads"), [((2, 3), (4, 2)), ((1, 1), (3, 7)), ((5, 5), (2, 2))])
+def test_plane(check, blocks, threads):
+    """Nested strided loops."""
+    check(plane, blocks, threads, np.arange(100, dtype=np.int32), np.zeros(100), 100)
+
+
+def pixels(image, out, scale):
+    """A stencil with guards, without barriers, over blocks of two axes that do not divide the image."""
+    x, y = cuda.grid(2)
+    if 0 < x < image.shape[1] - 1 and 0 < y < image.shape[0] - 1:
+        out[y, x] = scale * (image[y, x - 1] + image[y, x + 1]) + image[y - 1, x] - image[y + 1, x]
+    if x < image.shape[1] and y < image.shape[0] and cuda.threadIdx.x == cuda.blockDim.x - 1:
+        out[y, x] += 1000 * cuda.blockIdx.x + 10 * cuda.threadIdx.y + cuda.blockIdx.y
+
+
+@pytest.mark.parametrize(
+    ("blocks", "threads"),
+    [
+        ((9, 5), (8, 8)),
+        ((70, 40), (1, 2)),
+        ((7, 2), (10, 20)),
+        ((1, 3), (67, 14)),
+        (70, (2, 3)),
+        ((9, 5, 2), (8, 8, 1)),
+    ],
+)
+def test_rows(check, blocks, threads):
+    """Blocks side by side, more than run at once, in grids of one to three axes."""
+    image = np.random.default_rng(1).random((37, 67), dtype=np.float32)
+    check(pixels, blocks, threads, image, np.zeros_like(image), np.float32(0.5))
+
+
+def counted(values, sums, least, greatest):
+    """Atomic operations on shared memory, which no other block sees."""
+    own = cuda.shared.array(6, np.int32)
+    real = cuda.shared.array(2, np.float32)
+    t = cuda.threadIdx.x
+    if t < 6:
+        own[t] = (0, 100, -100, 0, 255, 0)[t]
+    if t < 2:
+        real[t] = 0.25
+    cuda.syncthreads()
+    value = values[cuda.grid(1)]
+    before = cuda.atomic.add(own, 0, value)
+    cuda.atomic.min(own, 1, value)
+    cuda.atomic.max(own, 2, value)
+    cuda.atomic.or_(own, 3, 1 << (value & 7))
+    cuda.atomic.and_(own, 4, ~(1 << (value & 7)))
+    cuda.atomic.sub(own, (5,), value)
+    cuda.atomic.add(real, 0, 0.5)
+    cuda.atomic.nanmax(real, 1, np.float32(value))
+    if before == 0:
+        cuda.atomic.add(sums, 6, 0.0)
+    cuda.syncthreads()
+    if t < 6:
+        cuda.atomic.add(sums, t, own[t])
+    if t < 2:
+        cuda.atomic.max(greatest, t, real[t])
+    cuda.atomic.min(least, 0, own[1])
+
+
+def test_atomics_of_a_block(check):
+    """Sums, bits, minima and maxima in shared memory."""
+    values = np.random.default_rng(2).integers(-50, 50, 96, dtype=np.int32)
+    found = check(counted, 3, 32, values, np.zeros(7), np.full(1, 99, np.int32), np.zeros(2, np.float32))
+    assert found[1][0] == values.sum() and found[1][5] == -values.sum() and found[2] == values.min()
+    np.testing.assert_array_equal(found[3], [16.25, values.max()])
