@@ -45,14 +45,14 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("saxpy", "saxpy", 1 << 24, 1 << 18),
+    Case("saxpy", "saxpy", 1 << 24, 1 << 19),
     Case("reduction", "reduction", 1 << 24, 1 << 15),
-    Case("tiled product", "product", 1024, 96),
-    Case("Laplace stencil", "laplace", 4096, 512),
-    Case("Black-Scholes", "black_scholes", 1 << 20, 1 << 18),
-    Case("histogram", "histogram", 1 << 24, 1 << 18),
-    Case("scan", "scan", 1 << 24, 1 << 14),
-    Case("N-body", "n_body", 1 << 14, 1 << 10),
+    Case("tiled product", "product", 1024, 112),
+    Case("Laplace stencil", "laplace", 4096, 768),
+    Case("Black-Scholes", "black_scholes", 1 << 20, 1 << 19),
+    Case("histogram", "histogram", 1 << 24, 1 << 16),
+    Case("scan", "scan", 1 << 24, 1 << 15),
+    Case("N-body", "n_body", 1 << 14, 2560),
 ]
 
 SIMULATED = """
