@@ -18,9 +18,25 @@ environment, ``backends`` compares all backends of the machine, and ``complete``
 
 from __future__ import annotations
 
-from warpdrive.checks.behaviour import check_environment_behaviour
-from warpdrive.checks.environment import check_environment_kernels
-from warpdrive.checks.findings import Finding, Report
-from warpdrive.checks.launch import check_launch
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Finding", "Report", "check_environment_behaviour", "check_environment_kernels", "check_launch"]
+if TYPE_CHECKING:
+    from warpdrive.checks.behaviour import check_environment_behaviour as check_environment_behaviour
+    from warpdrive.checks.environment import check_environment_kernels as check_environment_kernels
+    from warpdrive.checks.findings import Finding as Finding
+    from warpdrive.checks.findings import Report as Report
+    from warpdrive.checks.launch import check_launch as check_launch
+
+_HOME_OF = {
+    "check_environment_behaviour": "behaviour",
+    "check_environment_kernels": "environment",
+    "check_launch": "launch",
+    **dict.fromkeys(("Finding", "Report"), "findings"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -86,6 +86,23 @@ class AccessLog(NullLog):
         self.shared_elements = {}
         self.barrier()
 
+    def resume_block(self, block: int) -> None:
+        """Resume a block after a barrier of the grid."""
+        super().resume_block(block)
+        self.shared_elements = {}
+        self.barrier()
+
+    def grid_barrier(self) -> None:
+        """Begin anew: a barrier of the grid orders all accesses before it and all after it."""
+        self.elements = {}
+
+    def grid_divergence(self, block: int, waiting: int, barrier: Line, ended: int) -> None:
+        """Report that only some blocks reach a barrier of the grid; see :class:`NullLog`."""
+        thread, first, other = self.grid.thread_name(waiting), self.grid.block_name(block), self.grid.block_name(ended)
+        what = f"thread {thread} of block {first} waits at a barrier of the grid, block {other} returned without it"
+        place = (_place(barrier),)
+        self.report.add(Finding("divergence", "", (), (thread, thread), (first, other), place, what, advice.DIVERGENCE))
+
     def barrier(self) -> None:
         """Begin a new epoch: all threads of the block have reached a barrier."""
         self.epoch += 1

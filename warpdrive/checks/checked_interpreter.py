@@ -24,6 +24,10 @@ from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 
 
+_WRITTEN = "written"
+"""Key of the addresses written in dynamic shared memory, among the shared arrays of a block."""
+
+
 class CheckedInterpreter(Interpreter):
     """Interpreter that runs a kernel with the arithmetic of compiled kernels and logs its actions, launch after launch.
 
@@ -92,7 +96,25 @@ class CheckedInterpreter(Interpreter):
     def begin_block(self, block: int) -> None:
         """Begin a block; see :class:`Interpreter`."""
         self.written_dynamically: set[int] = set()
+        self.shared[_WRITTEN] = self.written_dynamically
         self.log.begin_block(block)
+
+    def suspend_block(self, block: int) -> None:
+        """Suspend a block; see :class:`Interpreter`."""
+        self.log.suspend_block(block)
+
+    def resume_block(self, block: int) -> None:
+        """Resume a block; see :class:`Interpreter`."""
+        self.written_dynamically = self.shared[_WRITTEN]
+        self.log.resume_block(block)
+
+    def grid_barrier(self) -> None:
+        """Log a barrier of the grid; see :class:`Interpreter`."""
+        self.log.grid_barrier()
+
+    def grid_divergence(self, block: int, waiting: Thread, ended: int) -> None:
+        """Log blocks of which only some reach a barrier of the grid; see :class:`Interpreter`."""
+        self.log.grid_divergence(block, waiting.number, _line_of(waiting), ended)
 
     def begin_thread(self, thread: int) -> None:
         """Begin or resume a thread; see :class:`Interpreter`."""

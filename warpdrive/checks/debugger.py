@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 
+from warpdrive.backends.shared.tensors import is_tensor
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.interpreter import Interpreter
 from warpdrive.checks.launch import named_arguments
@@ -36,7 +36,7 @@ class Debugged:
             with np.errstate(all="ignore"):
                 interpreter.run([with_fields(value) for value in given.values()])
             for argument, array in zip(self.kernel.arguments_of(arguments, named), given.values(), strict=True):
-                if isinstance(argument, torch.Tensor) and argument.device.type != "cpu":  # the kernel changed a copy
+                if is_tensor(argument) and argument.device.type != "cpu":  # the kernel changed a copy
                     argument.copy_(argument.new_tensor(array))
 
         return launch

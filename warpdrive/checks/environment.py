@@ -45,7 +45,7 @@ class CheckingBackend:
         kernel = fusion.kernel()
         grid = Grid.of(blocks, threads)
         given = {name: as_array(arguments[name]) for name in kernel.parameters}
-        check_text(kernel, grid, given, self.report)
+        check_text(kernel, grid, given, self.report, is_fused=True)
         for name, value in given.items():
             if getattr(value, "dtype", None) == np.float64 and not is_of_library(name):
                 self.report.note(WIDE_STATE.format(name=name))

@@ -23,7 +23,7 @@ from warpdrive.backends.host import scalars
 from warpdrive.backends.host.mathematics import replacement
 from warpdrive.checks.linking import Linker, has_barrier
 from warpdrive.kernels.compile_time import shape_parameters
-from warpdrive.kernels.language import SCALARS, SHUFFLES, VOTES, WARP_FUNCTIONS
+from warpdrive.kernels.language import GRID_BARRIER, SCALARS, SHUFFLES, VOTES, WARP_FUNCTIONS
 from warpdrive.kernels.source import FunctionSource
 
 _REWRITES = (RewriteConstRaises, RewriteConstGetitems, RewriteConstSetitems)
@@ -168,6 +168,6 @@ def _intrinsic_signature(
         return signature(_OF_WARPS.get(path, types.boolean), *given)
     if path == "lanemask_lt":
         return signature(types.uint32)
-    if path.startswith(("threadfence", "sync")):
+    if path == GRID_BARRIER or path.startswith(("threadfence", "sync")):
         return signature(types.none, *given)
     return signature(given[0], *given)  # const.array_like

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -18,7 +18,16 @@ from warpdrive.checks.linking import Linker, has_barrier, path_of
 from warpdrive.checks.memory import with_fields
 from warpdrive.checks.schedules import Order, forwards
 from warpdrive.checks.warps import warp_result
-from warpdrive.kernels.language import ARRAYS, BARRIERS, FENCES, MEETINGS, WARP, WARP_BARRIER, WARP_FUNCTIONS
+from warpdrive.kernels.language import (
+    ARRAYS,
+    BARRIERS,
+    FENCES,
+    GRID_BARRIER,
+    MEETINGS,
+    WARP,
+    WARP_BARRIER,
+    WARP_FUNCTIONS,
+)
 from warpdrive.kernels.source import FunctionSource
 
 AXES = "xyz"
@@ -31,7 +40,11 @@ Place = tuple[tuple[Any, int, int], ...]
 
 @dataclass(eq=False)
 class Thread:
-    """Thread that has not ended: the barrier it waits at, and the result passed to it when it resumes."""
+    """Thread that has not ended: the barrier it waits at, and the result passed to it when it resumes.
+
+    Attributes:
+        waits_for: ``"block"``, ``"warp"`` or ``"grid"``, and ``""`` if it does not wait.
+    """
 
     number: int
     run: Generator[tuple[str, Any], Any, Any]
@@ -51,6 +64,14 @@ class Thread:
         return tuple(places)
 
 
+class _WaitingBlock(NamedTuple):
+    """Block that waits at a barrier of the grid: its number, threads that have not ended, and shared arrays."""
+
+    block: int
+    threads: list[Thread]
+    shared: dict[Any, Any]
+
+
 class Interpreter:
     """Interpreter of one kernel on a grid of threads.
 
@@ -66,7 +87,6 @@ class Interpreter:
         self.grid, self.shared_bytes = grid, shared_bytes
         self.thread_index, self.block_index = SimpleNamespace(), SimpleNamespace()
         self.shared: dict[Any, Any] = {}
-        self.dynamic = np.zeros(shared_bytes, np.uint8)
         self.intrinsics = self._intrinsics()
         self.functions: dict[int, Any] = {}
         self.threads: list[Thread] = []
@@ -74,12 +94,41 @@ class Interpreter:
 
     def run(self, arguments: Sequence[Any], order: Order = forwards) -> None:
         """Run all threads of all blocks, in the given order."""
+        waiting: list[_WaitingBlock] = []
+        self.num_running = self.grid.num_blocks
         for block in order(self.grid.num_blocks):
-            vars(self.block_index).update(zip(AXES, map(Index, self.grid.block_position(block)), strict=True))
-            self.shared.clear()
+            self._select(block)
+            self.shared = {None: np.zeros(self.shared_bytes, np.uint8)}
             self.begin_block(block)
             self.threads = [Thread(number, self.kernel(*arguments)) for number in order(self.grid.num_threads)]
-            self._run_block([*self.threads])
+            self._run_part(block, [*self.threads], waiting)
+        while waiting:  # all blocks have reached a barrier of the grid, or ended
+            self._meet(waiting)
+            going, waiting = waiting, []
+            for state in going:
+                self._select(state.block)
+                self.shared, self.threads = state.shared, state.threads
+                self.resume_block(state.block)
+                _answer([thread for thread in state.threads if thread.waits_for == "grid"])
+                self._run_part(state.block, [*state.threads], waiting)
+
+    def _select(self, block: int) -> None:
+        vars(self.block_index).update(zip(AXES, map(Index, self.grid.block_position(block)), strict=True))
+
+    def _run_part(self, block: int, threads: list[Thread], waiting: list[_WaitingBlock]) -> None:
+        """Run a block until its threads wait for the grid; it is then added to ``waiting``."""
+        left = self._run_block(threads)
+        if left:
+            waiting.append(_WaitingBlock(block, left, self.shared))
+            self.suspend_block(block)
+
+    def _meet(self, waiting: list[_WaitingBlock]) -> None:
+        if len(waiting) < self.num_running:
+            present = {state.block for state in waiting}
+            ended = next(block for block in range(self.grid.num_blocks) if block not in present)
+            self.grid_divergence(waiting[0].block, waiting[0].threads[0], ended)
+        self.num_running = len(waiting)
+        self.grid_barrier()
 
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
         """Return the linker of a function."""
@@ -97,11 +146,20 @@ class Interpreter:
     def begin_block(self, block: int) -> None:
         """Handle the begin of a block."""
 
+    def suspend_block(self, block: int) -> None:
+        """Handle a block whose threads have reached a barrier of the grid."""
+
+    def resume_block(self, block: int) -> None:
+        """Handle the resumption of a block after a barrier of the grid."""
+
     def begin_thread(self, thread: int) -> None:
         """Handle the begin, or resumption, of a thread."""
 
     def barrier(self) -> None:
         """Handle a barrier that the threads of a block have passed."""
+
+    def grid_barrier(self) -> None:
+        """Handle a barrier that the threads of all blocks have passed."""
 
     def warp_barrier(self, threads: list[int]) -> None:
         """Handle a barrier that threads of a warp have passed."""
@@ -111,6 +169,15 @@ class Interpreter:
 
     def divergence(self, waiting: Thread, elsewhere: Thread | int) -> None:
         """Handle divergence: a thread waits at a barrier while another waits elsewhere, or (its number) has ended."""
+
+    def grid_divergence(self, block: int, waiting: Thread, ended: int) -> None:
+        """Handle divergence of blocks: threads of one wait at a barrier of the grid while another has ended.
+
+        Args:
+            block: Number of the block that waits.
+            waiting: One of its threads.
+            ended: Number of a block that has ended.
+        """
 
     def array(self, kind: str, shape: tuple[int, ...], dtype: Any, name: str, buffer: Any = None) -> Any:
         """Return a new shared or local array.
@@ -127,26 +194,29 @@ class Interpreter:
         """
         return with_fields(np.zeros(shape, dtype) if buffer is None else np.frombuffer(buffer, dtype))
 
-    def _run_block(self, threads: list[Thread]) -> None:
+    def _run_block(self, threads: list[Thread]) -> list[Thread]:
+        """Run the threads until all have ended, or wait for the grid; return those that wait."""
         ended: list[int] = []
-        while threads:
+        while True:
             threads = self._run_until_barrier(threads, ended)
             places = {thread: thread.place for thread in threads}
             if not places:
-                break
+                return []
             first = min(places.values(), key=lambda place: [part[1:] for part in place])
             here = [thread for thread in threads if places[thread] == first]
             for other in (thread for thread in threads if places[thread] != first):
                 self.divergence(here[0], other)
             for number in ended:
                 self.divergence(here[0], number)
+            if here[0].waits_for == "grid":
+                return threads
             self.barrier()
             _answer(here)
 
     def _run_until_barrier(self, threads: list[Thread], ended: list[int]) -> list[Thread]:
         """Run the threads until all wait for the whole block; return those that did not end."""
         while True:
-            for thread in [thread for thread in threads if thread.waits_for != "block"]:
+            for thread in [thread for thread in threads if not thread.waits_for]:
                 if self._run_thread(thread, ended):
                     continue
                 threads.remove(thread)
@@ -216,7 +286,7 @@ class Interpreter:
         lengths, kind = _lengths(shape), _dtype(dtype)
         key = (site, lengths, kind)
         if key not in self.shared:
-            buffer = self.dynamic if lengths == (0,) else None
+            buffer = self.shared[None] if lengths == (0,) else None
             self.shared[key] = self.array("shared", lengths, kind, name, buffer)
         return self.shared[key]
 
@@ -263,7 +333,7 @@ class ThreadLinker(Linker):
             The expression that replaces the call.
         """
         if path in MEETINGS:
-            kind = "block" if path in BARRIERS and path != WARP_BARRIER else "warp"
+            kind = "grid" if path == GRID_BARRIER else "block" if path in BARRIERS and path != WARP_BARRIER else "warp"
             given: ast.expr = node.args[0] if node.args and kind == "block" else ast.Constant(None)
             if path in WARP_FUNCTIONS:
                 given = ast.Tuple(node.args, ast.Load())
@@ -302,6 +372,7 @@ def _answer(threads: list[Thread]) -> None:
     """Release threads that have met, each with the result of the barrier."""
     values = [bool(thread.given[1]) for thread in threads]
     answers = {
+        GRID_BARRIER: None,
         "syncthreads": None,
         "syncthreads_count": sum(values),
         "syncthreads_and": int(all(values)),

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from warpdrive.kernels.aliases import without_aliases
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import python_function
-from warpdrive.kernels.language import MEETINGS, SPACES, intrinsic_named, intrinsic_of, is_cuda_module
-from warpdrive.kernels.name_lookup import functions_among, source_of
+from warpdrive.kernels.language import GRID, MEETINGS, SPACES, Intrinsic, intrinsic_named, intrinsic_of, is_cuda_module
+from warpdrive.kernels.name_lookup import functions_among, group_of, source_of
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 from warpdrive.kernels.unsupported import refusal, refused_path
@@ -45,10 +46,12 @@ class Linker(ast.NodeTransformer):
         self.local = set(source.parameters) | {
             node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
+        self.definition: ast.FunctionDef = copy_tree(source.tree)
+        self.definition.body = without_aliases(self.definition.body, self.value_of, (GRID,))
 
     def link(self) -> Any:
         """Return the linked function."""
-        definition: ast.FunctionDef = copy_tree(self.source.tree)
+        definition = self.definition
         definition.body = self.linked_body(definition)
         definition.args.defaults, definition.returns = [], None
         for argument in definition.args.args:
@@ -72,7 +75,11 @@ class Linker(ast.NodeTransformer):
         if isinstance(node, ast.Attribute):
             owner = self.value_of(node.value)
             if owner is not UNKNOWN and not isinstance(owner, (np.ndarray, np.generic)):
+                if isinstance(owner, Intrinsic) and owner.path == GRID:
+                    return Intrinsic(f"{GRID}.{node.attr}")
                 return getattr(owner, node.attr, UNKNOWN)
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            return group_of(self.value_of(node.func)) or UNKNOWN
         return UNKNOWN
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -174,7 +181,7 @@ def _has_barrier(source: FunctionSource, callers: tuple[Any, ...]) -> bool:
     if own in callers:
         refuse(source.tree, f"'{source.name}' calls itself: recursion is not possible in a kernel")
     linker = Linker(source, lambda callee: None, lambda path: None)
-    for node in ast.walk(source.tree):
+    for node in ast.walk(linker.definition):
         if isinstance(node, ast.Call):
             value = linker.value_of(node.func)
             if path_of(value) in MEETINGS:

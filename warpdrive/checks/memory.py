@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
+
+from warpdrive.backends.shared.tensors import is_tensor
 
 Array = npt.NDArray[Any]
 
@@ -89,7 +90,7 @@ def as_array(value: Any) -> Any:
     """
     if isinstance(value, tuple):
         return like(value, map(as_array, value))
-    if isinstance(value, torch.Tensor):
+    if is_tensor(value):
         return value.detach().cpu().numpy()
     return value
 

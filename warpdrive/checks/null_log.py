@@ -40,12 +40,23 @@ class NullLog:
     def begin_launch(self) -> None:
         """Clear the log of the previous launch."""
         self.block = self.thread = 0
+        self._steps: dict[int, tuple[list[int], int]] = {}
         self._begin_steps()
 
     def begin_block(self, block: int) -> None:
         """Begin the next block."""
         self.block = block
         self._begin_steps()
+
+    def suspend_block(self, block: int) -> None:
+        """Keep the steps of a block whose threads wait for a barrier of the grid."""
+        self._steps[block] = self.steps, self.steps_of_block
+
+    def resume_block(self, block: int) -> None:
+        """Resume a block after a barrier of the grid."""
+        self.block = block
+        self.steps, self.steps_of_block = self._steps.pop(block)
+        self.count()
 
     def begin_thread(self, thread: int) -> None:
         """Begin or resume a thread, until it waits."""
@@ -56,6 +67,19 @@ class NullLog:
 
     def warp_barrier(self, threads: list[int]) -> None:
         """Record a warp barrier."""
+
+    def grid_barrier(self) -> None:
+        """Record a barrier that the threads of all blocks have passed."""
+
+    def grid_divergence(self, block: int, waiting: int, barrier: Line, ended: int) -> None:
+        """Record a block whose threads wait for the grid while another block has ended.
+
+        Args:
+            block: Number of the waiting block.
+            waiting: Number of one of its threads.
+            barrier: Location of its barrier.
+            ended: Number of the other block.
+        """
 
     def fence(self) -> None:
         """Record a fence, which orders the running thread's earlier writes before its later ones."""

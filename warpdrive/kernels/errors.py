@@ -6,16 +6,17 @@ import ast
 from typing import NoReturn
 
 from warpdrive.errors import WarpDriveError
+from warpdrive.kernels.faults import Raised
 
 
 class KernelError(WarpDriveError):
     """Error in the compilation or launch of a kernel function. The message names its file and line.
 
     Attributes:
-        raised: True if a thread of the kernel raised it; the message is ``file:line: class: message``.
+        raised: The exception of the kernel that it stands for, or None.
     """
 
-    raised = False
+    raised: Raised | None = None
 
 
 def refuse(node: ast.AST, message: str) -> NoReturn:

@@ -276,7 +276,7 @@ def _one_if(condition: ast.expr) -> ast.expr:
 def _without_augmentation(node: ast.AugAssign) -> ast.Assign:
     """Rewrite ``x += f()`` as ``x = x + f()``, which also reads ``x`` before the call."""
     target = node.target
-    if any(isinstance(child, ast.Call) for child in ast.walk(target)):
+    if any(isinstance(child, ast.Call) and not is_debug_call(child) for child in ast.walk(target)):
         refuse(node, "a function with a barrier cannot be called here: call it in a statement of its own")
     value = copy_tree(target)
     value.ctx = ast.Load()

@@ -74,10 +74,12 @@ class Kernel(DeviceFunction):
     CUDA tensors and arrays with ``__cuda_array_interface__`` on their GPU.
 
     Attributes:
+        debug: If True, launches on the CPU check indices and divisors, and exceptions report the thread.
         launcher: Creates the function that launches a kernel in a configuration; set by ``warpdrive.launching``, as
             this package knows no backend.
     """
 
+    debug = False
     launcher: ClassVar[Callable[[Kernel, Configuration], Callable[..., None]]]
 
     @cached_property

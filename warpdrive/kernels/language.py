@@ -26,7 +26,12 @@ WARP_FUNCTIONS = {
     "activemask": (),
 }
 """All functions for which the threads of a warp meet, and the names of their parameters."""
-MEETINGS = (*BARRIERS, *WARP_FUNCTIONS)
+THIS_GRID = "cg.this_grid"
+"""Function that returns the group of all threads of a launch, which is known by the name :data:`GRID` in kernels."""
+GRID = "cg.grid"
+GRID_BARRIER = f"{GRID}.sync"
+"""Barrier of all threads of a launch."""
+MEETINGS = (*BARRIERS, GRID_BARRIER, *WARP_FUNCTIONS)
 """Calls at which threads wait for each other."""
 MET = "met."
 """Prefix of the dotted names of the functions of a warp after its threads have met (see ``inline.py``)."""
@@ -80,10 +85,10 @@ SPACES = ("atomic", "local", "shared", "const")
 """Namespaces, which have no meaning without a member."""
 KERNEL_LIBRARY = "numba.cuda.random"
 """The numba module whose functions are written in the kernel language."""
-USABLE_MODULES = (KERNEL_LIBRARY, "warpdrive.numba_cuda.random", "numba.core.types", "numba.cuda.types")
+USABLE_MODULES = (KERNEL_LIBRARY, "warpdrive.numba_cuda.random", "numba.cuda.cg", "numba.core.types", "numba.cuda.types")
 """Modules of ``numba.cuda``, or that stand for one, whose members kernels may use."""
 
-SUPPORTED = (*BARRIERS, *FENCES, *VALUES, *ARRAYS, *PARAMETERS, *POSITIONS)
+SUPPORTED = (*BARRIERS, THIS_GRID, GRID_BARRIER, *FENCES, *VALUES, *ARRAYS, *PARAMETERS, *POSITIONS)
 
 
 class Intrinsic:

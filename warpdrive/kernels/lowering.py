@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpdrive.kernels.classes import AuthorsClass
+from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.fission import stretches
 from warpdrive.kernels.inline import inline
+from warpdrive.kernels.language import GRID_BARRIER
 from warpdrive.kernels.local_arrays import name_local_arrays
-from warpdrive.kernels.regions import Part, split
+from warpdrive.kernels.regions import Once, Part, all_parts, split
 from warpdrive.kernels.resolve import Function, Table, resolve
 from warpdrive.kernels.rounds import in_rounds
 from warpdrive.kernels.source import FunctionSource
-from warpdrive.kernels.syntax import at, copy_tree, is_barrier
+from warpdrive.kernels.syntax import TALLY, IntrinsicName, at, copy_tree, is_barrier, stored_names, walk
 from warpdrive.kernels.uniform import find_uniform
 from warpdrive.kernels.variables import Variables, place_variables, recomputable
 from warpdrive.kernels.versions import Naming, with_separate_names
@@ -31,6 +33,23 @@ class ResolvedKernel:
 
     function: Function
     table: Table
+
+    @property
+    def grid_barrier(self) -> ast.AST | None:
+        """The first barrier of the grid, or None if there is none."""
+        functions = [*self.function.callees(), self.function]
+        named = (node for f in functions for node in walk(f.body) if isinstance(node, IntrinsicName))
+        return next((node for node in named if node.path == GRID_BARRIER), None)
+
+    def check_fusible(self) -> None:
+        """Raise :class:`KernelError` if the kernel cannot be part of an environment: it has a barrier of the grid."""
+        node = self.grid_barrier
+        if node is not None:
+            refuse(
+                node,
+                "cuda.cg.this_grid().sync() cannot be used in an environment: its blocks are replicas, which are "
+                "independent of each other; cuda.syncthreads() is the barrier of the agents of one",
+            )
 
     def content(self) -> str:
         """Return the content for the cache key: equal for kernels that compile to the same code."""
@@ -62,6 +81,12 @@ class LoweredKernel:
     variables: Variables
     device_functions: list[Function]
     table: Table
+
+    @property
+    def block_variables(self) -> list[str]:
+        """The names of the variables that are computed once per block."""
+        once = (part.statement for part in all_parts(self.parts) if isinstance(part, Once))
+        return sorted(name for name in stored_names(once) if not name.startswith(TALLY))
 
     @property
     def stretches(self) -> list[list[ast.stmt]]:

@@ -13,8 +13,10 @@ from warpdrive.errors import nearest
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
+    GRID,
     KERNEL_LIBRARY,
     SUPPORTED,
+    THIS_GRID,
     USABLE_MODULES,
     VALUES,
     Intrinsic,
@@ -56,7 +58,8 @@ def functions_among(
     """
     called = {node.func.id for node in callee.facts.calls if isinstance(node.func, ast.Name)}
     fixed = set(callee.parameters) - callee.facts.stored_names
-    values = {name: value_of(node) for name, node in given.items() if isinstance(node, (ast.Name, ast.Attribute))}
+    kinds = (ast.Name, ast.Attribute, ast.Call)
+    values = {name: value_of(node) for name, node in given.items() if isinstance(node, kinds)}
     values |= {name: value for name, value in callee.defaults.items() if name not in given}
     return {
         name: value
@@ -86,7 +89,7 @@ def look_up(
     """Return the value of a name or dotted name, or ``LOCAL`` if it is only known at run time.
 
     Args:
-        node: The expression; one that is no name or attribute is ``LOCAL``.
+        node: The expression; one that is no name, attribute or call of ``cg.this_grid`` is ``LOCAL``.
         source: The function that it is part of, whose namespace is searched.
         local_names: The names of the function's parameters and variables, see :class:`FunctionFacts`.
         members: The owner, name and value of the members that are read are appended to it.
@@ -132,7 +135,15 @@ def look_up(
         if is_foreign and not _is_number_or_type(value):
             refuse(node, refusal(node.attr))
         return known
+    if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+        return group_of(look_up(node.func, source, local_names, members)) or LOCAL
     return LOCAL
+
+
+def group_of(function: Any) -> Intrinsic | None:
+    """Return the value of a call of a function without arguments: the group of a grid, or None if it is not known."""
+    intrinsic = intrinsic_of(function)
+    return Intrinsic(GRID) if intrinsic is not None and intrinsic.path == THIS_GRID else None
 
 
 def _known(node: ast.expr, value: Any) -> Any:

@@ -21,6 +21,7 @@ from warpdrive.kernels.syntax import (
     conjunction,
     contains_barrier,
     is_barrier,
+    is_grid_barrier,
     load,
     loaded_names,
     negate,
@@ -75,7 +76,12 @@ class Loop:
     body: list[Part]
 
 
-Part = Region | Once | UniformBranch | UniformLoop | Loop
+@dataclass
+class GridBarrier:
+    """A barrier of all threads of all blocks."""
+
+
+Part = Region | Once | UniformBranch | UniformLoop | Loop | GridBarrier
 
 
 def split(body: list[ast.stmt], uniform: Uniform) -> list[Part]:
@@ -112,7 +118,9 @@ class _Splitter:
 
     def add(self, body: list[ast.stmt], guard: str | None, to: _Sequence) -> None:
         for node in body:
-            if is_barrier(node):
+            if is_grid_barrier(node):
+                to.part(GridBarrier())
+            elif is_barrier(node):
                 to.barrier()
             elif self.uniform.is_once(node):
                 to.once(node)

@@ -11,7 +11,7 @@ import ast
 import builtins
 import enum
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from warpdrive.errors import nearest
+from warpdrive.kernels.aliases import without_aliases
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.compile_time import (
     DTYPE,
@@ -29,7 +30,8 @@ from warpdrive.kernels.compile_time import (
     with_local_constants,
 )
 from warpdrive.kernels.dtypes import dtype_text
-from warpdrive.kernels.errors import place, refuse
+from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.faults import Fault
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     ARRAYS,
@@ -37,9 +39,12 @@ from warpdrive.kernels.language import (
     BARRIERS,
     DIMENSIONS,
     DYNAMIC,
+    GRID,
+    GRID_BARRIER,
     LARGEST_ARRAY,
     PARAMETERS,
     SUPPORTED,
+    THIS_GRID,
     VALUES,
     VOTES,
     Intrinsic,
@@ -78,7 +83,7 @@ class Table:
         constants: Arrays, NumPy scalars, tuples and non-finite floats, by generated name.
         shared: Shape and dtype of each array in shared memory.
         imports: Module and name of library functions.
-        faults: The messages of the exceptions that the kernel may raise; their codes are the indices.
+        faults: The exceptions that the kernel may raise; their codes are the indices.
         classes: Named tuples and enumerations.
         members: Owner, name and value of the members of modules and classes that were read.
         may_change: True if the kernel calls a plain function, whose namespace is read in each call, or has constants
@@ -88,7 +93,7 @@ class Table:
     constants: dict[str, Any] = field(default_factory=dict)
     shared: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
     classes: dict[str, AuthorsClass] = field(default_factory=dict)
     members: list[tuple[Any, str, Any]] = field(default_factory=list)
     may_change: bool = False
@@ -170,34 +175,8 @@ class _Resolver(ast.NodeTransformer):
             if name.startswith(GENERATED):
                 refuse(self.source.tree, f"names that begin with '{GENERATED}' are reserved for the library")
         body = [copy_tree(statement) for statement in self.source.tree.body if not _is_docstring(statement)]
-        resolved = [self.visit(statement) for statement in self._without_aliases(body)]
+        resolved = [self.visit(statement) for statement in without_aliases(body, self._look_up, (*DIMENSIONS, GRID))]
         return without_absent(resolved) if any(value is None for value in self.constants.values()) else resolved
-
-    def _without_aliases(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Replace variables that alias ``cuda.threadIdx`` and the like, as after ``thread = cuda.threadIdx``."""
-        stores = [node.id for node in walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-        stands_for: dict[str, ast.expr] = {}
-        for node in walk(body):
-            for target, value in _assignments(node):
-                known = self._look_up(value)
-                if isinstance(known, Intrinsic) and known.path in DIMENSIONS and isinstance(target, ast.Name):
-                    if stores.count(target.id) > 1:
-                        refuse(node, f"a variable that stands for {known!r} is assigned once")
-                    stands_for[target.id] = value
-        aliases = stands_for.keys()
-
-        class Replacer(ast.NodeTransformer):
-            def visit_Assign(self, node: ast.Assign) -> ast.AST:
-                if not stored_names(node.targets) & aliases:
-                    return self.generic_visit(node)
-                if not stored_names(node.targets) <= aliases:
-                    refuse(node, "a variable that holds indices must be assigned in a separate statement")
-                return at(node, ast.Pass())
-
-            def visit_Name(self, node: ast.Name) -> ast.expr:
-                return at(node, copy_tree(stands_for[node.id])) if node.id in aliases else node
-
-        return [Replacer().visit(statement) for statement in body] if aliases else body
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id.startswith(GENERATED):
@@ -215,6 +194,12 @@ class _Resolver(ast.NodeTransformer):
             return self._call_of_device_function(node, callee)
         if isinstance(value, Intrinsic) and value.path in BARRIERS:
             return self._barrier(node, value.path)
+        if isinstance(value, Intrinsic) and value.path == THIS_GRID:
+            refuse(node, "cuda.cg.this_grid() can be assigned to a variable, passed to a function, or synced")
+        if isinstance(value, Intrinsic) and value.path == GRID_BARRIER:
+            if node.args or node.keywords:
+                refuse(node, "sync() of a grid takes no arguments")
+            return at(node, ast.Call(IntrinsicName.of(value.path, node.func), [], []))
         if isinstance(value, Intrinsic) and value.path in ARRAYS:
             return self._array(node, value.path)
         if isinstance(value, Intrinsic) and value.path in PARAMETERS:
@@ -263,13 +248,13 @@ class _Resolver(ast.NodeTransformer):
         called = node.exc if isinstance(node.exc, ast.Call) else None
         exception = called.func if called else node.exc
         value = self._look_up(exception) if exception is not None else None
-        said = [argument.value for argument in called.args if isinstance(argument, ast.Constant)] if called else []
+        given = [self._look_up(a) if isinstance(a, ast.Name) else a for a in called.args] if called else []
+        said = [getattr(value, "value", value) for value in given if isinstance(value, (ast.Constant, str, *LITERALS))]
         if not (isinstance(value, type) and issubclass(value, BaseException)) or node.cause:
             refuse(node, "a kernel raises a new exception, such as ValueError(...)")
         if called and (called.keywords or len(said) < len(called.args)):
             refuse(node, "the message of an exception must be a constant when the kernel is compiled")
-        text = ": ".join([value.__name__, *[", ".join(map(str, said))] * bool(said)])
-        return at(node, ast.Raise(self._fault(node, text)))
+        return at(node, ast.Raise(self._fault(node, value, ", ".join(map(str, said)))))
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         if node.msg is None:
@@ -278,14 +263,15 @@ class _Resolver(ast.NodeTransformer):
             said = node.msg.value
         else:
             refuse(node, "the message of an assert is a plain string")
-        return at(node, ast.Assert(self.visit(node.test), self._fault(node, f"the assertion failed: {said}")))
+        return at(node, ast.Assert(self.visit(node.test), self._fault(node, AssertionError, said)))
 
-    def _fault(self, node: ast.stmt, said: str) -> ast.expr:
-        """Register an exception's message and return its code, which the host translates back to message and line.
+    def _fault(self, node: ast.stmt, kind: type[BaseException], said: str) -> ast.expr:
+        """Register an exception and return its code, which the host translates back to its class, message and line.
 
         Messages are not compiled into the code: cached code would report outdated line numbers after edits elsewhere.
         """
-        self.table.faults.append(f"{place(node)}: {said}")
+        file, line = getattr(node, "file", ""), node.lineno
+        self.table.faults.append(Fault(file, line, self.source.name, kind, said))
         return ast.Constant(str(len(self.table.faults) - 1))
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
@@ -513,16 +499,6 @@ def _check_arguments(node: ast.Call, function: Intrinsic) -> None:
     if node.keywords or len(node.args) != len(expected):
         found = f"{len(node.args)}{' and keywords' if node.keywords else ''}"
         refuse(node, f"{function!r} takes {len(expected)} arguments by position ({', '.join(expected)}), found {found}")
-
-
-def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Iterate over the target and value of each assignment of a name or an attribute."""
-    if isinstance(node, ast.Assign) and len(node.targets) == 1:
-        target, value = node.targets[0], node.value
-        pairs = [(target, value)]
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            pairs = list(zip(target.elts, value.elts, strict=False))
-        yield from (pair for pair in pairs if isinstance(pair[1], (ast.Name, ast.Attribute)))
 
 
 def _is_docstring(statement: ast.stmt) -> bool:

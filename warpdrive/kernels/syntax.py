@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from warpdrive.kernels.language import BARRIER, MEETINGS, WARP_BARRIER
+from warpdrive.kernels.language import BARRIER, GRID_BARRIER, MEETINGS, WARP_BARRIER
 
 Node = TypeVar("Node")
 
@@ -124,8 +124,13 @@ _TREE_FIELDS = _TreeFields()
 
 
 def is_barrier(statement: ast.AST) -> bool:
-    """Return True for a barrier statement, of a block or of a warp."""
-    return isinstance(statement, ast.Expr) and _calls(statement.value, (BARRIER, WARP_BARRIER))
+    """Return True for a barrier statement, of a block, of a warp or of the grid."""
+    return isinstance(statement, ast.Expr) and _calls(statement.value, (BARRIER, WARP_BARRIER, GRID_BARRIER))
+
+
+def is_grid_barrier(statement: ast.AST) -> bool:
+    """Return True for a barrier statement of the grid."""
+    return isinstance(statement, ast.Expr) and _calls(statement.value, (GRID_BARRIER,))
 
 
 def contains_barrier(nodes: Iterable[ast.AST]) -> bool:

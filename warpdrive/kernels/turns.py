@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from warpdrive.kernels.errors import place, refuse
-from warpdrive.kernels.language import BARRIERS, WARP_FUNCTIONS
+from warpdrive.kernels.language import BARRIERS, GRID_BARRIER, WARP_FUNCTIONS
 from warpdrive.kernels.lowering import ResolvedKernel
 from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.syntax import GENERATED, IntrinsicName, assign, at, copy_tree, load, walk
@@ -48,8 +48,9 @@ def turns_of(kernel: ResolvedKernel) -> Turns | None:
     if not loops or are_own_locks(kernel.function, loops):
         return None
     for node in walk([statement for function in functions for statement in function.body]):
-        if isinstance(node, IntrinsicName) and node.path in WARP_FUNCTIONS:
-            refuse(node, f"cuda.{node.path} is not supported in a kernel whose threads wait for each other in a loop")
+        if isinstance(node, IntrinsicName) and node.path in (*WARP_FUNCTIONS, GRID_BARRIER):
+            what = "a barrier of the grid" if node.path == GRID_BARRIER else f"cuda.{node.path}"
+            refuse(node, f"{what} is not supported in a kernel whose threads wait for each other in a loop")
     sites: list[str] = []
     return Turns([replace(f, body=_InTurns(loops, sites).block(f.body)) for f in functions], sites)
 

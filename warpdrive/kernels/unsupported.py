@@ -7,12 +7,20 @@ from functools import cache
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from warpdrive.kernels.language import DIMENSIONS, KERNEL_LIBRARY, SPACES, Intrinsic, cuda_modules, intrinsic_named
+from warpdrive.kernels.language import (
+    DIMENSIONS,
+    KERNEL_LIBRARY,
+    SPACES,
+    Intrinsic,
+    cuda_modules,
+    intrinsic_named,
+    intrinsic_of,
+)
 
 _MATH = "use the function of math with the same meaning, which computes in float32 for float32"
-_GRID = "end the kernel where all blocks must meet and launch a second one: launches follow each other"
 _HALF = "convert to np.float32, compute, and store the result"
 _VECTOR = "keep the components in variables or in a cuda.local.array"
+_GROUPS = "cuda.cg.this_grid() and sync() of its result are"
 _ONLY_CALLED = "a function can be called and passed to functions, not assigned or put into a tuple"
 HALF = f"float16 is not part of the kernel language: {_HALF}"
 _PARTS = {"atomic": "atomic.add", "local": "local.array", "shared": "shared.array", "const": "const.array_like"}
@@ -20,7 +28,6 @@ _HOST = "this is host code: run it before the launch and pass arrays and numbers
 _INSTEAD = {
     "shfl_sync_intrinsic": "use cuda.shfl_sync, shfl_up_sync, shfl_down_sync or shfl_xor_sync",
     "vote_sync_intrinsic": "use cuda.all_sync, any_sync, eq_sync or ballot_sync",
-    "cg": _GRID,
     "libdevice": _MATH,
     "rsqrt": "write 1 / math.sqrt(x)",
     "fp16": _HALF,
@@ -62,7 +69,7 @@ def refusal_of_function(module: str, name: str) -> str:
 
 def refusal(path: str) -> str:
     """Return the error message for an unsupported member of ``numba.cuda``, given its dotted name."""
-    instead = _INSTEAD.get(path.split(".")[0], _HOST if path in _host_names(cuda_modules()[0]) else "")
+    instead = {**_INSTEAD, "cg": _GROUPS}.get(path.split(".")[0], _HOST if path in _host_names(cuda_modules()[0]) else "")
     instead = _VECTOR if path in _vector_names(cuda_modules()[0]) else instead
     return f"cuda.{path} is not part of the kernel language on this backend{': ' if instead else ''}{instead}"
 
@@ -110,7 +117,7 @@ def refused_path(value: Any) -> str | None:
         return None
     if module == "numba.cuda.libdevice":
         return f"libdevice.{name}"
-    if module == "numba.cuda.cg":
+    if module == "numba.cuda.cg" and intrinsic_of(value) is None:
         return f"cg.{name}"
     return None
 

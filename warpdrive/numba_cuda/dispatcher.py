@@ -6,14 +6,13 @@ import contextlib
 import functools
 import math
 import pickle
-import re
 from collections.abc import Callable
 from functools import cached_property
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numba.core import serialize, sigutils, types
+from numba.core import config, serialize, sigutils, types
 from numba.core.errors import DeprecationError, NumbaError
 from numba.core.typing import signature as signature_of
 
@@ -26,7 +25,7 @@ from warpdrive.launching import Kernel
 from warpdrive.numba_cuda.arguments import converted, matching, prepared, type_of
 from warpdrive.numba_cuda.casts import with_casts
 from warpdrive.numba_cuda.driver import THREADS_AT_ONCE
-from warpdrive.numba_cuda.errors import INVALID_VALUE, CudaAPIError, KernelTypingError
+from warpdrive.numba_cuda.errors import INVALID_VALUE, CudaAPIError, KernelTypingError, exception_of
 
 Types = tuple[types.Type, ...]
 
@@ -37,7 +36,8 @@ INVALID = "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE"
 ONLY_ON_GPUS = "kernels are compiled for this processor: there is no {} of them"
 
 
-_FAULT = re.compile(r"(.*?:\d+): (?:the assertion failed: |(\w+)(?:: |$))(.*)", re.DOTALL)
+before_launch: Callable[[Launch, tuple[Any, ...]], bool] | None = None
+"""Function that is called with each launch and its arguments, and returns False if the kernel is not to run."""
 
 
 class Overload:
@@ -72,7 +72,7 @@ class CUDADispatcher(Kernel):
 
     Args:
         py_func: The Python function.
-        targetoptions: Options of ``cuda.jit``; only ``device`` and ``extensions`` have an effect.
+        targetoptions: Options of ``cuda.jit``; only ``device``, ``debug`` and ``extensions`` have an effect.
         signatures: Declared argument and return types, by argument types.
         specialized: If True, there is one declared signature, and launches need not choose.
     """
@@ -86,6 +86,7 @@ class CUDADispatcher(Kernel):
     ) -> None:
         super().__init__(python_function(py_func))
         self.targetoptions = targetoptions or {}
+        self.debug = bool(self.targetoptions.get("debug"))
         self.declared, self.specialized = dict(signatures or {}), specialized
         self.overloads = {known: Overload(self, known, result) for known, result in self.declared.items()}
         self.specializations: dict[Types, CUDADispatcher] = {}
@@ -274,12 +275,13 @@ class CUDADispatcher(Kernel):
         """Raises :class:`NotImplementedError`: there is no PTX."""
         return self.inspect_asm()
 
-    def launch(self, arguments: tuple[Any, ...], run: Callable[..., None]) -> None:
+    def launch(self, arguments: tuple[Any, ...], run: Callable[..., None], launch: Launch) -> None:
         """Launch the kernel.
 
         Args:
             arguments: Its arguments.
             run: Launcher of the kernel.
+            launch: The launch configuration.
 
         Raises:
             KernelTypingError: If the kernel cannot be compiled for the arguments.
@@ -299,9 +301,10 @@ class CUDADispatcher(Kernel):
             ]
         )
         try:
-            run(*given)
+            if before_launch is None or before_launch(launch, given):
+                run(*given)
         except KernelError as error:
-            raise self._raised(error) if error.raised else KernelTypingError(str(error)) from None
+            raise exception_of(error.raised) if error.raised else KernelTypingError(str(error)) from None
         if key not in self._seen:
             self._seen.add(key)
             if not self.declared:
@@ -310,12 +313,6 @@ class CUDADispatcher(Kernel):
         for function in after:
             function()
 
-    def _raised(self, fault: KernelError) -> BaseException:
-        """Return the exception of the author's class for one that a thread raised."""
-        where, name, message = _FAULT.fullmatch(str(fault)).groups()  # type: ignore[union-attr]
-        kind = AssertionError if name is None else self.source.namespace.get(name)
-        text = f"{message or ''} ({where})".strip()
-        return kind(text) if isinstance(kind, type) and issubclass(kind, BaseException) else fault
 
     def _converted(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         if len(self.declared) == 1:
@@ -350,7 +347,7 @@ class Launch:
             if self.dispatcher.targetoptions.get("device"):
                 raise RuntimeError(f"'{self.dispatcher.py_func.__name__}' is a device function: it cannot be launched")
             self._run = self._launcher()
-        self.dispatcher.launch(args, self._run)
+        self.dispatcher.launch(args, self._run, self)
 
     def _launcher(self) -> Callable[..., None]:
         blocks, threads, size = self.griddim, self.blockdim, self.sharedmem
@@ -386,8 +383,9 @@ def jit(func_or_sig: Any = None, device: bool = False, link: Any = None, **optio
         func_or_sig: The function; or a signature, or a list of signatures, of the function that is decorated.
         device: If True, it is a device function.
         link: Must be empty: there is nothing that CUDA C or PTX could be linked with.
-        options: ``opt``, ``debug``, ``fastmath``, ``lineinfo``, ``cache``, ``inline``, ``max_registers`` and the like
-            are accepted and have no effect; ``extensions`` convert arguments of launches.
+        options: With ``debug=True``, launches check indices and divisors, and exceptions report the thread; the default
+            is ``numba.config.CUDA_DEBUGINFO_DEFAULT``. ``extensions`` convert arguments of launches. ``opt``,
+            ``fastmath``, ``lineinfo``, ``cache``, ``inline``, ``max_registers`` and the like have no effect.
 
     Returns:
         The kernel, or a decorator that returns it.
@@ -405,7 +403,9 @@ def jit(func_or_sig: Any = None, device: bool = False, link: Any = None, **optio
     for name in ("argtypes", "restype", "bind"):
         if options.get(name) is not None:
             raise DeprecationError(f"'{name}' is no option of cuda.jit any more: signatures are its first argument")
-    options = {"device": device, "opt": True, "debug": False, "lineinfo": False, "fastmath": False, **options}
+    if options.get("debug") is None:
+        options["debug"] = bool(config.CUDA_DEBUGINFO_DEFAULT)
+    options = {"device": device, "opt": True, "lineinfo": False, "fastmath": False, **options}
     is_one = sigutils.is_signature(func_or_sig)
     if not is_one and not isinstance(func_or_sig, list):
         make = functools.partial(CUDADispatcher, targetoptions=options)

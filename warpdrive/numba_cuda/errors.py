@@ -5,6 +5,7 @@ from __future__ import annotations
 from numba.core.errors import LoweringError, TypingError
 
 from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.faults import Raised
 
 INVALID_VALUE = 1
 """Code of CUDA_ERROR_INVALID_VALUE."""
@@ -77,6 +78,25 @@ class KernelRuntimeError(RuntimeError):
     def __init__(self, msg: str, tid: object = None, ctaid: object = None) -> None:
         self.msg, self.tid, self.ctaid = msg, tid, ctaid
         super().__init__(f"thread {tid} of block {ctaid}: {msg}")
+
+
+class KernelZeroDivisionError(ZeroDivisionError, FloatingPointError):
+    """Division by zero in a kernel; numba.cuda raises the first class, and its simulator the second."""
+
+
+def exception_of(raised: Raised) -> BaseException:
+    """Return the exception of a kernel in the author's class."""
+    fault, said = raised.fault, raised.fault.said(raised.values)
+    text = f"{said} ({fault.place})".strip()
+    if raised.thread is not None:
+        thread, block = map(list, raised.thread)
+        text = f"In function {fault.function!r}, file {fault.file}, line {fault.line}, tid={thread} ctaid={block}"
+        text += f": {said}" * bool(said)
+    kind = KernelZeroDivisionError if fault.kind is ZeroDivisionError else fault.kind
+    try:
+        return kind(text)
+    except TypeError:  # a class with other parameters
+        return KernelRuntimeError(f"{kind.__name__}: {text}", *(raised.thread or ()))
 
 
 class CudaLoweringError(LoweringError):

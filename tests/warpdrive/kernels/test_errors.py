@@ -142,8 +142,8 @@ def with_formatted_string(out):
     print(f"{out[0]}")  # here
 
 
-def with_cooperative_groups(out):
-    cuda.cg.this_grid().sync()  # here
+def with_part_of_a_grid(out):
+    out[0] = cuda.cg.this_grid().thread_rank  # here
 
 
 def with_misspelt_atomic(out):
@@ -410,7 +410,7 @@ MISTAKES = [
     (with_walrus, ["an assignment inside an expression is not part"]),
     (with_global, ["'COUNT' is a constant of the module: a kernel cannot assign to it"]),
     (with_formatted_string, ["an f-string is not part"]),
-    (with_cooperative_groups, ["cuda.cg is not part"]),
+    (with_part_of_a_grid, ["cuda.cg.grid.thread_rank is not part"]),
     (with_misspelt_atomic, ["cuda.atomic.ad is not part", "Did you mean 'add'?"]),
     (with_w_dimension, ["cuda.threadIdx.w is not part"]),
     (barrier_with_a_value, ["cuda.syncthreads() is a statement"]),

@@ -1,4 +1,4 @@
-"""Raising of a kernel's ``assert`` and ``raise`` statements on the host."""
+"""Raising of a kernel's exceptions on the host."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from warpdrive.backends.host.debug_checks import NOTES
 from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.faults import Fault, Raised
 
 
-def raising(run: Callable[[], None], faults: Sequence[str]) -> Callable[[], None]:
+def raising(run: Callable[[], None], faults: Sequence[Fault]) -> Callable[[], None]:
     """Return a function that runs a launch and raises :class:`KernelError` if the kernel raised one of its ``faults``.
 
     Machine code cannot raise through the threads that run it: numba passes the exception to ``sys.unraisablehook``, and
@@ -25,14 +27,21 @@ def raising(run: Callable[[], None], faults: Sequence[str]) -> Callable[[], None
             else:
                 before(unraisable)
 
+        NOTES.clear()
         before, sys.unraisablehook = sys.unraisablehook, note
         try:
             run()
         finally:
             sys.unraisablehook = before
         if failures:
-            error = KernelError(faults[min(int(str(failure)) for failure in failures)])
-            error.raised = True
+            if NOTES:  # of the first thread of the first block that has failed
+                code, *words = min(NOTES, key=lambda words: (*words[6:3:-1], *words[3:0:-1]))
+                thread, block, values = (tuple(words[place : place + 3]) for place in (0, 3, 6))
+                raised = Raised(faults[code], (thread, block), values)  # type: ignore[arg-type]
+            else:
+                raised = Raised(faults[min(int(str(failure)) for failure in failures)])
+            error = KernelError(str(raised))
+            error.raised = raised
             raise error from None
 
     return launch

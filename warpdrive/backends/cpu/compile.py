@@ -21,6 +21,7 @@ from warpdrive.backends.shared.module_writer import GeneratedModule
 from warpdrive.backends.shared.origins import errors_at_their_origin
 from warpdrive.backends.shared.slots import Slot
 from warpdrive.garbage_collection import no_garbage_collection
+from warpdrive.kernels.faults import Fault
 from warpdrive.kernels.lowering import ResolvedKernel, lower
 from warpdrive.kernels.turns import Turns, turns_of
 
@@ -36,14 +37,14 @@ class CompiledKernel:
             :class:`warpdrive.backends.cpu.fibres.WaitingLaunch` takes.
         slots: Slots of the variables that are kept between regions.
         module: Module that owns the machine code; the reference keeps the code in memory.
-        faults: Messages of the exceptions the kernel raises, indexed by the number an exception carries.
+        faults: The exceptions the kernel raises, indexed by the number an exception carries.
         sites: Source locations at which threads wait for each other; empty if they never wait.
     """
 
     address: int
     slots: tuple[Slot, ...]
     module: ModuleType  # keeps the machine code in memory
-    faults: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
     sites: tuple[str, ...] = ()
 
 
@@ -108,7 +109,7 @@ def _generate(
     origins: dict[str, GeneratedModule],
 ) -> None:
     kernel.table.classes.update((named.alias, named) for kind in kinds.values() for named in kind.classes())
-    is_thread = launch.block == (1, 1, 1)
+    is_thread = launch.block == (1, 1, 1) and kernel.grid_barrier is None
     lowered, slots = (
         (lower(kernel, array_names(kinds)), [])
         if is_thread

@@ -22,12 +22,14 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from warpdrive.backends.cpu.generate_stages import MEMORY, ROOM, STAGE, WAITING, Stages, stages_text
 from warpdrive.backends.host.adapter import TOGETHER, CpuAdapter
 from warpdrive.backends.host.functions import (
     INLINED_DECORATOR,
     NUMBA_OPTIONS,
     depends_on_int32,
     import_text,
+    placed_shared_arrays,
     shared_arrays,
 )
 from warpdrive.backends.shared.arguments import ArgumentKind
@@ -37,7 +39,7 @@ from warpdrive.kernels.configuration import Configuration, Dimensions
 from warpdrive.kernels.fission import first_calls
 from warpdrive.kernels.language import AXES, DIMENSIONS, MET
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers
-from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
+from warpdrive.kernels.regions import GridBarrier, Loop, Once, Part, Region, UniformBranch, UniformLoop, all_parts
 from warpdrive.kernels.syntax import (
     GENERATED,
     RANGE,
@@ -137,14 +139,24 @@ def generate_kernel(
         launch: Properties of the launch that the code is specialised for.
 
     Returns:
-        The generated module, which also defines ``SLOTS`` and ``TAKES_TURNS``.
+        The generated module, which also defines ``SLOTS``, ``TAKES_TURNS``, and ``ROOM_BYTES``, which is None unless
+        blocks run in stages.
     """
     adapter = CpuAdapter(depends_on_int32(kernel))
     writer = ModuleWriter(adapter)
     by_thread: list[list[ast.stmt]] = []  # bodies that each thread runs for all blocks before the next one does
+    in_stages = any(isinstance(part, GridBarrier) for part in all_parts(kernel.parts))
     shared = shared_arrays(kernel, adapter, launch.shared_bytes)
     by_row = launch.block[1:] != (1, 1) and not (shared or contains_barrier(kernel.body))
-    if launch.block == (1, 1, 1):
+    placed, room_bytes = placed_shared_arrays(kernel.table, launch.shared_bytes)
+    if in_stages:
+        bodies = _Block(kernel, slots, adapter, writer, launch.block).stages()
+        slots = [*slots, STAGE, WAITING]
+        shared = [assign(name, ast.Call(load(array), [load(ROOM)], [])) for name, array, _ in placed]
+        writer.line("from warpdrive.backends.host.intrinsics import array_at")
+        for _, array, arguments in placed:
+            writer.line(f"{array} = array_at{arguments}")
+    elif launch.block == (1, 1, 1):
         bodies = [_single_thread(stretch, writer) for stretch in kernel.stretches]
     elif by_row:
         bodies = [_of_row(kernel, writer, launch.block)]
@@ -159,7 +171,7 @@ def generate_kernel(
     ]
     positions = [_not_negative(index_name(f"blockIdx.{axis}")) for axis in AXES[by_row : launch.grid_rank]]
     places = [*POSITION_PARAMETERS[1:], *ROW] if by_row else [THREAD_INDEX, *POSITION_PARAMETERS]
-    parameters = [*kernel.parameters, *places, *(slot.array for slot in slots)]
+    parameters = [*kernel.parameters, *places, *(slot.array for slot in slots), ROOM]
     functions: dict[str, list[str]] = {}
     owners, known_arrays = dict(launch.views or ()), dict[str, str]()
     if launch.views is not None:
@@ -172,7 +184,7 @@ def generate_kernel(
         decorator = BLOCK_DECORATOR if launch.views is None else SEPARATE_BLOCK_DECORATOR
         if shared and number >= len(by_thread):
             beginning, decorator = [*dimensions, *shared], INLINED_DECORATOR  # it would lack the entry's facts
-        elif launch.block != (1, 1, 1):
+        elif in_stages or launch.block != (1, 1, 1):
             beginning += positions
         sharing = []
         if decorator == SEPARATE_BLOCK_DECORATOR:
@@ -187,9 +199,11 @@ def generate_kernel(
         used = loaded_names([*sharing, *beginning, *body])
         functions[name] = [parameter for parameter in parameters if parameter in used]
         writer.function(decorator, name, functions[name], [*sharing, *beginning, *body])
-    writer.text(_entry_text(functions, len(by_thread), by_row, kernel.parameters, argument_kinds, slots, launch))
-    writer.line(f"SLOTS = {[(slot.name, slot.dtype, slot.shape, slot.kind) for slot in slots]!r}")
-    writer.line("TAKES_TURNS = False")
+    stage_bytes = room_bytes if in_stages else None
+    order = len(by_thread), by_row, stage_bytes
+    writer.text(_entry_text(functions, *order, kernel.parameters, argument_kinds, slots, launch))
+    writer.line(f"SLOTS = {[tuple(vars(slot).values()) for slot in slots]!r}")
+    writer.line(f"TAKES_TURNS, ROOM_BYTES = False, {stage_bytes}")
     return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
 
 
@@ -243,7 +257,8 @@ class _Block:
         block: tuple[int, int, int],
     ) -> None:
         self.kernel, self.adapter, self.writer, self.block = kernel, adapter, writer, block
-        self.slots = {slot.name: slot for slot in slots}
+        self.slots = {slot.name: slot for slot in slots if not slot.is_of_block}
+        self.of_block = [slot for slot in slots if slot.is_of_block]
 
     def statements(self) -> list[ast.stmt]:
         return self.sequence(self.kernel.parts)
@@ -263,14 +278,33 @@ class _Block:
             return [ast.If(test, self.sequence(part.body) or [ast.Pass()], self.sequence(part.orelse))]
         return self.loop(part)
 
+    def stages(self) -> list[list[ast.stmt]]:
+        """Return the statements of each stage of a kernel with barriers of the grid."""
+        stages = Stages(self.kernel.parts, self.part, self.advance, self.writer.adapt_expression).bodies
+        return list(map(self.with_block_variables, stages))
+
+    def with_block_variables(self, stage: list[ast.stmt]) -> list[ast.stmt]:
+        """Return a stage that loads the variables of its block from their slots, and stores them before it returns."""
+        *statements, end = stage
+        stored = stored_names(stage)
+        used = loaded_names(stage) | stored  # an augmented assignment reads its target
+        loads = [self.from_slot(slot, ast.Constant(0)) for slot in self.of_block if slot.name in used]
+        stores = [self.to_slot(slot, ast.Constant(0)) for slot in self.of_block if slot.name in stored]
+        return [*loads, *statements, *stores, end]
+
     def loop(self, loop: Loop) -> list[ast.stmt]:
         """Return a loop around barriers, which iterates as long as at least one thread does."""
+        advance, leaves = self.advance(loop)
+        body = [*advance, ast.If(leaves, [ast.Break()], []), *self.sequence(loop.body)]
+        return [ast.While(ast.Constant(True), body, [])]
+
+    def advance(self, loop: Loop) -> tuple[list[ast.stmt], ast.expr]:
+        """Return the statements that begin an iteration of a loop, and the condition to leave it."""
         count = f"{GENERATED}threads_going"
         counting = ast.AugAssign(ast.Name(count, ast.Store()), ast.Add(), load(loop.going))
         advance = self.region(Region([*loop.advance.statements, counting]))
-        leave = ast.parse(f"if {count} == 0:\n    break").body[0]
-        body = [assign(count, ast.Constant(0)), advance, leave, *self.sequence(loop.body)]
-        return [ast.While(ast.Constant(True), body, [])]
+        none_goes = ast.Compare(load(count), [ast.Eq()], [ast.Constant(0)])
+        return [assign(count, ast.Constant(0)), advance], none_goes
 
     def region(self, region: Region) -> ast.stmt:
         statements = region.statements
@@ -282,10 +316,10 @@ class _Block:
         stored = stored_names(statements)
         body = [
             *copy_tree(needed(self.kernel.variables.recomputed, statements)),
-            *(self.from_slot(slot) for slot in arrays),
-            *(self.from_slot(slot) for slot in values if slot.name in loaded),
+            *(self.from_slot(slot, load(THREAD)) for slot in arrays),
+            *(self.from_slot(slot, load(THREAD)) for slot in values if slot.name in loaded),
             *without_array_calls(statements, {slot.name for slot in arrays}),
-            *(self.to_slot(slot) for slot in values if slot.name in stored),
+            *(self.to_slot(slot, load(THREAD)) for slot in values if slot.name in stored),
         ]
         return self.over_threads(self.writer.adapt(self.together(body)))
 
@@ -307,17 +341,17 @@ class _Block:
 
         return [Together().visit(statement) for statement in copy_tree(statements)]
 
-    def from_slot(self, slot: Slot) -> ast.stmt:
+    def from_slot(self, slot: Slot, place: ast.expr) -> ast.stmt:
         if slot.kind:
             get, _ = self.adapter.accessors(slot.kind)
-            return assign(slot.name, ast.Call(load(get), [load(slot.array), load(THREAD)], []))
-        return assign(slot.name, ast.Subscript(load(slot.array), load(THREAD), ast.Load()))
+            return assign(slot.name, ast.Call(load(get), [load(slot.array), place], []))
+        return assign(slot.name, ast.Subscript(load(slot.array), place, ast.Load()))
 
-    def to_slot(self, slot: Slot) -> ast.stmt:
+    def to_slot(self, slot: Slot, place: ast.expr) -> ast.stmt:
         if slot.kind:
             _, put = self.adapter.accessors(slot.kind)
-            return ast.Expr(ast.Call(load(put), [load(slot.array), load(THREAD), load(slot.name)], []))
-        target = ast.Subscript(load(slot.array), load(THREAD), ast.Store())
+            return ast.Expr(ast.Call(load(put), [load(slot.array), place, load(slot.name)], []))
+        target = ast.Subscript(load(slot.array), place, ast.Store())
         return ast.Assign([target], load(slot.name))
 
     def over_threads(self, body: list[ast.stmt]) -> ast.stmt:
@@ -356,6 +390,7 @@ def _entry_text(
     functions: Mapping[str, Sequence[str]],
     by_thread: int,
     by_row: bool,
+    stage_bytes: int | None,
     parameters: Sequence[str],
     kinds: Sequence[ArgumentKind],
     slots: Sequence[Slot],
@@ -365,20 +400,23 @@ def _entry_text(
 
     Each of ``functions``, which have these parameters, is called for every block of a pack before the next one; the
     first ``by_thread`` of them for one thread after the other. If ``by_row``, the only function is called for the
-    blocks of a row, at most ``BLOCKS_PER_ROW`` at once.
+    blocks of a row, at most ``BLOCKS_PER_ROW`` at once. If they are stages of blocks, ``stage_bytes`` is the size of the
+    shared memory of a block.
     """
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
     part, parts, blocks, index, table = (GENERATED + name for name in ("part", "parts", "blocks", "index", "table"))
+    if stage_bytes is not None:
+        parameters, kinds = [MEMORY, *parameters], [ArgumentKind("int64", None), *kinds]
     loaders, loads = argument_loads(table, parameters, kinds, slots)
     position = [f"not_negative({index})", "0", "0"]
     if launch.grid_rank > 1:
         decoded = (f"{index} % {grid[0]}", f"{index} // {grid[0]} % {grid[1]}", f"{index} // ({grid[0]} * {grid[1]})")
         position = [f"not_negative({place})" for place in decoded]
     own = dict(zip(POSITION_PARAMETERS, [*position, *block, *grid], strict=True))
-    own |= {slot.array: f"{slot.array}[{part}]" for slot in slots}
+    own |= {slot.array: f"{slot.array}[{part if stage_bytes is None else index}]" for slot in slots}
     begin, end, first, last = (GENERATED + name for name in ("begin", "end", "first", "last"))
-    own[THREAD_INDEX] = f"not_negative({THREAD})"
+    own[THREAD_INDEX] = f"not_negative({THREAD})" if stage_bytes is None else "0"
     loops = []
     for number, (name, wanted) in enumerate(functions.items()):
         threads = launch.block[0] if number < by_thread else 1
@@ -395,6 +433,11 @@ def _entry_text(
         loops.append(f"            for {index} in {RANGE}({first}, {last}):")
         loops.append(f"                {call}")
     pack = PACK if len(functions) > 1 else blocks
+    packs = [
+        f"    for {first} in {RANGE}({begin}, {end}, {pack}):",
+        f"        {last} = {first} + {pack} if {first} + {pack} < {end} else {end}",
+        *loops,
+    ]
     return "\n".join(
         [
             *loaders,
@@ -404,9 +447,7 @@ def _entry_text(
             *loads,
             f"    {blocks} = {' * '.join(grid)}",
             f"    {begin}, {end} = {part} * {blocks} // {parts}, ({part} + 1) * {blocks} // {parts}",
-            f"    for {first} in {RANGE}({begin}, {end}, {pack}):",
-            f"        {last} = {first} + {pack} if {first} + {pack} < {end} else {end}",
-            *loops,
+            *(packs if stage_bytes is None else stages_text(functions, own, index, (begin, end), stage_bytes)),
             "",
         ]
     )

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Sequence
 
 from warpdrive.backends.cpu import fibres
 from warpdrive.backends.cpu.generate import ENTRY_OPTIONS, POSITION_PARAMETERS, LaunchKind, argument_loads
 from warpdrive.backends.host.adapter import CpuAdapter
 from warpdrive.backends.host.functions import (
+    ALIGNMENT,
     INLINED_DECORATOR,
+    aligned_bytes,
     count_copies,
     depends_on_int32,
     generate_functions,
     import_text,
+    placed_shared_arrays,
 )
 from warpdrive.backends.shared.arguments import ArgumentKind
 from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, index_name
-from warpdrive.kernels.dtypes import dtype_of
-from warpdrive.kernels.language import AXES, DYNAMIC
+from warpdrive.kernels.language import AXES
 from warpdrive.kernels.local_arrays import is_local_array
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel
 from warpdrive.kernels.syntax import GENERATED, assign, walk
 from warpdrive.kernels.turns import MEET, WAIT, Turns
 from warpdrive.kernels.variables import Variables
-
-_ALIGNMENT = 64
-"""Alignment of arrays in bytes: a cache line."""
 
 FIBRE_DECORATOR = f"@cfunc('void(intp, intp)', {ENTRY_OPTIONS})"
 RUN_THREAD, TAKE, TABLE, HEADER, THREAD, ROOM, BLOCK = (
@@ -74,9 +72,9 @@ def generate_turns(
     sizes = zip(AXES, launch.block, strict=True)
     baked = [assign(index_name(f"blockDim.{axis}"), ast.Constant(size)) for axis, size in sizes]
     writer.function(INLINED_DECORATOR, RUN_THREAD, parameters, [*baked, *writer.adapt(function.body)])
-    arrays, shared_bytes = _shared_arrays(kernel, launch)
+    arrays, shared_bytes = placed_shared_arrays(kernel.table, launch.shared_bytes)
     writer.text(_fibre_text(function.parameters, parameters, kinds, launch, arrays))
-    writer.line(f"SLOTS, STACK, SHARED, TAKES_TURNS = [], {stack}, {shared_bytes}, True")
+    writer.line(f"SLOTS, STACK, SHARED, TAKES_TURNS, ROOM_BYTES = [], {stack}, {shared_bytes}, True, None")
     imports = f"{import_text(lowered, functions_module)}\n{calls}"
     return functions, writer.module(adapter.header(kernel.table, imports))
 
@@ -122,27 +120,6 @@ def _fibre_text(
     )
 
 
-def _shared_arrays(kernel: ResolvedKernel, launch: LaunchKind) -> tuple[list[tuple[str, str, str]], int]:
-    """Return ``(name, maker, maker arguments)`` of each array in shared memory, and the total size in bytes.
-
-    Arrays of dynamic size all begin at the same address, behind the others.
-    """
-    shared = kernel.table.shared.items()
-    sizes = {name: 0 if shape == DYNAMIC else _bytes_of(shape, dtype) for name, (shape, dtype) in shared}
-    found, place, last = [], 0, sum(sizes.values())
-    for number, (name, (shape, dtype)) in enumerate(shared):
-        is_dynamic = shape == DYNAMIC
-        extents = (launch.shared_bytes // dtype_of(dtype).itemsize,) if is_dynamic else shape
-        array = repr((extents, dtype, last if is_dynamic else place))
-        found.append((name, f"{GENERATED}shared_at_{number}", array))
-        place += sizes[name]
-    return found, last + launch.shared_bytes
-
-
-def _bytes_of(shape: tuple[int, ...], dtype: str) -> int:
-    return -(-math.prod(shape) * dtype_of(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT
-
-
 def _local_bytes(kernel: LoweredKernel) -> int:
     """Return the maximum number of bytes of local arrays that a thread holds at once."""
     copies = count_copies(kernel)
@@ -152,5 +129,5 @@ def _local_bytes(kernel: LoweredKernel) -> int:
         for node in walk(body):
             if is_local_array(node):
                 shape, dtype = (argument.value for argument in node.args)  # type: ignore[attr-defined]
-                total += times * (_bytes_of(shape, dtype) + _ALIGNMENT)
+                total += times * (aligned_bytes(shape, dtype) + ALIGNMENT)
     return total

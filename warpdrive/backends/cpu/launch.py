@@ -19,8 +19,10 @@ from warpdrive.backends.cpu.assertions import raising
 from warpdrive.backends.cpu.compile import CompiledKernel, compile_kernel
 from warpdrive.backends.cpu.fibres import WaitingLaunch
 from warpdrive.backends.cpu.generate import LaunchKind
+from warpdrive.backends.cpu.generate_stages import WAITING
 from warpdrive.backends.cpu.nesting import flattened, nesting_of
 from warpdrive.backends.cpu.repeat import RepeatedLaunch
+from warpdrive.backends.host.functions import ALIGNMENT
 from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores, parts_of
 from warpdrive.backends.interface import MachineCode
 from warpdrive.backends.shared.arguments import (
@@ -33,6 +35,7 @@ from warpdrive.backends.shared.arguments import (
 from warpdrive.backends.shared.tensors import is_tensor
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.configuration import Configuration, Dimensions, dimensions
+from warpdrive.kernels.debug_checks import add_debug_checks
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
@@ -97,14 +100,15 @@ class BoundKernel:
             launch_kind = replace(launch_kind, views=_views(kernel.parameters, leaves))
         key = (*baked.items(), *kinds.items(), launch_kind)
         if key not in compiled:
-            compiled[key] = _compile(kernel, baked, kinds, launch_kind)
+            compiled[key] = _compile(kernel, baked, kinds, launch_kind, is_fused=replicas is not None)
         self._compiled: CompiledKernel = compiled[key]  # keeps the machine code in memory
         self._threads = get_num_threads()
         self._parameters, self._blocks = kernel.parameters, grid[0] * grid[1] * grid[2]
         waits = bool(self._compiled.sites)
         self._parts = parts = 1 if waits else parts_of(self._blocks)
         sizes = [_number(size) for size in (*grid, *block)]
-        self.table = ArgumentTable([*sizes, *_rooms(self._compiled, parts, block)], leaves)
+        rooms, self._memory = _rooms(self._compiled, parts, self._blocks, block)
+        self.table = ArgumentTable([*sizes, *rooms], leaves)
         nestings = [nesting_of(arguments[name]) for name in kernel.parameters]
         self._nestings = nestings if any(nestings) else None
         run = (
@@ -112,7 +116,11 @@ class BoundKernel:
             if waits
             else launch_on_all_cores(self._compiled.address, self.table.address, parts)
         )
-        self._run = raising(run, self._compiled.faults) if self._compiled.faults else run
+        if self._compiled.faults:
+            run = raising(run, self._compiled.faults)
+        if self._compiled.module.ROOM_BYTES is not None:
+            run = in_rounds(run, *rooms[-3:-1])
+        self._run = run
         self._in_use = threading.Lock()
 
     def _waiting_launch(self, kernel: Kernel, configuration: Configuration) -> WaitingLaunch:
@@ -139,7 +147,7 @@ class BoundKernel:
 
         None if threads wait for each other, or the kernel may raise an exception, which has to end it.
         """
-        if self._compiled.sites or self._compiled.faults:
+        if self._compiled.sites or self._compiled.faults or self._compiled.module.ROOM_BYTES is not None:
             return None
         index, address = self._parameters.index(counter), self._compiled.address
         return RepeatedLaunch(
@@ -166,10 +174,39 @@ class BoundKernel:
         return self.table.can_be_refilled
 
 
+def in_rounds(run: Callable[[], None], stages: Array, waiting: Array) -> Callable[[], None]:
+    """Return a function that runs the rounds of a launch, between which all blocks meet.
+
+    Args:
+        run: Runs a round, in which every block continues until it ends or waits for the others.
+        stages: Stage of each block.
+        waiting: Number of waiting blocks of each part.
+
+    Returns:
+        The function.
+    """
+
+    def launch() -> None:
+        stages.fill(0)
+        run()
+        while waiting.any():
+            run()
+
+    return launch
+
+
 def _compile(
-    kernel: Kernel, baked: Mapping[str, Any], kinds: Mapping[str, ArgumentKind], launch_kind: LaunchKind
+    kernel: Kernel,
+    baked: Mapping[str, Any],
+    kinds: Mapping[str, ArgumentKind],
+    launch_kind: LaunchKind,
+    is_fused: bool,
 ) -> CompiledKernel:
     resolved = resolved_for(kernel, baked, kinds)
+    if is_fused:
+        resolved.check_fusible()
+    if kernel.debug:
+        add_debug_checks(resolved)
     is_dynamic = takes_dynamic_memory(kernel, resolved, launch_kind.shared_bytes)
     return compile_kernel(resolved, kinds, launch_kind if is_dynamic else replace(launch_kind, shared_bytes=0))
 
@@ -284,15 +321,22 @@ def _is_computable(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "biufcmMSU" and dtype != np.float16
 
 
-def _rooms(compiled: CompiledKernel, parts: int, block: Dimensions) -> list[Array]:
+def _rooms(compiled: CompiledKernel, parts: int, blocks: int, block: Dimensions) -> tuple[list[Array], Array]:
     """Return the arrays ``[parts, threads + padding, *shape]`` of the slots.
 
-    The padding keeps parts on different cache lines and so avoids false sharing between cores.
+    The padding keeps parts on different cache lines and so avoids false sharing between cores. If blocks run in stages,
+    the arrays are ``[blocks, threads, *shape]``, and stages, waiting blocks and the address of the shared memory of all
+    blocks follow. That memory is the second result.
     """
-    threads = block[0] * block[1] * block[2]
-    rooms = []
+    threads, room_bytes = block[0] * block[1] * block[2], compiled.module.ROOM_BYTES
+    rooms, memory = [], np.zeros(0, np.uint8)
     for slot in compiled.slots:
         dtype = dtype_of(slot.dtype)
         unused = -(-_CACHE_LINES // (dtype.itemsize * math.prod(slot.shape)))
-        rooms.append(np.zeros((parts, threads + unused, *slot.shape), dtype))
-    return rooms
+        is_of_parts = room_bytes is None or slot == WAITING
+        count = (parts, threads + unused) if is_of_parts else (blocks, 1 if slot.is_of_block else threads)
+        rooms.append(np.zeros((*count, *slot.shape), dtype))
+    if room_bytes is not None:
+        memory = np.zeros(blocks * room_bytes + ALIGNMENT, np.uint8)
+        rooms.append(_number(-(-memory.ctypes.data // ALIGNMENT) * ALIGNMENT))
+    return rooms, memory

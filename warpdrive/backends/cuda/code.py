@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpdrive.backends.cuda.linker import Resources
+from warpdrive.backends.cuda.linker import Resources, needs_device_runtime
 
 Capability = tuple[int, int]
 """Compute capability of a GPU: (8, 0), (9, 0) ..."""
@@ -25,3 +25,8 @@ class CudaCode:
     image: bytes
     ptx: str
     resources: Resources | None
+
+    @property
+    def is_cooperative(self) -> bool:
+        """True if blocks wait for each other at barriers of the grid, and so must run at once."""
+        return needs_device_runtime(self.ptx)

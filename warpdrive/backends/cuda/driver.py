@@ -34,6 +34,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": (POINTER(c_int), c_void_p, c_int, c_size_t),
     "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
+    "cuLaunchCooperativeKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p),
     "cuGetErrorName": (c_int, POINTER(c_char_p)),
 }
 """Parameter types of each function, as declared in ``cuda.h``."""

@@ -44,6 +44,7 @@ _EXPLANATIONS = {
     717: _FAULT.format("accessed memory in the wrong address space,"),
     718: _FAULT.format("jumped to an invalid address,"),
     719: _FAULT.format("failed,"),
+    720: "the blocks of a kernel with barriers of the grid must all run at once: use fewer or smaller blocks",
     802: "the system is not ready: on machines with NVSwitch the service nvidia-fabricmanager must run",
     803: "the driver's library and its kernel module are of different versions: restart the machine after an update",
     804: "this GPU does not support the driver's forward compatibility package (cuda-compat): remove it, or " + _UPDATE,

@@ -46,6 +46,7 @@ class Launch:
         shared_bytes: Dynamic shared memory per block in bytes.
         stream: Handle of a stream; 0 for PyTorch's current stream at each launch.
         keep: Objects to keep alive as long as this one.
+        is_cooperative: If True, all blocks must run at once, since they wait for each other at barriers of the grid.
 
     Raises:
         KernelError: If a block has more threads than the GPU supports for this kernel.
@@ -63,6 +64,7 @@ class Launch:
         shared_bytes: int = 0,
         stream: int = 0,
         keep: Sequence[Any] = (),
+        is_cooperative: bool = False,
     ) -> None:
         _check_threads(device, function, threads)
         if function.shared_bytes + shared_bytes > _SHARED_BYTES_UNASKED:
@@ -73,7 +75,7 @@ class Launch:
         start = ctypes.addressof(self.parameters)
         places = (c_void_p * max(len(dtypes), 1))(*range(start, start + WORD * len(dtypes), WORD))
         self.fill(values)
-        self._run = _runner(device, function, (*blocks, *threads, shared_bytes), places, stream)
+        self._run = _runner(device, function, (*blocks, *threads, shared_bytes), places, stream, is_cooperative)
 
     def fill(self, values: Sequence[Any]) -> None:
         """Replace the values of the parameters."""
@@ -91,21 +93,28 @@ def _word_format(dtype: np.dtype[Any]) -> str:
 
 
 def _runner(
-    device: Device, function: Function, sizes: tuple[int, ...], places: ctypes.Array[c_void_p], stream: int
+    device: Device,
+    function: Function,
+    sizes: tuple[int, ...],
+    places: ctypes.Array[c_void_p],
+    stream: int,
+    is_cooperative: bool,
 ) -> Callable[[], None]:
     """Return a function that launches the kernel."""
     library = device.driver.library
-    launch, current_context, context = library.cuLaunchKernel, library.cuCtxGetCurrent, device.context
+    launch = library.cuLaunchCooperativeKernel if is_cooperative else library.cuLaunchKernel
+    current_context, context = library.cuCtxGetCurrent, device.context
+    lists = (places,) if is_cooperative else (places, None)
     given = (function.handle, *sizes)
     stream_now = pytorch.current_stream_of(device.index) if stream == 0 else lambda: stream
 
     def run() -> None:
         found = c_void_p()
         if current_context(found) == 0 and found.value == context:
-            code = launch(*given, stream_now(), places, None)
+            code = launch(*given, stream_now(), *lists)
         else:  # another context is current in this thread
             with device.in_context():
-                code = launch(*given, stream_now(), places, None)
+                code = launch(*given, stream_now(), *lists)
         if code:
             raise_failure(code)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -31,21 +32,25 @@ def link(ptx: str, capability: tuple[int, int]) -> tuple[bytes, Resources | None
     """Return a cubin for a GPU of that compute capability, and its resource usage.
 
     If nvJitLink is not installed, the PTX itself is returned, which the driver compiles on loading, and None. Raises
-    :class:`LinkError`, with the log of ptxas, if the GPU does not support the code.
+    :class:`LinkError`, with the log of ptxas, if the GPU does not support the code, or if it has barriers of the grid,
+    which the device runtime of the CUDA toolkit implements, and that or nvJitLink is missing.
     """
+    runtime = _device_runtime() if needs_device_runtime(ptx) else b""
     try:
         from cuda.bindings import nvjitlink
         from cuda.pathfinder import DynamicLibNotFoundError
     except ImportError:
-        return ptx.encode(), None
+        return _unlinked(ptx)
     options = [f"-arch=sm_{capability[0]}{capability[1]}", "-Xptxas=-v"]
     try:
         handle = nvjitlink.create(len(options), options)
     except DynamicLibNotFoundError:
-        return ptx.encode(), None
+        return _unlinked(ptx)
     try:
         code = ptx.encode()
         nvjitlink.add_data(handle, nvjitlink.InputType.PTX, code, len(code), "kernel")
+        if runtime:
+            nvjitlink.add_data(handle, nvjitlink.InputType.LIBRARY, runtime, len(runtime), "cudadevrt")
         try:
             nvjitlink.complete(handle)
         except nvjitlink.nvJitLinkError as error:
@@ -59,6 +64,29 @@ def link(ptx: str, capability: tuple[int, int]) -> tuple[bytes, Resources | None
     finally:
         nvjitlink.destroy(handle)
     return bytes(image), replace(resources_in(log.decode(errors="replace")), shared_bytes=_shared_bytes(ptx))
+
+
+def needs_device_runtime(ptx: str) -> bool:
+    """Return True if PTX has barriers of the grid."""
+    return "cudaCGSynchronize" in ptx
+
+
+def _device_runtime() -> bytes:
+    """Return the contents of the static library ``cudadevrt``."""
+    try:
+        from numba.cuda.cudadrv.libs import get_cudalib
+
+        return Path(get_cudalib("cudadevrt", static=True)).read_bytes()
+    except (ImportError, OSError, TypeError, RuntimeError) as error:
+        raise LinkError(
+            "a barrier of the grid needs the library cudadevrt of the CUDA toolkit: pip install nvidia-cuda-runtime"
+        ) from error
+
+
+def _unlinked(ptx: str) -> tuple[bytes, None]:
+    if needs_device_runtime(ptx):
+        raise LinkError("a barrier of the grid needs nvJitLink: pip install nvidia-nvjitlink cuda-bindings")
+    return ptx.encode(), None
 
 
 def _shared_bytes(ptx: str) -> int:

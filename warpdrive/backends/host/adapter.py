@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from warpdrive.backends.host import atomics, intrinsics, mathematics, scalars, warps
+from warpdrive.backends.host import atomics, debug_checks, intrinsics, mathematics, scalars, warps
 from warpdrive.backends.shared.module_writer import header_of, hidden_parameters, int32, lane, position
+from warpdrive.kernels.debug_checks import DEBUG
 from warpdrive.kernels.language import ATOMIC_DTYPES, INDICES, MET, SCALARS, WARP
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import GENERATED, RANGE_ITEM, FunctionName, IntrinsicName, SharedName, at, load
@@ -63,6 +64,7 @@ class CpuAdapter(ast.NodeTransformer):
         for path in sorted(self.intrinsics):
             name = path.replace(".", "_")
             module = atomics if path in ATOMIC_DTYPES else scalars if path in SCALARS else intrinsics
+            module = debug_checks if path.startswith(DEBUG) else module
             lines.append(f"from {module.__name__} import {name} as {GENERATED}{name}")
         lines += [f"from {atomics.__name__} import {name} as {GENERATED}{name}" for name in sorted(self.block_atomics)]
         if self.of_warps:

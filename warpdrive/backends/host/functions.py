@@ -11,14 +11,16 @@ use of an index is converted.
 from __future__ import annotations
 
 import ast
+import math
 from collections import Counter
 
 import warpdrive.math
 from warpdrive.backends.host.adapter import CpuAdapter
 from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, hidden_parameters, index_name
+from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.language import DYNAMIC, INDICES, INT32_SENSITIVE
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults
-from warpdrive.kernels.resolve import Function
+from warpdrive.kernels.resolve import Function, Table
 from warpdrive.kernels.syntax import (
     GENERATED,
     FunctionName,
@@ -33,6 +35,8 @@ FUNCTION_OPTIONS = f"{NUMBA_OPTIONS}, pipeline_class=FunctionCompiler"
 FUNCTION_DECORATOR = f"@njit({FUNCTION_OPTIONS})"
 INLINED_DECORATOR = f"@njit({FUNCTION_OPTIONS}, forceinline=True)"
 OUTLINED_DECORATOR = f"@outlined\n{FUNCTION_DECORATOR}"
+ALIGNMENT = 64
+"""Alignment in bytes of arrays in memory that is not on the stack: a cache line."""
 MAX_COPIES = 4
 """Maximum number of inlined copies of a device function.
 
@@ -124,6 +128,34 @@ def shared_arrays(kernel: LoweredKernel, adapter: CpuAdapter, dynamic_bytes: int
             call = ast.Call(load(adapter.stack_array(shape, dtype)), [], [])
         statements.append(assign(name, call))
     return statements
+
+
+def placed_shared_arrays(table: Table, dynamic_bytes: int) -> tuple[list[tuple[str, str, str]], int]:
+    """Return the places of shared arrays in the memory of a block, if that outlives a function.
+
+    Arrays of dynamic size all begin at the same address, behind the others.
+
+    Args:
+        table: The shared arrays of the kernel.
+        dynamic_bytes: Size of the dynamic shared memory, in bytes.
+
+    Returns:
+        Name, function and arguments of ``intrinsics.array_at`` for each array, and the total size in bytes.
+    """
+    sizes = {name: 0 if shape == DYNAMIC else aligned_bytes(shape, dtype) for name, (shape, dtype) in table.shared.items()}
+    found, place, last = [], 0, sum(sizes.values())
+    for number, (name, (shape, dtype)) in enumerate(table.shared.items()):
+        is_dynamic = shape == DYNAMIC
+        extents = (dynamic_bytes // dtype_of(dtype).itemsize,) if is_dynamic else shape
+        array = repr((extents, dtype, last if is_dynamic else place))
+        found.append((name, f"{GENERATED}shared_at_{number}", array))
+        place += sizes[name]
+    return found, -(-(last + dynamic_bytes) // ALIGNMENT) * ALIGNMENT
+
+
+def aligned_bytes(shape: tuple[int, ...], dtype: str) -> int:
+    """Return the size of an array in bytes, a multiple of its alignment."""
+    return -(-math.prod(shape) * dtype_of(dtype).itemsize // ALIGNMENT) * ALIGNMENT
 
 
 def import_text(kernel: LoweredKernel, functions_module: str) -> str:

@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -141,7 +142,8 @@ def lower_with_slots(
     """
     lowered = lower(kernel, array_names(kinds), loops_in_rounds=loops_in_rounds)
     known = known_slots(lowered)
-    if set(known) == set(lowered.variables.kept):
+    in_stages = kernel.grid_barrier is not None  # then the variables of blocks are kept, too
+    if set(known) == set(lowered.variables.kept) and not (in_stages and lowered.block_variables):
         return lowered, list(known.values())
     functions = generate_functions(lowered)
     functions_module = cache.module_name(key, "functions")
@@ -153,7 +155,11 @@ def lower_with_slots(
     cache.discard(own)
     inferred = infer_types(_twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
     lowered = lower(kernel, array_names(kinds), merge_by_type(inferred), loops_in_rounds)
-    return lowered, slots_of(lowered, inferred)
+    slots = slots_of(lowered, inferred)
+    if in_stages:
+        of_blocks = (_slot(lowered, name, inferred.get(name, types.int64)) for name in lowered.block_variables)
+        slots += [replace(slot, is_of_block=True) for slot in of_blocks]
+    return lowered, slots
 
 
 def array_names(kinds: Mapping[str, ArgumentKind]) -> list[str]:

@@ -78,6 +78,7 @@ def prepare(kernel: Kernel, arguments: Mapping[str, Any], replicas: int) -> Fuse
     parameters = [_parameter(name, arguments[name], replicas) for name in kernel.parameters if name not in baked]
     kinds = {parameter.name: parameter.kind for parameter in parameters}
     resolved = resolved_for(kernel, baked, kinds)
+    resolved.check_fusible()
     takes_dynamic_memory(kernel, resolved, 0)
     return FusedCode(resolved, parameters)
 

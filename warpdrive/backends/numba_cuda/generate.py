@@ -22,7 +22,7 @@ from warpdrive.backends.shared.slots import Slot, without_array_calls
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.language import AXES, DIMENSIONS, DYNAMIC, WARP
 from warpdrive.kernels.lowering import LoweredKernel
-from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformBranch, UniformLoop
+from warpdrive.kernels.regions import GridBarrier, Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.syntax import (
     GENERATED,
     RANGE,
@@ -169,6 +169,9 @@ class _Body:
             return self.region(part)
         if isinstance(part, Once):
             return self.writer.adapt([part.statement])
+        if isinstance(part, GridBarrier):
+            self.is_synced = True
+            return _parse([f"{CUDA}.cg.this_grid().sync()"])
         if isinstance(part, UniformLoop):
             self.is_synced = False
             body = self.sequence(part.body)

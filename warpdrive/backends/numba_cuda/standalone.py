@@ -61,6 +61,7 @@ class BoundOnGpu:
             self._words_of(tuple(arguments.values())) or [],
             configuration.shared_bytes,
             configuration.stream,
+            is_cooperative=code.is_cooperative,
         )
         self._in_use = threading.Lock()
 

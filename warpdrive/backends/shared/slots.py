@@ -10,19 +10,21 @@ from warpdrive.kernels.syntax import GENERATED, at, copy_tree, stored_names
 
 @dataclass(frozen=True)
 class Slot:
-    """Storage of one variable for each thread of a block.
+    """Storage of one variable for each thread of a block, or for the block.
 
     Attributes:
         name: Name of the variable.
         dtype: Dtype of the storage.
         shape: Shape of the variable, ``()`` for a number.
         kind: Pickled numba type of a view, tuple or other value of fixed size, which is stored as bytes; else empty.
+        is_of_block: True if the threads of a block share the variable.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...] = ()
     kind: bytes = b""
+    is_of_block: bool = False
 
     @property
     def array(self) -> str:
