@@ -13,7 +13,8 @@ accessed an element in no given order, again in other orders (``schedules``): wi
 depend on the order. ``inference`` asks numba for types, in which ``float64`` finds the origins of float64. Findings are
 collected in a ``Report`` (``findings``, ``advice``). ``environment`` is a backend that runs an environment's fused
 kernels in the interpreter: ``EnvWrapper`` accepts any ``Backend`` as ``env_backend``. ``behaviour`` plays an
-environment, ``backends`` compares all backends of the machine, and ``complete`` runs all checks.
+environment, ``backends`` compares all backends of the machine, and ``complete`` runs all checks. ``programs`` checks
+the launches of any program of ``numba.cuda``, and ``pytest_plugin`` those of tests.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 
-
 _WRITTEN = "written"
 """Key of the addresses written in dynamic shared memory, among the shared arrays of a block."""
 

@@ -14,7 +14,16 @@ import numpy as np
 from warpdrive.kernels.aliases import without_aliases
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import python_function
-from warpdrive.kernels.language import GRID, MEETINGS, SPACES, Intrinsic, intrinsic_named, intrinsic_of, is_cuda_module
+from warpdrive.kernels.language import (
+    GRID,
+    INDICES,
+    MEETINGS,
+    SPACES,
+    Intrinsic,
+    intrinsic_named,
+    intrinsic_of,
+    is_cuda_module,
+)
 from warpdrive.kernels.name_lookup import functions_among, group_of, source_of
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
@@ -148,6 +157,10 @@ class Linker(ast.NodeTransformer):
                 refuse(node, refusal(node.attr))  # missing from this version of numba.cuda
             return None
         path = path_of(value)
+        if path in INDICES:
+            dimension, axis = path.split(".")
+            owner = self.named(self.intrinsics(dimension), node)
+            return ast.copy_location(ast.Attribute(owner, axis, ast.Load()), node)
         if path is not None:
             return self.named(self.intrinsics(path), node)
         refused = refused_path(value)

@@ -1,4 +1,4 @@
-"""Variables that stand for members of ``numba.cuda``: ``thread = cuda.threadIdx`` and ``grid = cuda.cg.this_grid()``."""
+"""Variables for members of ``numba.cuda``, as in ``thread = cuda.threadIdx`` and ``grid = cuda.cg.this_grid()``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from warpdrive.kernels.language import GRID, Intrinsic
 from warpdrive.kernels.syntax import at, copy_tree, stored_names, walk
 
 
-def without_aliases(
-    body: list[ast.stmt], look_up: Callable[[ast.expr], Any], paths: Collection[str]
-) -> list[ast.stmt]:
+def without_aliases(body: list[ast.stmt], look_up: Callable[[ast.expr], Any], paths: Collection[str]) -> list[ast.stmt]:
     """Return statements in which such variables are replaced by what they stand for.
 
     Args:

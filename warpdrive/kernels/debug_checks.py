@@ -12,10 +12,7 @@ from warpdrive.kernels.faults import Fault
 from warpdrive.kernels.language import ATOMIC_DTYPES, INDICES
 from warpdrive.kernels.lowering import ResolvedKernel
 from warpdrive.kernels.resolve import Table
-from warpdrive.kernels.syntax import FunctionName, IntrinsicName, at, copy_tree, negate, walk
-
-DEBUG = "debug."
-"""Prefix of the dotted names of the intrinsics."""
+from warpdrive.kernels.syntax import DEBUG, IntrinsicName, at, copy_tree, is_debug_call, negate, walk
 
 _POSITION = [path for path in INDICES if path.startswith(("threadIdx", "blockIdx"))]
 _OUTSIDE = "index {0} is out of bounds for axis {1} with size {2}"
@@ -27,11 +24,6 @@ def add_debug_checks(kernel: ResolvedKernel) -> None:
     for function in (*kernel.function.callees(), kernel.function):
         checks = _Checks(kernel.table, function.source.name)
         function.body = [new for statement in function.body for new in checks.statements(statement)]
-
-
-def is_debug_call(node: ast.AST) -> bool:
-    """Return True for a call that a check consists of."""
-    return isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path.startswith(DEBUG)
 
 
 class _Checks(ast.NodeTransformer):
@@ -64,8 +56,8 @@ class _Checks(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        has_index = isinstance(node.func, IntrinsicName) and node.func.path in ATOMIC_DTYPES
-        if has_index and node.func.path != "atomic.compare_and_swap" and _is_pure(node.args[0]):
+        path = node.func.path if isinstance(node.func, IntrinsicName) else ""
+        if path in ATOMIC_DTYPES and path != "atomic.compare_and_swap" and _is_pure(node.args[0]):
             node.args[1] = self.index(node, node.args[0], node.args[1])
         return node
 
@@ -78,7 +70,7 @@ class _Checks(ast.NodeTransformer):
         return at(node, ast.If(negate(node.test), self.fault(node, node.msg), []))
 
     def fault(self, node: ast.stmt, code: ast.expr | None) -> list[ast.stmt]:
-        assert isinstance(code, ast.Constant)
+        assert isinstance(code, ast.Constant) and isinstance(code.value, str)
         call = ast.Call(IntrinsicName.of(f"{DEBUG}fault", node), [ast.Constant(int(code.value)), *_position(node)], [])
         return [at(node, ast.Expr(call)), at(node, ast.Raise(code))]
 

@@ -25,6 +25,7 @@ from warpdrive.kernels.syntax import (
     contains_barrier,
     copy_tree,
     is_barrier,
+    is_debug_call,
     load,
     negate,
     stored_names,

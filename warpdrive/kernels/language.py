@@ -85,7 +85,13 @@ SPACES = ("atomic", "local", "shared", "const")
 """Namespaces, which have no meaning without a member."""
 KERNEL_LIBRARY = "numba.cuda.random"
 """The numba module whose functions are written in the kernel language."""
-USABLE_MODULES = (KERNEL_LIBRARY, "warpdrive.numba_cuda.random", "numba.cuda.cg", "numba.core.types", "numba.cuda.types")
+USABLE_MODULES = (
+    KERNEL_LIBRARY,
+    "warpdrive.numba_cuda.random",
+    "numba.cuda.cg",
+    "numba.core.types",
+    "numba.cuda.types",
+)
 """Modules of ``numba.cuda``, or that stand for one, whose members kernels may use."""
 
 SUPPORTED = (*BARRIERS, THIS_GRID, GRID_BARRIER, *FENCES, *VALUES, *ARRAYS, *PARAMETERS, *POSITIONS)

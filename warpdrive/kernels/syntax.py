@@ -20,6 +20,9 @@ TALLY = f"{GENERATED}tally_"
 SENT, HERE = f"{GENERATED}sent_", f"{GENERATED}here_"
 """Prefixes of the names of variables that other threads of a warp read: what a thread sends, and if it takes part."""
 
+DEBUG = "debug."
+"""Prefix of the dotted names of the functions that check what kernels do (see ``debug_checks.py``)."""
+
 RANGE, LEN = f"{GENERATED}builtins_range", f"{GENERATED}builtins_len"
 """Aliases of Python's ``range`` and ``len``, which the user's variables may shadow."""
 
@@ -138,6 +141,11 @@ def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
     return any(
         _calls(node, MEETINGS) or (isinstance(node, FunctionName) and node.function.has_barrier) for node in walk(nodes)
     )
+
+
+def is_debug_call(node: ast.AST) -> bool:
+    """Return True for a call that a check of ``cuda.jit(debug=True)`` consists of."""
+    return isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path.startswith(DEBUG)
 
 
 def _calls(node: ast.AST, paths: Collection[str]) -> bool:

@@ -69,7 +69,9 @@ def refusal_of_function(module: str, name: str) -> str:
 
 def refusal(path: str) -> str:
     """Return the error message for an unsupported member of ``numba.cuda``, given its dotted name."""
-    instead = {**_INSTEAD, "cg": _GROUPS}.get(path.split(".")[0], _HOST if path in _host_names(cuda_modules()[0]) else "")
+    instead = {**_INSTEAD, "cg": _GROUPS}.get(
+        path.split(".")[0], _HOST if path in _host_names(cuda_modules()[0]) else ""
+    )
     instead = _VECTOR if path in _vector_names(cuda_modules()[0]) else instead
     return f"cuda.{path} is not part of the kernel language on this backend{': ' if instead else ''}{instead}"
 

@@ -12,21 +12,9 @@ from warpdrive.numba_cuda.installation import install as install
 from warpdrive.numba_cuda.installation import is_installed as is_installed
 from warpdrive.numba_cuda.installation import uninstall as uninstall
 
+pytest_plugins = ["warpdrive.checks.pytest_plugin"]
+
 
 def pytest_load_initial_conftests(early_config: Any) -> None:
     """Install before the first ``conftest.py``, as a plugin of pytest."""
     install()
-
-
-def pytest_addoption(parser: Any) -> None:
-    """Add the option ``--check-launches``, as a plugin of pytest."""
-    from warpdrive.numba_cuda.pytest_checks import add_options
-
-    add_options(parser)
-
-
-def pytest_configure(config: Any) -> None:
-    """Check launches if that is asked for, as a plugin of pytest."""
-    from warpdrive.numba_cuda.pytest_checks import register
-
-    register(config)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from warpdrive.numba_cuda.check_options import OPTIONAL, STEPS
+from warpdrive.checks.program_options import OPTIONAL, STEPS
 from warpdrive.numba_cuda.installation import install
 
 _DESCRIPTION = "Run a program of numba.cuda without a GPU: its kernels are compiled for the CPU."
@@ -46,6 +46,8 @@ def main(arguments: Sequence[str]) -> int:
     if not rest:
         parser.print_usage(sys.stderr)
         return 2
+    if not given.check and (given.nan or given.float64 or given.json or given.steps is not None):
+        parser.error("--nan, --float64, --json and --steps are options of --check")
     if given.check:
         return _run_checked(given, rest)
     _run(rest, bool(given.module))
@@ -97,7 +99,7 @@ def _run(rest: list[str], is_module: bool) -> None:
 
 def _run_checked(given: argparse.Namespace, rest: list[str]) -> int:
     install()
-    from warpdrive.numba_cuda.checks import Checks, to_stderr
+    from warpdrive.checks.programs import Checks, to_stderr
 
     kinds = [kind for kind in OPTIONAL if getattr(given, kind)]
     steps = STEPS if given.steps is None else given.steps

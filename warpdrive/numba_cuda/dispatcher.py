@@ -313,7 +313,6 @@ class CUDADispatcher(Kernel):
         for function in after:
             function()
 
-
     def _converted(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         if len(self.declared) == 1:
             (chosen,) = self.declared

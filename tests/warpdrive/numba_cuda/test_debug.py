@@ -14,7 +14,7 @@ class CustomError(Exception):
     pass
 
 
-class ErrorOfTwo(Exception):
+class PairError(Exception):
     def __init__(self, first, second):
         super().__init__(first, second)
 
@@ -31,8 +31,8 @@ def every_kind(x, rows, pair, out, kind):
     own = cuda.local.array((2, 2), np.float32)
     shared[i] = i
     own[i % 2, 0] = i
-    out[b, i] = x[i] + rows[b, i] + pair[i % 2] + shared[-1] * own[i % 2, 0] + len(x[1:100])
     cuda.syncthreads()
+    out[b, i] = x[i] + rows[b, i] + pair[i % 2] + shared[-1] * own[i % 2, 0] + len(x[1:100])
     if b == 1 and i >= 2:
         if kind == 1:
             out[b, i] = x[i + 4]
@@ -59,7 +59,7 @@ def every_kind(x, rows, pair, out, kind):
         elif kind == 12:
             assert x[i] < 2
         elif kind == 13:
-            raise ErrorOfTwo
+            raise PairError
         elif kind == 14:
             out[b, i] = rows[5][i]
         elif kind == 15:
@@ -81,7 +81,7 @@ def every_kind(x, rows, pair, out, kind):
         (10, ZeroDivisionError, "division by zero", "return a[i] / a[i + 1]"),
         (11, CustomError, "too bad", "raise CustomError"),
         (12, AssertionError, "x[i] < 2", "assert x[i]"),
-        (13, RuntimeError, "ErrorOfTwo", "raise ErrorOfTwo"),
+        (13, RuntimeError, "PairError", "raise PairError"),
         (14, IndexError, "index 5 is out of bounds for axis 0 with size 2", "rows[5]"),
         (15, IndexError, "tuple index out of range", "x.shape[i]"),
     ],

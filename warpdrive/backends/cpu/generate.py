@@ -276,6 +276,7 @@ class _Block:
         if isinstance(part, UniformBranch):
             test = self.writer.adapt_expression(part.test)
             return [ast.If(test, self.sequence(part.body) or [ast.Pass()], self.sequence(part.orelse))]
+        assert isinstance(part, Loop), "a kernel with barriers of the grid runs in stages"
         return self.loop(part)
 
     def stages(self) -> list[list[ast.stmt]]:

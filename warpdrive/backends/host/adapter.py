@@ -7,10 +7,18 @@ from typing import Any
 
 from warpdrive.backends.host import atomics, debug_checks, intrinsics, mathematics, scalars, warps
 from warpdrive.backends.shared.module_writer import header_of, hidden_parameters, int32, lane, position
-from warpdrive.kernels.debug_checks import DEBUG
 from warpdrive.kernels.language import ATOMIC_DTYPES, INDICES, MET, SCALARS, WARP
 from warpdrive.kernels.resolve import Table
-from warpdrive.kernels.syntax import GENERATED, RANGE_ITEM, FunctionName, IntrinsicName, SharedName, at, load
+from warpdrive.kernels.syntax import (
+    DEBUG,
+    GENERATED,
+    RANGE_ITEM,
+    FunctionName,
+    IntrinsicName,
+    SharedName,
+    at,
+    load,
+)
 
 ALONE, TOGETHER = f"{GENERATED}alone_", f"{GENERATED}together_"
 """Prefixes of the functions of a warp in generated modules, for a block of one thread and of several."""

@@ -24,12 +24,12 @@ _POSITION = "tx, ty, tz, bx, by, bz"
 _RAISE = "raise AssertionError('0')"
 
 
-@ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * _WORDS)  # takes the GIL
 def _note(*words: int) -> None:
     NOTES.append(words)
 
 
-binding.add_symbol("wd_note_fault", ctypes.cast(_note, ctypes.c_void_p).value)
+_callback = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * _WORDS)(_note)  # takes the GIL
+binding.add_symbol("wd_note_fault", ctypes.cast(_callback, ctypes.c_void_p).value)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -112,25 +112,25 @@ def debug_fault(code: Any, *position: Any) -> Any:
     """Note the position of a thread that raises an exception."""
 
 
-@overload(debug_index)  # type: ignore[untyped-decorator]
+@overload(debug_index)
 def _index(array, index, axis, code, tx, ty, tz, bx, by, bz):  # type: ignore[no-untyped-def]
     axis_text = str(axis.literal_value) if isinstance(axis, types.IntegerLiteral) else "axis"
     return _defined("array, index, axis", [*_checks_of(array, index, axis_text), "return index"])
 
 
-@overload(debug_item)  # type: ignore[untyped-decorator]
+@overload(debug_item)
 def _item(array, index, code, tx, ty, tz, bx, by, bz):  # type: ignore[no-untyped-def]
     lines = _checks_of(array, index, "0") if isinstance(array, types.Array) else []  # numba checks constants in tuples
     return _defined("array, index", [*lines, "return array"])
 
 
-@overload(debug_divisor)  # type: ignore[untyped-decorator]
+@overload(debug_divisor)
 def _divisor(value, code, tx, ty, tz, bx, by, bz):  # type: ignore[no-untyped-def]
     lines = ["if value == 0:", f"    note(code, {_POSITION}, 0, 0, 0)", f"    {_RAISE}"]
     return _defined("value", [*lines * isinstance(value, types.Number), "return value"])
 
 
-@overload(debug_fault)  # type: ignore[untyped-decorator]
+@overload(debug_fault)
 def _fault(code, tx, ty, tz, bx, by, bz):  # type: ignore[no-untyped-def]
     namespace: dict[str, Any] = {"note": note}
     exec(f"def fault(code, {_POSITION}):\n    note(code, {_POSITION}, 0, 0, 0)\n", namespace)

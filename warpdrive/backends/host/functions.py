@@ -142,7 +142,9 @@ def placed_shared_arrays(table: Table, dynamic_bytes: int) -> tuple[list[tuple[s
     Returns:
         Name, function and arguments of ``intrinsics.array_at`` for each array, and the total size in bytes.
     """
-    sizes = {name: 0 if shape == DYNAMIC else aligned_bytes(shape, dtype) for name, (shape, dtype) in table.shared.items()}
+    sizes = {
+        name: 0 if shape == DYNAMIC else aligned_bytes(shape, dtype) for name, (shape, dtype) in table.shared.items()
+    }
     found, place, last = [], 0, sum(sizes.values())
     for number, (name, (shape, dtype)) in enumerate(table.shared.items()):
         is_dynamic = shape == DYNAMIC

@@ -1,4 +1,4 @@
-"""Plugin of pytest: tests fail if the kernels that they launch have errors."""
+"""Plugin of pytest, part of ``-p warpdrive.numba_cuda``: tests fail if the kernels that they launch have errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from warpdrive.numba_cuda.check_options import OPTIONAL, STEPS
+from warpdrive.checks.program_options import OPTIONAL, STEPS
 
 NAME = "--check-launches"
 
@@ -26,7 +26,7 @@ class CheckedTests:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Check all launches of a test, of its fixtures, too."""
-        from warpdrive.numba_cuda.checks import Checks  # which imports numba.cuda
+        from warpdrive.checks.programs import Checks  # which imports numba.cuda
 
         self.checks = Checks(self.kinds, self.steps)
         with self.checks.active():
@@ -39,23 +39,20 @@ class CheckedTests:
         """Fail a test that has passed, but whose kernels have errors."""
         result = yield
         if not self.checks.is_clean:
-            shown = [str(found) + _times(found.count) for found in self.checks.found.values()]
-            pytest.fail("\n\n".join(shown), pytrace=False)
+            pytest.fail("\n\n".join(map(str, self.checks.found.values())), pytrace=False)
         return result
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Report the kernels of which not all launches were checked."""
         if self.limited:
             names = ", ".join(sorted(self.limited))
-            terminalreporter.write_line(f"{NAME}: not all launches were checked of {names} (--check-steps 0 checks all)")
+            terminalreporter.write_line(
+                f"{NAME}: not all launches were checked of {names} (--check-steps 0 checks all)"
+            )
 
 
-def _times(count: int) -> str:
-    return f"\n  {count} times in this test" if count > 1 else ""
-
-
-def add_options(parser: pytest.Parser) -> None:
-    """Add the options of the plugin."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
     group = parser.getgroup("warpdrive", "kernels of numba.cuda, run by warpdrive")
     group.addoption(
         NAME,
@@ -75,8 +72,8 @@ def add_options(parser: pytest.Parser) -> None:
     )
 
 
-def register(config: pytest.Config) -> None:
-    """Register the plugin if the option is given. Raises :class:`pytest.UsageError` for an unknown kind."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Check launches if the option is given. Raises :class:`pytest.UsageError` for an unknown kind."""
     given = config.getoption("check_launches")
     if given is None:
         return

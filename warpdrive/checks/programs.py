@@ -24,12 +24,12 @@ from warpdrive.checks.helpers import HELPERS
 from warpdrive.checks.language import kinds_of
 from warpdrive.checks.launch import named_arguments
 from warpdrive.checks.memory import copies, named_arrays
+from warpdrive.checks.program_options import OPTIONAL, STEPS, TITLES
 from warpdrive.garbage_collection import no_garbage_collection
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.lowering import ResolvedKernel
 from warpdrive.kernels.turns import turns_of
 from warpdrive.numba_cuda import dispatcher
-from warpdrive.numba_cuda.check_options import OPTIONAL, STEPS, TITLES
 from warpdrive.numba_cuda.dispatcher import CUDADispatcher, Launch
 
 SCHEMA = 1
@@ -125,7 +125,7 @@ class Found:
     def __str__(self) -> str:
         where = f" at {self.launched_at}" if self.launched_at else ""
         first = f"{TITLES[self.finding.kind]} in kernel '{self.kernel}', launch {self.launch}{where}, "
-        first += f"{_size(self.blocks)} blocks of {_size(self.threads)} threads"
+        first += f"{_size(self.blocks, 'block')} of {_size(self.threads, 'thread')}"
         return "\n".join([first, *(f"  {line}" for line in str(self.finding).splitlines())])
 
 
@@ -248,10 +248,11 @@ class Checks:
         """Return the number of findings and launches, and what was not checked, in lines."""
         lines = [f"{len(self.found)} finding{'s' * (len(self.found) != 1)}" if self.found else "nothing found"]
         checked = sum(kernel.whole for kernel in self.coverage.values())
-        lines[0] += f"; {checked} of {self.num_launches} launches of {len(self.coverage)} kernels checked"
+        kernels = f"{len(self.coverage)} kernel{'s' * (len(self.coverage) != 1)}"
+        lines[0] += f"; {checked} of {self.num_launches} launches of {kernels} checked"
         for found in self.found.values():
             finding = found.finding
-            times = f"{found.count} times in {found.launches} launch{'es' * (found.launches != 1)}"
+            times = f"{found.count} times in {found.launches} launches" if found.count > 1 else "once"
             lines.append(f"  {TITLES[finding.kind]}: '{found.kernel}', {finding.where or found.defined_at}: {times}")
         for (name, _), kernel in self.coverage.items():
             if kernel.reasons:
@@ -259,8 +260,8 @@ class Checks:
             elif kernel.whole < kernel.launches:
                 partly = f" and {kernel.partly} in part" * (kernel.partly > 0)
                 lines.append(
-                    f"  limited: '{name}': {kernel.whole} of {kernel.launches} launches checked{partly}, as a kernel is "
-                    f"interpreted for {self.steps:,} steps (--steps)"
+                    f"  limited: '{name}': {kernel.whole} of {kernel.launches} launches checked{partly}, as a kernel "
+                    f"is interpreted for {self.steps:,} steps (--steps)"
                 )
         return "\n".join(lines)
 
@@ -316,5 +317,6 @@ def _caller() -> str:
     return f"{place.filename}:{place.lineno}" if place else ""
 
 
-def _size(dimensions: Sequence[int]) -> str:
-    return str(dimensions[0]) if tuple(dimensions[1:]) == (1, 1) else " x ".join(map(str, dimensions))
+def _size(dimensions: Sequence[int], unit: str) -> str:
+    lengths = dimensions[:1] if tuple(dimensions[1:]) == (1, 1) else dimensions
+    return f"{' x '.join(map(str, lengths))} {unit}{'s' * (tuple(dimensions) != (1, 1, 1))}"
