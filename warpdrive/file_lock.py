@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-if sys.platform == "win32":
-    import msvcrt
-
+try:
+    import fcntl
+except ImportError:  # on Windows
+    _msvcrt: Any = importlib.import_module("msvcrt")
+    _CAN_OPEN_FOLDERS = False
     _LOCKED_ERRNO = (13, 36)
 
     def _lock(handle: int, wait: bool) -> None:
         os.lseek(handle, 0, os.SEEK_SET)
         while True:
             try:
-                msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+                _msvcrt.locking(handle, _msvcrt.LK_LOCK if wait else _msvcrt.LK_NBLCK, 1)
                 return
             except OSError as error:
                 if not wait and error.errno in _LOCKED_ERRNO:
@@ -25,7 +28,7 @@ if sys.platform == "win32":
                 if not wait or error.errno not in _LOCKED_ERRNO:
                     raise
 else:
-    import fcntl
+    _CAN_OPEN_FOLDERS = True
 
     def _lock(handle: int, wait: bool) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -38,7 +41,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
     Raises:
         BlockingIOError: If another process holds it, and ``wait`` is False.
     """
-    if path.is_dir() and sys.platform == "win32":  # where folders cannot be opened
+    if path.is_dir() and not _CAN_OPEN_FOLDERS:
         path /= ".lock"
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -87,9 +87,10 @@ def memory_gib(device: torch.device) -> float:
     """Return the peak memory in GiB: of PyTorch on a GPU, of the whole process on the CPU; NaN on Windows."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**30
-    if sys.platform == "win32":
+    try:
+        import resource
+    except ImportError:
         return math.nan
-    import resource
 
     unit = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss differs
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30

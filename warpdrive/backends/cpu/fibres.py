@@ -406,7 +406,7 @@ class WaitingLaunch:
         sites: Source locations at which threads may wait, by number.
 
     Raises:
-        KernelError: If the processor is neither x86-64 nor ARM64.
+        KernelError: If the processor is neither x86-64 nor ARM64, or the system is Windows.
     """
 
     def __init__(
@@ -420,10 +420,10 @@ class WaitingLaunch:
         shared_bytes: int,
         sites: Sequence[str],
     ) -> None:
-        if _PROCESSOR not in _ASSEMBLY:
+        if _PROCESSOR not in _ASSEMBLY or not hasattr(mmap, "MAP_PRIVATE"):
             raise KernelError(
                 f"threads of kernel '{name}' may wait for each other ({sites[0]}), which the CPU backend supports "
-                f"only on x86-64 and ARM64, not on {platform.machine()}"
+                f"only on x86-64 and ARM64 of Linux and macOS, not on {platform.machine()} of {platform.system()}"
             )
         self.name, self.sites, self.blocks, self.threads = name, sites, blocks, threads
         self.stack, self.fibre, self.table = stack, fibre, table

@@ -1,0 +1,99 @@
+"""Simulate a system without the interfaces of Unix in this process, and run a program: ``foreign_system.py FILE``.
+
+Modules are missing that only Unix has, and names in ``os``, ``signal``, ``time``, ``socket`` and ``mmap``; a stub stands
+for ``msvcrt``. What remains of the system (paths, the platform's name, the loader) is that of this machine, so this
+finds uses of such names, not all differences. ``apple`` keeps what macOS has: it lacks affinity and Linux's files.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.abc
+import mmap
+import os
+import runpy
+import signal
+import socket
+import sys
+import time
+from types import ModuleType
+
+UNIX_MODULES = ("fcntl", "grp", "pwd", "pty", "resource", "termios", "tty", "syslog", "_posixshmem", "_posixsubprocess")
+LINUX_ONLY = ("sched_getaffinity", "sched_setaffinity", "sched_getcpu", "memfd_create", "eventfd", "pidfd_open")
+UNIX_ONLY = (
+    *("fork", "forkpty", "getuid", "geteuid", "getgid", "getegid", "getpgid", "setpgid", "setpgrp", "getpgrp", "setsid"),
+    *("killpg", "wait", "waitid", "wait3", "wait4", "register_at_fork", "sysconf", "sysconf_names", "getloadavg"),
+    *("uname", "chown", "fchmod", "fchown", "mkfifo", "nice", "getpriority", "openpty", "ttyname", "statvfs", "WNOHANG"),
+    *("O_NOFOLLOW", "O_DIRECTORY", "O_CLOEXEC", "O_NONBLOCK", "get_blocking", "set_blocking", "posix_fallocate"),
+)
+UNIX_SIGNALS = ("SIGHUP", "SIGKILL", "SIGQUIT", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGCHLD", "SIGPIPE", "SIGSTOP", "SIGCONT")
+
+
+class _Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name in UNIX_MODULES:
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+
+def _remove(owner: object, *names: str) -> None:
+    for name in names:
+        if hasattr(owner, name):
+            delattr(owner, name)
+
+
+def import_others() -> None:
+    """Import libraries, whose builds for other systems do without these names."""
+    for name in ("numpy", "numba.core.registry", "numba.np.ufunc", "llvmlite.binding", "torch", "yaml", "safetensors.torch"):
+        importlib.import_module(name)
+    for name in ("asyncio", "multiprocessing.spawn", "multiprocessing.shared_memory", "platformdirs", "subprocess"):
+        importlib.import_module(name)
+
+
+def simulate_apple() -> None:
+    """Remove what macOS lacks."""
+    import_others()
+    _remove(os, *LINUX_ONLY)
+    _remove(time, "pthread_getcpuclockid")
+    _remove(mmap, "MAP_NORESERVE", "MAP_POPULATE")
+    opened, stat = builtins.open, os.stat
+
+    def is_of_linux(path: object) -> bool:
+        return isinstance(path, (str, os.PathLike)) and os.fspath(path).startswith(("/proc", "/sys", "/dev/shm"))
+
+    def open_elsewhere(file, *args, **kwargs):
+        if is_of_linux(file):
+            raise FileNotFoundError(2, "No such file or directory", file)
+        return opened(file, *args, **kwargs)
+
+    def stat_elsewhere(path, *args, **kwargs):
+        if is_of_linux(path):
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return stat(path, *args, **kwargs)
+
+    import io
+
+    builtins.open = io.open = open_elsewhere
+    os.stat = stat_elsewhere
+
+
+def simulate_windows() -> None:
+    """Remove what Windows lacks."""
+    simulate_apple()
+    for name in UNIX_MODULES:
+        sys.modules.pop(name, None)
+    sys.meta_path.insert(0, _Missing())
+    _remove(os, *UNIX_ONLY)
+    _remove(signal, *UNIX_SIGNALS, "pthread_kill", "pthread_sigmask", "setitimer", "alarm", "sigwait")
+    _remove(socket, "AF_UNIX", "socketpair")
+    _remove(mmap, "MAP_PRIVATE", "MAP_ANONYMOUS", "MAP_SHARED", "PROT_READ", "PROT_WRITE")
+    msvcrt = ModuleType("msvcrt")
+    msvcrt.LK_LOCK, msvcrt.LK_NBLCK, msvcrt.LK_UNLCK = 1, 2, 0
+    msvcrt.locking = lambda handle, mode, length: None
+    sys.modules["msvcrt"] = msvcrt
+
+
+if __name__ == "__main__":
+    system, *sys.argv = sys.argv[1:]
+    {"windows": simulate_windows, "apple": simulate_apple}[system]()
+    runpy.run_path(sys.argv[0], run_name="__main__")
