@@ -1,8 +1,7 @@
-"""Simulate a system without the interfaces of Unix in this process, and run a program: ``foreign_system.py FILE``.
+"""Simulate a system without the interfaces of Unix in this process: ``foreign_system.py windows|apple FILE arguments``.
 
-Modules are missing that only Unix has, and names in ``os``, ``signal``, ``time``, ``socket`` and ``mmap``; a stub stands
-for ``msvcrt``. What remains of the system (paths, the platform's name, the loader) is that of this machine, so this
-finds uses of such names, not all differences. ``apple`` keeps what macOS has: it lacks affinity and Linux's files.
+Modules are missing that only Unix has, and names in ``os``, ``signal``, ``time``, ``socket`` and ``mmap``, and files of
+Linux; a stub stands for ``msvcrt``. Paths, the platform's name and the loader are those of this machine.
 """
 
 from __future__ import annotations
@@ -22,12 +21,67 @@ from types import ModuleType
 UNIX_MODULES = ("fcntl", "grp", "pwd", "pty", "resource", "termios", "tty", "syslog", "_posixshmem", "_posixsubprocess")
 LINUX_ONLY = ("sched_getaffinity", "sched_setaffinity", "sched_getcpu", "memfd_create", "eventfd", "pidfd_open")
 UNIX_ONLY = (
-    *("fork", "forkpty", "getuid", "geteuid", "getgid", "getegid", "getpgid", "setpgid", "setpgrp", "getpgrp", "setsid"),
-    *("killpg", "wait", "waitid", "wait3", "wait4", "register_at_fork", "sysconf", "sysconf_names", "getloadavg"),
-    *("uname", "chown", "fchmod", "fchown", "mkfifo", "nice", "getpriority", "openpty", "ttyname", "statvfs", "WNOHANG"),
-    *("O_NOFOLLOW", "O_DIRECTORY", "O_CLOEXEC", "O_NONBLOCK", "get_blocking", "set_blocking", "posix_fallocate"),
+    *(
+        "fork",
+        "forkpty",
+        "getuid",
+        "geteuid",
+        "getgid",
+        "getegid",
+        "getpgid",
+        "setpgid",
+        "setpgrp",
+        "getpgrp",
+        "setsid",
+    ),
+    *(
+        "killpg",
+        "setsid",
+        "wait",
+        "waitid",
+        "wait3",
+        "wait4",
+        "register_at_fork",
+        "sysconf",
+        "sysconf_names",
+        "getloadavg",
+    ),
+    *(
+        "uname",
+        "chown",
+        "fchmod",
+        "fchown",
+        "mkfifo",
+        "nice",
+        "getpriority",
+        "openpty",
+        "ttyname",
+        "statvfs",
+        "WNOHANG",
+    ),
+    *(
+        "WNOHANG",
+        "O_NOFOLLOW",
+        "O_DIRECTORY",
+        "O_CLOEXEC",
+        "O_NONBLOCK",
+        "get_blocking",
+        "set_blocking",
+        "posix_fallocate",
+    ),
 )
-UNIX_SIGNALS = ("SIGHUP", "SIGKILL", "SIGQUIT", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGCHLD", "SIGPIPE", "SIGSTOP", "SIGCONT")
+UNIX_SIGNALS = (
+    "SIGHUP",
+    "SIGKILL",
+    "SIGQUIT",
+    "SIGALRM",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGCHLD",
+    "SIGPIPE",
+    "SIGSTOP",
+    "SIGCONT",
+)
 
 
 class _Missing(importlib.abc.MetaPathFinder):
@@ -44,7 +98,15 @@ def _remove(owner: object, *names: str) -> None:
 
 def import_others() -> None:
     """Import libraries, whose builds for other systems do without these names."""
-    for name in ("numpy", "numba.core.registry", "numba.np.ufunc", "llvmlite.binding", "torch", "yaml", "safetensors.torch"):
+    for name in (
+        "numpy",
+        "numba.core.registry",
+        "numba.np.ufunc",
+        "llvmlite.binding",
+        "torch",
+        "yaml",
+        "safetensors.torch",
+    ):
         importlib.import_module(name)
     for name in ("asyncio", "multiprocessing.spawn", "multiprocessing.shared_memory", "platformdirs", "subprocess"):
         importlib.import_module(name)

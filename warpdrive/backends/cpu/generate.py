@@ -401,8 +401,8 @@ def _entry_text(
 
     Each of ``functions``, which have these parameters, is called for every block of a pack before the next one; the
     first ``by_thread`` of them for one thread after the other. If ``by_row``, the only function is called for the
-    blocks of a row, at most ``BLOCKS_PER_ROW`` at once. If they are stages of blocks, ``stage_bytes`` is the size of the
-    shared memory of a block.
+    blocks of a row, at most ``BLOCKS_PER_ROW`` at once. If they are stages, ``stage_bytes`` is the size of the shared
+    memory of a block.
     """
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
