@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from numba import cuda
 
+import warpdrive as wd
+
 
 def summed(a, out, n):
     """Sums and counts live across iterations; the loop has a condition and an inner loop."""
@@ -151,3 +153,32 @@ def test_atomics_of_a_block(check):
     found = check(counted, 3, 32, values, np.zeros(7), np.full(1, 99, np.int32), np.zeros(2, np.float32))
     assert found[1][0] == values.sum() and found[1][5] == -values.sum() and found[2] == values.min()
     np.testing.assert_array_equal(found[3], [16.25, values.max()])
+
+
+def tallied(values, bins, plane, sums, read):
+    """Arrays that are only added to, by an index from the end and by pairs; ``read`` is also read."""
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(bins, values[i] % bins.size - bins.shape[0], 1)
+        cuda.atomic.add(plane, (i % 2, values[i] % 3), values[i])
+        cuda.atomic.add(sums, 0, 0.5 * values[i])
+        cuda.atomic.add(read, 0, read[1])
+
+
+@pytest.mark.parametrize(("blocks", "threads"), [(40, 128), (2500, (1, 2)), (5120, 1), (3, 7)])
+@pytest.mark.parametrize("bins", [10, 5000])
+def test_accumulators(blocks, threads, bins):
+    """Sums of many and of few threads, into arrays that fit into a copy and into one that does not."""
+    values = np.random.default_rng(3).integers(0, 10_000, 5000, dtype=np.int64)
+    found = np.full(bins, 7, np.int32), np.zeros((2, 3), np.uint64), np.full(1, 0.25), np.array([0, 2])
+    number = min(len(values), blocks * int(np.prod(threads)))
+    if not isinstance(threads, int):  # the second row of threads has the indices of the first
+        number = min(len(values), blocks)
+    wd.kernel(tallied)[blocks, threads](values, *found)
+    times = 1 if isinstance(threads, int) else threads[1]
+    part = values[:number]
+    np.testing.assert_array_equal(found[0], 7 + times * np.bincount(part % bins, minlength=bins))
+    expected = [[part[row::2][part[row::2] % 3 == column].sum() for column in range(3)] for row in range(2)]
+    np.testing.assert_array_equal(found[1], times * np.array(expected))
+    assert found[2][0] == 0.25 + times * 0.5 * part.sum()
+    np.testing.assert_array_equal(found[3], [2 * times * number, 2])

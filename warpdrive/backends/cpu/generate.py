@@ -22,6 +22,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from warpdrive.backends.cpu.accumulators import accumulators
 from warpdrive.backends.cpu.generate_stages import MEMORY, ROOM, STAGE, WAITING, Stages, stages_text
 from warpdrive.backends.host.adapter import TOGETHER, CpuAdapter
 from warpdrive.backends.host.functions import (
@@ -65,6 +66,7 @@ BLOCK_DECORATOR, SEPARATE_BLOCK_DECORATOR = _block_decorator("EntryCompiler"), _
 Optimised separately before it is inlined, such a function makes environment steps up to 7 percent faster. With shared
 arrays, a reduction runs three times as fast if it is optimised only once, with the entry.
 """
+ACCUMULATORS = accumulators.__module__
 ENTRY_OPTIONS = "pipeline_class=EntryCompiler, _nrt=False, error_model='numpy', cache=True"
 ENTRY_DECORATOR = f"@cfunc('void(intp, intp, intp)', {ENTRY_OPTIONS})"
 THREAD = f"{GENERATED}thread"
@@ -142,10 +144,12 @@ def generate_kernel(
         The generated module, which also defines ``SLOTS``, ``TAKES_TURNS``, and ``ROOM_BYTES``, which is None unless
         blocks run in stages.
     """
-    adapter = CpuAdapter(depends_on_int32(kernel))
+    kinds = dict(zip(kernel.parameters, argument_kinds, strict=True))
+    in_stages = any(isinstance(part, GridBarrier) for part in all_parts(kernel.parts))
+    sums = sorted(accumulators(kernel.body, kinds)) if launch.views is None and not in_stages else []
+    adapter = CpuAdapter(depends_on_int32(kernel), {name: own_name(name) for name in sums})
     writer = ModuleWriter(adapter)
     by_thread: list[list[ast.stmt]] = []  # bodies that each thread runs for all blocks before the next one does
-    in_stages = any(isinstance(part, GridBarrier) for part in all_parts(kernel.parts))
     shared = shared_arrays(kernel, adapter, launch.shared_bytes)
     by_row = launch.block[1:] != (1, 1) and not (shared or contains_barrier(kernel.body))
     placed, room_bytes = placed_shared_arrays(kernel.table, launch.shared_bytes)
@@ -171,11 +175,11 @@ def generate_kernel(
     ]
     positions = [_not_negative(index_name(f"blockIdx.{axis}")) for axis in AXES[by_row : launch.grid_rank]]
     places = [*POSITION_PARAMETERS[1:], *ROW] if by_row else [THREAD_INDEX, *POSITION_PARAMETERS]
-    parameters = [*kernel.parameters, *places, *(slot.array for slot in slots), ROOM]
+    parameters = [*kernel.parameters, *places, *(slot.array for slot in slots), ROOM, *map(own_name, sums)]
     functions: dict[str, list[str]] = {}
     owners, known_arrays = dict(launch.views or ()), dict[str, str]()
     if launch.views is not None:
-        for name, kind in zip(kernel.parameters, argument_kinds, strict=True):
+        for name, kind in kinds.items():
             if kind.extents is not None:
                 known_arrays[name] = f"{GENERATED}known_{name}"
                 writer.line(f"{known_arrays[name]} = known_array({kind.extents!r})")
@@ -200,11 +204,18 @@ def generate_kernel(
         functions[name] = [parameter for parameter in parameters if parameter in used]
         writer.function(decorator, name, functions[name], [*sharing, *beginning, *body])
     stage_bytes = room_bytes if in_stages else None
-    order = len(by_thread), by_row, stage_bytes
+    order = len(by_thread), by_row, stage_bytes, sums
+    if sums:
+        writer.line(f"from {ACCUMULATORS} import add_accumulator, is_own, own_accumulator")
     writer.text(_entry_text(functions, *order, kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[tuple(vars(slot).values()) for slot in slots]!r}")
     writer.line(f"TAKES_TURNS, ROOM_BYTES = False, {stage_bytes}")
     return writer.module(adapter.header(kernel.table, import_text(kernel, functions_module)))
+
+
+def own_name(name: str) -> str:
+    """Return the variable that is True if an accumulator is a copy."""
+    return f"{GENERATED}apart_{name}"
 
 
 def _not_negative(name: str) -> ast.stmt:
@@ -392,6 +403,7 @@ def _entry_text(
     by_thread: int,
     by_row: bool,
     stage_bytes: int | None,
+    sums: Sequence[str],
     parameters: Sequence[str],
     kinds: Sequence[ArgumentKind],
     slots: Sequence[Slot],
@@ -402,7 +414,7 @@ def _entry_text(
     Each of ``functions``, which have these parameters, is called for every block of a pack before the next one; the
     first ``by_thread`` of them for one thread after the other. If ``by_row``, the only function is called for the
     blocks of a row, at most ``BLOCKS_PER_ROW`` at once. If they are stages, ``stage_bytes`` is the size of the shared
-    memory of a block.
+    memory of a block. The arrays ``sums`` are accumulated in copies where that pays.
     """
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]
@@ -416,6 +428,7 @@ def _entry_text(
         position = [f"not_negative({place})" for place in decoded]
     own = dict(zip(POSITION_PARAMETERS, [*position, *block, *grid], strict=True))
     own |= {slot.array: f"{slot.array}[{part if stage_bytes is None else index}]" for slot in slots}
+    own |= {name: f"{GENERATED}sum_{name}" for name in sums}
     begin, end, first, last = (GENERATED + name for name in ("begin", "end", "first", "last"))
     own[THREAD_INDEX] = f"not_negative({THREAD})" if stage_bytes is None else "0"
     loops = []
@@ -434,10 +447,17 @@ def _entry_text(
         loops.append(f"            for {index} in {RANGE}({first}, {last}):")
         loops.append(f"                {call}")
     pack = PACK if len(functions) > 1 else blocks
+    copies, additions = list[str](), list[str]()
+    for name in sums:
+        copies.append(f"    {own[name]} = own_accumulator({name}, ({end} - {begin}) * {' * '.join(block)})")
+        copies.append(f"    {own_name(name)} = is_own({own[name]}, {name})")
+        additions += [f"    if {own_name(name)}:", f"        add_accumulator({own[name]}, {name})"]
     packs = [
+        *copies,
         f"    for {first} in {RANGE}({begin}, {end}, {pack}):",
         f"        {last} = {first} + {pack} if {first} + {pack} < {end} else {end}",
         *loops,
+        *additions,
     ]
     return "\n".join(
         [

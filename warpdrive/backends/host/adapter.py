@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Any
 
 from warpdrive.backends.host import atomics, debug_checks, intrinsics, mathematics, scalars, warps
@@ -20,6 +21,7 @@ from warpdrive.kernels.syntax import (
     load,
 )
 
+ACCUMULATE = f"{GENERATED}accumulate"
 ALONE, TOGETHER = f"{GENERATED}alone_", f"{GENERATED}together_"
 """Prefixes of the functions of a warp in generated modules, for a block of one thread and of several."""
 
@@ -32,10 +34,12 @@ class CpuAdapter(ast.NodeTransformer):
     Args:
         depends_on_int32: If True, indices are converted to int32, as on a GPU. Only few functions depend on the width,
             and code without the conversions is easier to vectorise.
+        accumulators: For each array that is only added to, the name of the variable that is True if it is a copy.
     """
 
-    def __init__(self, depends_on_int32: bool = False) -> None:
+    def __init__(self, depends_on_int32: bool = False, accumulators: Mapping[str, str] | None = None) -> None:
         self.depends_on_int32 = depends_on_int32
+        self.accumulators = accumulators or {}
         self.intrinsics: set[str] = set()
         self.block_atomics: set[str] = set()
         self.of_warps: set[str] = set()
@@ -75,6 +79,8 @@ class CpuAdapter(ast.NodeTransformer):
             module = debug_checks if path.startswith(DEBUG) else module
             lines.append(f"from {module.__name__} import {name} as {GENERATED}{name}")
         lines += [f"from {atomics.__name__} import {name} as {GENERATED}{name}" for name in sorted(self.block_atomics)]
+        if self.accumulators:
+            lines.append(f"from {atomics.__name__} import accumulate as {ACCUMULATE}")
         if self.of_warps:
             lines.append(f"from {warps.__name__} import ALONE")
             for name in sorted(self.of_warps):
@@ -123,6 +129,9 @@ class CpuAdapter(ast.NodeTransformer):
                 return ast.Call(load(self.stack_array(shape, dtype)), [], [])
             if node.func.path in ("grid", "gridsize"):
                 return position(node, node.func.path)
+            if node.func.path == "atomic.add" and getattr(node.args[0], "id", None) in self.accumulators:
+                is_own = load(self.accumulators[node.args[0].id])
+                return at(node, ast.Call(load(ACCUMULATE), [*map(self.visit, node.args), is_own], []))
             if node.args and isinstance(node.args[0], SharedName) and node.func.path in atomics.IN_SHARED_MEMORY:
                 name = atomics.IN_SHARED_MEMORY[node.func.path]
                 self.block_atomics.add(name)

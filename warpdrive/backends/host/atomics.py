@@ -154,6 +154,23 @@ IN_SHARED_MEMORY = {f"atomic.{name}": f"block_atomic_{name}" for name in _OF_BLO
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def accumulate(typingctx: Any, array: Any, index: Any, value: Any, is_own: Any) -> Any:
+    """Add ``value`` to an element of an array that only this core uses if ``is_own`` (boolean), else atomically."""
+    _check("atomic.add", array, index, value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _address(context, builder, *signature.args[:2], *args[:2])
+        with builder.if_else(args[3]) as (alone, among_others):
+            with alone:
+                _OF_BLOCK["add"](builder, array.dtype, address, args[2])
+            with among_others:
+                _BETWEEN_CORES["add"](builder, array.dtype, address, args[2])
+        return context.get_dummy_value()
+
+    return types.void(array, index, array.dtype, types.boolean), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def atomic_cas(typingctx: Any, array: Any, index: Any, expected: Any, value: Any) -> Any:
     """Store ``value`` into an element if it equals ``expected``; return the old value.
 

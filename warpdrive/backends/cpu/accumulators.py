@@ -1,0 +1,128 @@
+"""Arrays to which a kernel only adds atomically: each part of a launch has a copy of its own, added at its end.
+
+Threads on several cores that count in the same array, as in a histogram, would else exchange its cache lines, and each
+addition would lock one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+from warpdrive.backends.shared.arguments import ArgumentKind
+from warpdrive.kernels.language import ATOMIC_DTYPES
+from warpdrive.kernels.syntax import IntrinsicName
+
+ROOM = 16384
+"""Largest size of a copy in bytes: it lies on the stack."""
+
+UPDATES = 4
+"""Least number of threads for each element for which a copy pays: it is cleared and added once per part."""
+
+
+def accumulators(body: Sequence[ast.stmt], kinds: Mapping[str, ArgumentKind]) -> set[str]:
+    """Return the parameters that are only added to, by ``cuda.atomic.add`` without a use of the old value.
+
+    Args:
+        body: The statements of the kernel.
+        kinds: The kinds of its parameters, by name.
+    """
+    uses = _Uses()
+    for statement in body:
+        uses.visit(statement)
+    return {name for name in uses.added - uses.used if name in kinds and _fits(kinds[name])}
+
+
+def _fits(kind: ArgumentKind) -> bool:
+    return bool(kind.rank) and kind.layout == "C" and not kind.readonly and kind.dtype in ATOMIC_DTYPES["atomic.add"]
+
+
+class _Uses(ast.NodeVisitor):
+    """Names of arrays that statements add to, and those of all other values that they use."""
+
+    def __init__(self) -> None:
+        self.added: set[str] = set()
+        self.used: set[str] = set()
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        array = added_array(node)
+        if array is None:
+            self.generic_visit(node)
+        else:
+            self.added.add(array)
+            assert isinstance(node.value, ast.Call)
+            for argument in node.value.args[1:]:
+                self.visit(argument)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if node.attr not in ("shape", "size", "ndim"):
+            self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self.used.add(node.id)
+
+
+def added_array(node: ast.Expr) -> str | None:
+    """Return the name of the array of a statement ``cuda.atomic.add(array, index, value)``, or None for any other."""
+    call = node.value
+    if not (isinstance(call, ast.Call) and isinstance(call.func, IntrinsicName) and call.func.path == "atomic.add"):
+        return None
+    return call.args[0].id if len(call.args) == 3 and isinstance(call.args[0], ast.Name) else None
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def own_accumulator(typingctx: Any, array: Any, threads: Any) -> Any:
+    """Return a cleared copy on the stack if an array is small enough for a number of threads (intp), else itself."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        made = make_array(array)(context, builder, args[0])
+        word = made.nitems.type
+        size = builder.mul(made.nitems, made.itemsize)
+        fits = builder.icmp_unsigned("<=", size, ir.Constant(word, ROOM))
+        pays = builder.icmp_signed(">=", args[1], builder.mul(made.nitems, ir.Constant(word, UPDATES)))
+        room = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(64), ROOM // 8))
+        is_own = builder.and_(fits, pays)
+        with builder.if_then(is_own):
+            cgutils.memset(builder, room, size, 0)
+        made.data = builder.select(is_own, builder.bitcast(room, made.data.type), made.data)
+        return made._getvalue()
+
+    return array(array, types.intp), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def is_own(typingctx: Any, accumulator: Any, array: Any) -> Any:
+    """Return True if an accumulator is a copy of the array."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        own, original = (make_array(array)(context, builder, value).data for value in args)
+        return builder.icmp_unsigned("!=", own, original)
+
+    return types.boolean(accumulator, array), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def add_accumulator(typingctx: Any, accumulator: Any, array: Any) -> Any:
+    """Add the elements of a copy to those of the array, atomically."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        own, target = (make_array(array)(context, builder, value) for value in args)
+        is_float = isinstance(array.dtype, types.Float)
+        with cgutils.for_range(builder, own.nitems) as loop:
+            value = builder.load(builder.gep(own.data, [loop.index]))
+            zero = ir.Constant(value.type, 0)
+            differs = builder.fcmp_unordered if is_float else builder.icmp_signed
+            with builder.if_then(differs("!=", value, zero)):
+                builder.atomic_rmw(
+                    "fadd" if is_float else "add", builder.gep(target.data, [loop.index]), value, "acq_rel"
+                )
+        return context.get_dummy_value()
+
+    return types.void(accumulator, array), codegen
