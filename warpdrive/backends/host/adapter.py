@@ -129,9 +129,10 @@ class CpuAdapter(ast.NodeTransformer):
                 return ast.Call(load(self.stack_array(shape, dtype)), [], [])
             if node.func.path in ("grid", "gridsize"):
                 return position(node, node.func.path)
-            if node.func.path == "atomic.add" and getattr(node.args[0], "id", None) in self.accumulators:
-                is_own = load(self.accumulators[node.args[0].id])
-                return at(node, ast.Call(load(ACCUMULATE), [*map(self.visit, node.args), is_own], []))
+            array = getattr(node.args[0], "id", "") if node.func.path == "atomic.add" else ""
+            if array in self.accumulators:
+                arguments = [*map(self.visit, node.args), load(self.accumulators[array])]
+                return at(node, ast.Call(load(ACCUMULATE), arguments, []))
             if node.args and isinstance(node.args[0], SharedName) and node.func.path in atomics.IN_SHARED_MEMORY:
                 name = atomics.IN_SHARED_MEMORY[node.func.path]
                 self.block_atomics.add(name)
