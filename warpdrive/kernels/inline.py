@@ -28,6 +28,7 @@ from warpdrive.kernels.syntax import (
     is_debug_call,
     load,
     negate,
+    position,
     stored_names,
     walk,
 )
@@ -325,14 +326,5 @@ def _elements(value: ast.expr) -> Sequence[ast.expr] | None:
     if isinstance(value, ast.Call) and isinstance(value.func, IntrinsicName) and value.func.path in POSITIONS:
         rank = value.args[0].value if len(value.args) == 1 and isinstance(value.args[0], ast.Constant) else 1
         if isinstance(rank, int) and 1 < rank <= len(AXES):
-            return [_position(value, axis) for axis in AXES[:rank]]
+            return [position(value, axis) for axis in AXES[:rank]]
     return None
-
-
-def _position(node: ast.Call, axis: str) -> ast.expr:
-    """Return the component of ``cuda.grid`` or ``cuda.gridsize`` along an axis."""
-    assert isinstance(node.func, IntrinsicName)
-    first = "blockIdx" if node.func.path == "grid" else "gridDim"
-    indices = [IntrinsicName.of(f"{dimension}.{axis}", node) for dimension in (first, "blockDim", "threadIdx")]
-    product = at(node, ast.BinOp(indices[0], ast.Mult(), indices[1]))
-    return product if node.func.path == "gridsize" else at(node, ast.BinOp(product, ast.Add(), indices[2]))

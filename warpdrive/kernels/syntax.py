@@ -180,3 +180,12 @@ def negate(value: ast.expr) -> ast.expr:
 def conjunction(first: ast.expr | None, second: ast.expr) -> ast.expr:
     """Return the expression ``first and second``, or just ``second`` if ``first`` is None."""
     return second if first is None else ast.BoolOp(ast.And(), [first, second])
+
+
+def position(node: ast.Call, axis: str) -> ast.expr:
+    """Return the component of a call of ``cuda.grid`` or ``cuda.gridsize`` along an axis."""
+    assert isinstance(node.func, IntrinsicName)
+    first = "blockIdx" if node.func.path == "grid" else "gridDim"
+    indices = [IntrinsicName.of(f"{dimension}.{axis}", node) for dimension in (first, "blockDim", "threadIdx")]
+    product = at(node, ast.BinOp(indices[0], ast.Mult(), indices[1]))
+    return product if node.func.path == "gridsize" else at(node, ast.BinOp(product, ast.Add(), indices[2]))

@@ -30,6 +30,27 @@ def by_names(a, out, n):
         previous = a[i]
 
 
+def by_while(a, out, n):
+    """Loops as in CUDA C, the second with a start of its own in a variable that is used before."""
+    i = cuda.grid(1)
+    total = 0
+    while i < n:
+        if a[i] > 40:
+            total += a[i]
+        i += cuda.gridsize(1)
+    out[cuda.grid(1)] += total
+    stride = cuda.blockDim.x * cuda.gridDim.x
+    j = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x + 1
+    out[j] += 0.25
+    while j < a.size - 2:
+        cuda.atomic.add(out, j, a[j + 1])
+        j = j + stride
+    k = cuda.threadIdx.x
+    while k < n:
+        k += cuda.blockDim.x
+    cuda.atomic.add(out, 1, k)
+
+
 def in_block(a, out, n):
     """Each block has a section; threads meet before and after the loop, which reads what others wrote before."""
     part = cuda.shared.array(64, np.int32)
@@ -78,7 +99,7 @@ def plane(a, out, n):
             out[j * 10 + i] += a[j * 10 + i] + x
 
 
-@pytest.mark.parametrize("kernel", [summed, by_names, in_block, stopped, from_own_start])
+@pytest.mark.parametrize("kernel", [summed, by_names, by_while, in_block, stopped, from_own_start])
 @pytest.mark.parametrize(("blocks", "threads", "n"), [(3, 8, 100), (1, 32, 100), (2, 5, 3), (4, 16, 0)])
 def test_loops(check, kernel, blocks, threads, n):
     """Results are those of threads that run their iterations alone, for any number of rounds."""
