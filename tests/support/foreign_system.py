@@ -14,79 +14,24 @@ import os
 import runpy
 import signal
 import socket
+import subprocess
 import sys
 import time
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
-UNIX_MODULES = ("fcntl", "grp", "pwd", "pty", "resource", "termios", "tty", "syslog", "_posixshmem", "_posixsubprocess")
-LINUX_ONLY = ("sched_getaffinity", "sched_setaffinity", "sched_getcpu", "memfd_create", "eventfd", "pidfd_open")
-UNIX_ONLY = (
-    *(
-        "fork",
-        "forkpty",
-        "getuid",
-        "geteuid",
-        "getgid",
-        "getegid",
-        "getpgid",
-        "setpgid",
-        "setpgrp",
-        "getpgrp",
-        "setsid",
-    ),
-    *(
-        "killpg",
-        "setsid",
-        "wait",
-        "waitid",
-        "wait3",
-        "wait4",
-        "register_at_fork",
-        "sysconf",
-        "sysconf_names",
-        "getloadavg",
-    ),
-    *(
-        "uname",
-        "chown",
-        "fchmod",
-        "fchown",
-        "mkfifo",
-        "nice",
-        "getpriority",
-        "openpty",
-        "ttyname",
-        "statvfs",
-        "WNOHANG",
-    ),
-    *(
-        "WNOHANG",
-        "O_NOFOLLOW",
-        "O_DIRECTORY",
-        "O_CLOEXEC",
-        "O_NONBLOCK",
-        "get_blocking",
-        "set_blocking",
-        "posix_fallocate",
-    ),
-)
-UNIX_SIGNALS = (
-    "SIGHUP",
-    "SIGKILL",
-    "SIGQUIT",
-    "SIGALRM",
-    "SIGUSR1",
-    "SIGUSR2",
-    "SIGCHLD",
-    "SIGPIPE",
-    "SIGSTOP",
-    "SIGCONT",
-)
+UNIX_MODULES = "fcntl grp pwd pty resource termios tty syslog _posixshmem _posixsubprocess"
+LINUX_ONLY = "sched_getaffinity sched_setaffinity sched_getcpu memfd_create eventfd pidfd_open"
+UNIX_ONLY = """
+    fork forkpty getuid geteuid getgid getegid getpgid setpgid setpgrp getpgrp setsid killpg wait waitid wait3 wait4
+    register_at_fork sysconf sysconf_names getloadavg uname chown fchmod fchown mkfifo nice getpriority openpty ttyname
+    statvfs WNOHANG O_NOFOLLOW O_DIRECTORY O_CLOEXEC O_NONBLOCK get_blocking set_blocking posix_fallocate
+"""
+UNIX_SIGNALS = "SIGHUP SIGKILL SIGQUIT SIGALRM SIGUSR1 SIGUSR2 SIGCHLD SIGPIPE SIGSTOP SIGCONT"
 
 
 class _Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name in UNIX_MODULES:
+        if name in UNIX_MODULES.split():
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 
 
@@ -110,12 +55,15 @@ def import_others() -> None:
         importlib.import_module(name)
     for name in ("asyncio", "multiprocessing.spawn", "multiprocessing.shared_memory", "platformdirs", "subprocess"):
         importlib.import_module(name)
+    if "train" in sys.argv:
+        importlib.import_module("safetensors.torch")
+    subprocess.signal, subprocess.os = SimpleNamespace(**vars(signal)), SimpleNamespace(**vars(os))
 
 
 def simulate_apple() -> None:
     """Remove what macOS lacks."""
     import_others()
-    _remove(os, *LINUX_ONLY)
+    _remove(os, *LINUX_ONLY.split())
     _remove(time, "pthread_getcpuclockid")
     _remove(mmap, "MAP_NORESERVE", "MAP_POPULATE")
     opened, stat = builtins.open, os.stat
@@ -142,11 +90,11 @@ def simulate_apple() -> None:
 def simulate_windows() -> None:
     """Remove what Windows lacks."""
     simulate_apple()
-    for name in UNIX_MODULES:
+    for name in UNIX_MODULES.split():
         sys.modules.pop(name, None)
     sys.meta_path.insert(0, _Missing())
-    _remove(os, *UNIX_ONLY)
-    _remove(signal, *UNIX_SIGNALS, "pthread_kill", "pthread_sigmask", "setitimer", "alarm", "sigwait")
+    _remove(os, *UNIX_ONLY.split())
+    _remove(signal, *UNIX_SIGNALS.split(), "pthread_kill", "pthread_sigmask", "setitimer", "alarm", "sigwait")
     _remove(socket, "AF_UNIX", "socketpair")
     _remove(mmap, "MAP_PRIVATE", "MAP_ANONYMOUS", "MAP_SHARED", "PROT_READ", "PROT_WRITE")
     msvcrt = ModuleType("msvcrt")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,9 +82,10 @@ def _control_groups(root: Path) -> list[Available]:
 
 
 def _process_limits(root: Path) -> list[Available]:
-    if sys.platform == "win32":  # has no such limits
+    try:
+        import resource
+    except ImportError:  # on Windows, which has no such limits
         return []
-    import resource
 
     pages = [int(number) for number in _read(root / "proc/self/statm").split()] or [0] * 7
     page = resource.getpagesize()

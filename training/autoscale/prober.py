@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from warpdrive.errors import TrainingError
 from warpdrive.importing import module_command
 from warpdrive.training.autoscale.memory import gib
 from warpdrive.training.autoscale.size import Outcome, Size
-from warpdrive.training.autoscale.starter import Starter
+from warpdrive.training.autoscale.starter import NewProcesses, Starter
 from warpdrive.training.autoscale.watch import watch
 from warpdrive.training.config.load import RunConfig
 from warpdrive.training.distributed.placement import Place, places
@@ -100,7 +101,7 @@ class Prober:
         self._too_large: list[tuple[Size, Outcome]] = []
         self._fastest = 0.0
         place = places(devices, gpus=0)[0] if devices > 1 else Place({})
-        self._starter = Starter(place.variables, place.cores)
+        self._starter = (Starter if hasattr(os, "fork") else NewProcesses)(place.variables, place.cores)
         try:
             self.survey = self._survey()
         except BaseException:

@@ -28,6 +28,32 @@ from warpdrive.importing import module_command
 _BETWEEN_LOOKS = 0.02
 
 
+class NewProcesses:
+    """Starter of probes as new processes, on systems that cannot fork.
+
+    Args:
+        variables: environment variables in addition to those of this process.
+        cores: ignored.
+    """
+
+    def __init__(self, variables: Mapping[str, str] | None = None, cores: Sequence[int] = ()) -> None:
+        self._variables = _environment(variables)
+
+    def start(self, folder: Path) -> subprocess.Popen[bytes]:
+        """Start the probe of a folder."""
+        with open(folder / "printed", "ab") as printed:
+            return subprocess.Popen(
+                [*module_command("warpdrive.training.autoscale.starter"), str(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                env=self._variables,
+            )
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class Starter:
     """Fork server and its pipes. The process ends when this object is closed.
 
@@ -43,7 +69,7 @@ class Starter:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={"OMP_WAIT_POLICY": "PASSIVE"} | os.environ | dict(variables or {}),  # as every command has it
+            env=_environment(variables),
         )
         if cores:
             with suppress(OSError, AttributeError):
@@ -79,6 +105,10 @@ class Starter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def _environment(variables: Mapping[str, str] | None) -> dict[str, str]:
+    return {"OMP_WAIT_POLICY": "PASSIVE"} | dict(os.environ) | dict(variables or {})  # as every command has it
 
 
 class Forked:
@@ -153,4 +183,9 @@ def _run_probe(main: Callable[[Path], None], folder: Path) -> NoReturn:
 
 
 if __name__ == "__main__":
-    serve()
+    if sys.argv[1:]:
+        from warpdrive.training.autoscale import probe
+
+        probe.main(Path(sys.argv[1]))
+    else:
+        serve()

@@ -16,6 +16,7 @@ from warpdrive.training.autoscale.size import Failure
 from warpdrive.training.autoscale.starter import Forked
 
 _BETWEEN_LOOKS = 0.02
+_KILLED = getattr(signal, "SIGKILL", 9)
 _OUT_OF_MEMORY_MESSAGES = (
     "MemoryError",
     "bad_alloc",
@@ -55,9 +56,12 @@ def watch(process: subprocess.Popen[bytes] | Forked, printed: Path, time_limit: 
                 return Ended("time", f"took longer than {time_limit:.0f} s", peak)
             time.sleep(_BETWEEN_LOOKS)
     finally:
-        for started in (process.pid, *_children(process.pid)):  # those that torch's launcher starts lead groups, too
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(started, signal.SIGKILL)
+        if isinstance(process, subprocess.Popen) and not hasattr(os, "killpg"):
+            process.kill()
+        else:
+            for started in (process.pid, *_children(process.pid)):  # those of torch's launcher lead groups, too
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(started, signal.SIGKILL)
         returncode = process.wait()
     return Ended(*_failure_of(returncode, printed.read_text(errors="replace")), peak)
 
@@ -67,7 +71,7 @@ def _failure_of(returncode: int, printed: str) -> tuple[Failure | None, str]:
     if returncode == 0:
         return None, ""
     last = next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
-    if returncode == -signal.SIGKILL:
+    if returncode == -_KILLED:
         return "memory", "killed by the system, probably out of memory"
     if any(said in printed for said in _OUT_OF_MEMORY_MESSAGES):
         return "memory", last
