@@ -19,6 +19,7 @@ import numba
 import numpy as np
 from numba.np.numpy_support import as_dtype
 
+from warpdrive.backends.host.half import FUNCTIONS
 from warpdrive.checks import advice
 
 Undefined = Callable[[str, str], None]
@@ -43,6 +44,7 @@ def operation(kind: type[ast.operator], undefined: Undefined = _ignore) -> Calla
     def operate(left: Any, right: Any) -> Any:
         if type(left) is type(right) and type(left) in _FLOATS:  # fast path: no conversion needed
             return compute(left, right)
+        left, right = of_half(kind, left, right) if np.float16 in (type(left), type(right)) else (left, right)
         left, right = number(left), number(right)
         if _is_integer(left) and _is_integer(right):
             if not type(left) is type(right) is np.int64:
@@ -56,6 +58,28 @@ def operation(kind: type[ast.operator], undefined: Undefined = _ignore) -> Calla
         return compute(left, right)
 
     return operate
+
+
+def of_half(kind: type[ast.operator], left: Any, right: Any) -> tuple[Any, Any]:
+    """Return the operands of an operation on float16 as the types in which numba computes it.
+
+    Args:
+        kind: The operator.
+        left: Left operand.
+        right: Right operand.
+
+    Returns:
+        Both operands.
+    """
+    others = {type(operand) for operand in (left, right)} - {np.float16, np.int8, np.bool_, bool}
+    if not others:
+        compute = np.float16 if kind in (ast.Add, ast.Sub, ast.Mult, ast.Div) else np.float32
+        return compute(left), compute(right)
+    if others <= {np.uint8, np.int16}:
+        return np.float32(left), np.float32(right)
+    if others <= {np.float32}:
+        return left, right
+    return np.float64(left), np.float64(right)
 
 
 _OF_PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -121,9 +145,18 @@ def cast(value: Any, dtype: Any, undefined: Undefined = _ignore) -> Any:
     value, kind = number(value), np.dtype(dtype)
     if kind.kind in "iu" and isinstance(value, np.floating):
         limits = np.iinfo(kind)
+        if isinstance(value, np.float16):  # rounded to the nearest, and saturated
+            no_number = 0 if kind.itemsize < 8 else 1 << 63
+            whole = no_number if np.isnan(value) else max(limits.min, min(limits.max, round(_finite(value))))
+            return np.asarray(whole, np.uint64 if whole > limits.max else kind).astype(kind)[()]
         if not (np.isfinite(value) and limits.min <= int(value) <= limits.max):
             undefined(f"the conversion of {value} to {kind}", advice.CONVERSION)
     return np.asarray(value).astype(kind)[()]
+
+
+def _finite(value: np.float16) -> float:
+    """Return a float16 as a Python float, with a large number for an infinity."""
+    return float(np.clip(np.float64(value), -(2.0**64), 2.0**64))
 
 
 def stand_in(value: Any, undefined: Undefined = _ignore) -> Any:
@@ -132,8 +165,12 @@ def stand_in(value: Any, undefined: Undefined = _ignore) -> Any:
         value = as_dtype(value).type
     if isinstance(value, type) and issubclass(value, np.generic):
         return lambda number=0: cast(number, value, undefined)
-    if value in (int, float):
-        return lambda number=0: cast(number, np.int64 if value is int else np.float64, undefined)
+    if value is float:
+        return lambda number=0: number if isinstance(number, np.floating) else cast(number, np.float64, undefined)
+    if value is int:
+        return lambda number=0: cast(number, np.int64, undefined)
+    if isinstance(value, np.ufunc):
+        return lambda *numbers: value(*(np.float32(x) if type(x) is np.float16 else x for x in numbers))
     if any(value is function for function in _WHOLE):
         return lambda x: _WHOLE[value](x if isinstance(x, np.floating) else np.float64(x))
     if getattr(value, "__module__", None) == "math":
@@ -159,7 +196,9 @@ def _without_exceptions(function: Callable[..., Any]) -> Callable[..., Any]:
             result = math.copysign(math.inf, arguments[0]) if function in (math.sinh, math.pow) else math.inf
         is_of_the_first = function is math.ldexp or isinstance(arguments[-1], np.int32)  # an exponent
         decisive = arguments[:1] if is_of_the_first else arguments
-        kind = np.float32 if all(isinstance(argument, np.float32) for argument in decisive) else np.float64
+        kinds = {type(argument) for argument in decisive}
+        kind = np.float32 if kinds <= {np.float16, np.float32} else np.float64
+        kind = np.float16 if kinds == {np.float16} and function in FUNCTIONS else kind
         if isinstance(result, tuple):
             return tuple(kind(part) if isinstance(part, builtins.float) else part for part in result)
         return kind(result) if isinstance(result, builtins.float) else result

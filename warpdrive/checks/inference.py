@@ -23,7 +23,7 @@ from warpdrive.backends.host import scalars
 from warpdrive.backends.host.mathematics import replacement
 from warpdrive.checks.linking import Linker, has_barrier
 from warpdrive.kernels.compile_time import shape_parameters
-from warpdrive.kernels.language import GRID_BARRIER, SCALARS, SHUFFLES, VOTES, WARP_FUNCTIONS
+from warpdrive.kernels.language import GRID_BARRIER, SHUFFLES, VOTES, WARP_FUNCTIONS
 from warpdrive.kernels.source import FunctionSource
 
 _REWRITES = (RewriteConstRaises, RewriteConstGetitems, RewriteConstSetitems)
@@ -134,7 +134,7 @@ def _typed_intrinsic(path: str) -> Any:
         return _POSITION
     if path in ("laneid", "warpsize"):
         return np.int32(32)
-    return getattr(scalars, path) if path in SCALARS else StandIn(path)
+    return scalars.host_function(path) if scalars.home_of(path) else StandIn(path)
 
 
 _OF_WARPS = {

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numba
 import numpy as np
+from numba import types
 from numba.np.numpy_support import as_dtype
 
 from warpdrive.backends.host import scalars
 from warpdrive.checks.arithmetic import cast
-from warpdrive.kernels.language import ATOMIC_DTYPES, SCALARS
+from warpdrive.kernels.language import ATOMIC_DTYPES, PARAMETERS, SCALARS
+from warpdrive.kernels.libraries import COMPONENTS, FUNCTIONS, VECTORS
 
 Change = Callable[..., Any]
 """Function that returns the new value of an element from its old value and the operands of an atomic operation."""
@@ -95,23 +98,47 @@ def compiled(path: str) -> Callable[..., Any]:
 
     @cache
     def function() -> Any:
-        called = getattr(scalars, path)
+        called = scalars.host_function(path)
         callers: tuple[Any, ...] = (lambda a: called(a), lambda a, b: called(a, b), lambda a, b, c: called(a, b, c))
-        return numba.njit(callers[len(SCALARS[path]) - 1])
+        return numba.njit(callers[len(PARAMETERS[path]) - 1])
 
     def call(*numbers: Any) -> Any:
         numbers = tuple(np.int32(x) if isinstance(x, Index) else x for x in numbers)
         result = function()(*numbers)
-        if isinstance(result, float):  # numba returns a Python float for a float32, too
-            kinds = tuple(numba.typeof(number) for number in numbers)
-            return as_dtype(function().overloads[kinds].signature.return_type).type(result)
-        return result
+        kinds = tuple(numba.typeof(number) for number in numbers)
+        return _of_type(result, function().overloads[kinds].signature.return_type)
 
     return call
 
 
+def _of_type(result: Any, kind: Any) -> Any:
+    """Return a result as NumPy's scalars: numba returns Python's, also for float16, float32 and int32."""
+    if isinstance(result, tuple):
+        return tuple(map(_of_type, result, kind))
+    is_number = isinstance(kind, (types.Float, types.Integer))
+    return as_dtype(kind).type(result) if is_number else result
+
+
+class Vector(SimpleNamespace):
+    """Vector such as ``cuda.float32x3``, whose components are attributes."""
+
+
+def _vector(name: str) -> Callable[..., Vector]:
+    """Return the constructor of a vector type."""
+    base, count = VECTORS[name]
+
+    def construct(*parts: Any) -> Vector:
+        numbers = [n for part in parts for n in (vars(part).values() if isinstance(part, Vector) else (part,))]
+        if len(numbers) != count:
+            raise TypeError(f"cuda.{name} takes {count} components, found {len(numbers)}")
+        return Vector(**dict(zip(COMPONENTS, (cast(number, base) for number in numbers), strict=False)))
+
+    return construct
+
+
 PLAIN: dict[str, Callable[..., Any]] = {
-    **{path: compiled(path) for path in SCALARS},
+    **{path: compiled(path) for path in (*SCALARS, *FUNCTIONS)},
+    **{name: _vector(name) for name in VECTORS},
     "selp": lambda condition, first, second: first if condition else second,
     "const.array_like": lambda array: array,
     **{path: atomic(path) for path in ATOMICS},

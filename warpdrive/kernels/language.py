@@ -6,6 +6,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from warpdrive.kernels import libraries
+
 BARRIER = "syncthreads"
 WARP_BARRIER = "syncwarp"
 VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
@@ -74,6 +76,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "atomic.compare_and_swap": ("array", "expected", "value"),
     **SCALARS,
     **WARP_FUNCTIONS,
+    **{path: tuple("xyz")[: len(types.arguments)] for path, types in libraries.FUNCTIONS.items()},
     "lanemask_lt": (),
     "const.array_like": ("array",),
 }
@@ -81,7 +84,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
 DYNAMIC = (0,)
 """Shape of a dynamic shared memory array, whose size is given at launch."""
 POSITIONS = ("grid", "gridsize")
-SPACES = ("atomic", "local", "shared", "const")
+SPACES = ("atomic", "local", "shared", "const", *libraries.MODULES)
 """Namespaces, which have no meaning without a member."""
 KERNEL_LIBRARY = "numba.cuda.random"
 """The numba module whose functions are written in the kernel language."""
@@ -94,7 +97,13 @@ USABLE_MODULES = (
 )
 """Modules of ``numba.cuda``, or that stand for one, whose members kernels may use."""
 
-SUPPORTED = (*BARRIERS, THIS_GRID, GRID_BARRIER, *FENCES, *VALUES, *ARRAYS, *PARAMETERS, *POSITIONS)
+SUPPORTED = frozenset(
+    {
+        *(*BARRIERS, THIS_GRID, GRID_BARRIER, *FENCES, *VALUES, *ARRAYS, *PARAMETERS, *POSITIONS),
+        *(*libraries.VECTORS, *libraries.VECTOR_ALIASES),
+    }
+)
+_NAMESPACES = frozenset(path.rpartition(".")[0] for path in SUPPORTED if "." in path)
 
 
 class Intrinsic:
@@ -116,12 +125,14 @@ def intrinsic_of(value: Any) -> Intrinsic | None:
     if isinstance(value, Intrinsic):
         return intrinsic_named(value.path)
     path = next((path for module in cuda_modules() if (path := _paths_by_identity(module).get(id(value)))), None)
+    path = path or _path_in_library(value)
     return Intrinsic(path) if path else None
 
 
 def intrinsic_named(name: str) -> Intrinsic | None:
     """Return the :class:`Intrinsic` of a given name. In numba's simulator some have no object to identify them by."""
-    is_known = any(name == path or path.startswith(f"{name}.") for path in SUPPORTED)
+    name = libraries.VECTOR_ALIASES.get(name, name)
+    is_known = name in SUPPORTED or name in _NAMESPACES
     return Intrinsic(name) if is_known else None
 
 
@@ -140,10 +151,20 @@ def is_cuda_module(value: Any) -> bool:
 @cache
 def _paths_by_identity(cuda: ModuleType) -> dict[int, str]:
     paths = {}
-    for path in (*DIMENSIONS, *(path for path in SUPPORTED if path not in INDICES), *SPACES):
+    own = SUPPORTED - libraries.FUNCTIONS.keys() - libraries.VECTOR_ALIASES.keys() - {*INDICES}
+    for path in (*DIMENSIONS, *sorted(own), *SPACES):
         value: Any = cuda
         for part in path.split("."):
             value = getattr(value, part, None)
         if value is not None:
             paths[id(value)] = path
     return paths
+
+
+def _path_in_library(value: Any) -> str | None:
+    """Return the dotted name of libdevice or fp16, or of a function of theirs; None for anything else."""
+    if isinstance(value, ModuleType):
+        return libraries.MODULE_OF.get(value.__name__)
+    library = libraries.MODULE_OF.get(getattr(value, "__module__", None) or "")
+    path = f"{library}.{getattr(value, '__name__', '')}"
+    return path if path in libraries.FUNCTIONS else None

@@ -112,7 +112,8 @@ def look_up(
             return LOCAL
         if isinstance(owner, Intrinsic):
             if f"{owner.path}.{node.attr}" not in SUPPORTED:
-                known = [path.removeprefix(f"{owner.path}.") for path in SUPPORTED if path.startswith(f"{owner.path}.")]
+                prefix = f"{owner.path}."
+                known = [path.removeprefix(prefix) for path in sorted(SUPPORTED) if path.startswith(prefix)]
                 refuse(
                     node,
                     f"cuda.{owner.path}.{node.attr} is not part of the kernel language on this backend."
@@ -123,7 +124,7 @@ def look_up(
             intrinsic = intrinsic_named(node.attr)
             if intrinsic is not None:
                 return intrinsic
-            hint = nearest(node.attr, {path.partition(".")[0] for path in SUPPORTED})
+            hint = nearest(node.attr, sorted({path.partition(".")[0] for path in SUPPORTED}))
             refuse(node, f"{refusal(node.attr)}{hint and '.'}{hint}")
         if not hasattr(owner, node.attr):
             refuse(node, f"'{ast.unparse(node.value)}' has no '{node.attr}'.{nearest(node.attr, dir(owner))}")

@@ -72,7 +72,7 @@ from warpdrive.kernels.syntax import (
     stored_names,
     walk,
 )
-from warpdrive.kernels.unsupported import HALF, message_for_bare_member, refusal_of_function, unusable
+from warpdrive.kernels.unsupported import message_for_bare_member, refusal_of_function, unusable
 
 
 @dataclass
@@ -308,8 +308,6 @@ class _Resolver(ast.NodeTransformer):
             return at(node, ast.Constant(int(value)))
         if isinstance(value, enum.Enum):
             return at(node, ast.Attribute(self._reference(node, type(value)), value.name, ast.Load()))
-        if value is np.float16 or getattr(value, "dtype", None) == np.float16:
-            refuse(node, HALF)
         if isinstance(value, (np.generic, np.ndarray)) or _is_tuple_of_constants(value):
             return self._constant(node, value)
         described = AuthorsClass.of(value)
@@ -406,8 +404,6 @@ class _Resolver(ast.NodeTransformer):
         dtype = self._dtype_of(given)
         if dtype is None:
             refuse(node, f"'{ast.unparse(given)}' is not a dtype that device arrays support")
-        if dtype == np.float16:
-            refuse(node, HALF)
         size, largest = math.prod(shape) * dtype.itemsize, LARGEST_ARRAY[path]
         if size > largest:
             refuse(node, f"this cuda.{path} takes {size} bytes; no device has more than {largest} for it")

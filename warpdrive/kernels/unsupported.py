@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -16,21 +15,19 @@ from warpdrive.kernels.language import (
     intrinsic_named,
     intrinsic_of,
 )
+from warpdrive.kernels.libraries import FUNCTIONS, MODULE_OF
 
-_MATH = "use the function of math with the same meaning, which computes in float32 for float32"
-_HALF = "convert to np.float32, compute, and store the result"
-_VECTOR = "keep the components in variables or in a cuda.local.array"
 _GROUPS = "cuda.cg.this_grid() and sync() of its result are"
 _ONLY_CALLED = "a function can be called and passed to functions, not assigned or put into a tuple"
-HALF = f"float16 is not part of the kernel language: {_HALF}"
-_PARTS = {"atomic": "atomic.add", "local": "local.array", "shared": "shared.array", "const": "const.array_like"}
+_PARTS = {
+    **{"atomic": "atomic.add", "local": "local.array", "shared": "shared.array", "const": "const.array_like"},
+    **{"libdevice": "libdevice.sinf", "fp16": "fp16.hadd"},
+}
 _HOST = "this is host code: run it before the launch and pass arrays and numbers to the kernel"
 _INSTEAD = {
     "shfl_sync_intrinsic": "use cuda.shfl_sync, shfl_up_sync, shfl_down_sync or shfl_xor_sync",
     "vote_sync_intrinsic": "use cuda.all_sync, any_sync, eq_sync or ballot_sync",
-    "libdevice": _MATH,
     "rsqrt": "write 1 / math.sqrt(x)",
-    "fp16": _HALF,
 }
 
 
@@ -72,7 +69,6 @@ def refusal(path: str) -> str:
     instead = {**_INSTEAD, "cg": _GROUPS}.get(
         path.split(".")[0], _HOST if path in _host_names(cuda_modules()[0]) else ""
     )
-    instead = _VECTOR if path in _vector_names(cuda_modules()[0]) else instead
     return f"cuda.{path} is not part of the kernel language on this backend{': ' if instead else ''}{instead}"
 
 
@@ -117,8 +113,8 @@ def refused_path(value: Any) -> str | None:
     module, name = getattr(value, "__module__", None) or "", getattr(value, "__name__", None)
     if module == KERNEL_LIBRARY or name is None:
         return None
-    if module == "numba.cuda.libdevice":
-        return f"libdevice.{name}"
+    if module in MODULE_OF and (path := f"{MODULE_OF[module]}.{name}") not in FUNCTIONS:
+        return path
     if module == "numba.cuda.cg" and intrinsic_of(value) is None:
         return f"cg.{name}"
     return None
@@ -126,24 +122,7 @@ def refused_path(value: Any) -> str | None:
 
 @cache
 def _paths(cuda: ModuleType) -> dict[int, str]:
-    found = {id(value): name for name in _INSTEAD if (value := getattr(cuda, name, None)) is not None}
-    half = vars(cuda.fp16) if hasattr(cuda, "fp16") else {}
-    own = ((name, value) for name, value in half.items() if _is_of_cuda(value) and not name.startswith("_"))
-    vectors = {id(getattr(cuda, name)): name for name in sorted(_vector_names(cuda), key=len)}  # the longer name wins
-    return found | vectors | {id(value): f"fp16.{name}" for name, value in own}
-
-
-def _is_of_cuda(value: Any) -> bool:
-    """Return True if a value is defined by ``numba.cuda``, not just imported there (such as the module math)."""
-    module = getattr(value, "__module__", None) or type(value).__module__
-    return str(module).startswith("numba.cuda")
-
-
-@cache
-def _vector_names(cuda: ModuleType) -> frozenset[str]:
-    """Return the names of the vector types, such as ``float32x3`` and ``float3``."""
-    kinds = r"(u?int|float)\d+x[1-4]|u?(char|short|int|long|longlong)[1-4]|(half|float|double)[1-4]"
-    return frozenset(name for name in vars(cuda) if re.fullmatch(kinds, name))
+    return {id(value): name for name in _INSTEAD if (value := getattr(cuda, name, None)) is not None}
 
 
 @cache

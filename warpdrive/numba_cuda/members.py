@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, NoReturn
 
+from warpdrive.kernels import libraries
 from warpdrive.kernels.language import DIMENSIONS, SPACES, SUPPORTED, Intrinsic
 
 NAMES = frozenset(
@@ -23,21 +24,8 @@ NAMES = frozenset(
 )
 """Names of ``numba.cuda`` that are of the kernel language, except those of other modules and vector types."""
 
-MODULES = ("cg", "fp16", "libdevice")
+MODULES = ("cg", *libraries.MODULES)
 """Modules of which all names are of the kernel language."""
-
-_SCALARS = {
-    **{f"int{bits}": name for bits, name in ((8, "char"), (16, "short"), (32, "int"), (64, "longlong"))},
-    **{f"uint{bits}": name for bits, name in ((8, "uchar"), (16, "ushort"), (32, "uint"), (64, "ulonglong"))},
-    **{"float32": "float", "float64": "double"},
-}
-VECTORS = {
-    name: f"{scalar}x{count}"
-    for scalar, short in _SCALARS.items()
-    for count in range(1, 5)
-    for name in (f"{scalar}x{count}", f"{short}{count}")
-}
-"""Names of the vector types, each with the name of NumPy's type, such as ``float32x3`` for ``float3``."""
 
 
 class Member(Intrinsic):
@@ -60,9 +48,10 @@ class MemberModule(ModuleType):
     """Module of which every name is a member of the kernel language."""
 
     def __getattr__(self, name: str) -> Member:
-        if name.startswith("_"):
+        path = f"{self.__name__.rpartition('.')[2]}.{name}"
+        if name.startswith("_") and path not in SUPPORTED:
             raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
-        return member(f"{self.__name__.rpartition('.')[2]}.{name}")
+        return member(path)
 
 
 _members: dict[str, Member] = {}
@@ -75,6 +64,6 @@ def member(path: str) -> Member:
 
 def members() -> dict[str, Any]:
     """Return the members of ``numba.cuda`` by name: functions, namespaces, vector types and modules."""
-    vectors = {name: member(path) for name, path in VECTORS.items()}
+    vectors = {name: member(path) for name, path in libraries.VECTOR_ALIASES.items()}
     modules = {name: MemberModule(f"numba.cuda.{name}") for name in MODULES}
     return {**{name: member(name) for name in NAMES}, **vectors, **modules}

@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
-from warpdrive.numba_cuda.members import VECTORS, member
+from numba import types
 
-vector_types = {path: member(path) for path in VECTORS.values()}
+from warpdrive.kernels.libraries import VECTOR_ALIASES, VECTORS
+from warpdrive.numba_cuda.members import Member, member
+
+
+class VectorType:
+    """Vector type, as programs look them up by name.
+
+    Attributes:
+        name: Name, such as ``float32x3``.
+        base_type: Numba's type of a component.
+        num_elements: Number of components.
+        user_facing_object: Constructor in kernels.
+        aliases: Names in CUDA C, such as ``float3``.
+    """
+
+    def __init__(self, name: str) -> None:
+        base, self.num_elements = VECTORS[name]
+        self.name, self.base_type = name, getattr(types, base)
+        self.user_facing_object: Member = member(name)
+        self.aliases = [alias for alias, path in VECTOR_ALIASES.items() if path == name]
+
+
+vector_types = {name: VectorType(name) for name in VECTORS}

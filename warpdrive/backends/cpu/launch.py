@@ -293,8 +293,6 @@ def _kind(kernel: Kernel, name: str, value: Any, leaves: list[tuple[Any, Array |
 
 
 def _instead_of(dtype: np.dtype[Any]) -> str:
-    if dtype == np.float16:
-        return ": convert it with .astype(np.float32)"
     if not dtype.isnative:
         return ", as its byte order is not that of this machine: convert it with .astype(dtype.newbyteorder())"
     return ""
@@ -315,10 +313,10 @@ def _kind_of(dtype: np.dtype[Any], rank: int | None, flags: int) -> ArgumentKind
 
 
 def _is_computable(dtype: np.dtype[Any]) -> bool:
-    """Return True if numba supports a dtype, or each field of a structured one, on the CPU; float16 is GPU only."""
+    """Return True if kernels on the CPU support a dtype, or each field of a structured one."""
     if dtype.fields is not None:
         return all(_is_computable(field[0].base) for field in dtype.fields.values())
-    return dtype.kind in "biufcmMSU" and dtype != np.float16
+    return dtype.kind in "biufcmMSU"
 
 
 def _rooms(compiled: CompiledKernel, parts: int, blocks: int, block: Dimensions) -> tuple[list[Array], Array]:

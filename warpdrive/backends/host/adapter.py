@@ -8,7 +8,7 @@ from typing import Any
 
 from warpdrive.backends.host import atomics, debug_checks, intrinsics, mathematics, scalars, warps
 from warpdrive.backends.shared.module_writer import header_of, hidden_parameters, int32, lane, position
-from warpdrive.kernels.language import ATOMIC_DTYPES, INDICES, MET, SCALARS, WARP
+from warpdrive.kernels.language import ATOMIC_DTYPES, INDICES, MET, WARP
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import (
     DEBUG,
@@ -75,9 +75,9 @@ class CpuAdapter(ast.NodeTransformer):
         lines += imports.splitlines()
         for path in sorted(self.intrinsics):
             name = path.replace(".", "_")
-            module = atomics if path in ATOMIC_DTYPES else scalars if path in SCALARS else intrinsics
-            module = debug_checks if path.startswith(DEBUG) else module
-            lines.append(f"from {module.__name__} import {name} as {GENERATED}{name}")
+            module = atomics if path in ATOMIC_DTYPES else debug_checks if path.startswith(DEBUG) else intrinsics
+            home, own = scalars.home_of(path) or (module.__name__, name)
+            lines.append(f"from {home} import {own} as {GENERATED}{name}")
         lines += [f"from {atomics.__name__} import {name} as {GENERATED}{name}" for name in sorted(self.block_atomics)]
         if self.accumulators:
             lines.append(f"from {atomics.__name__} import accumulate as {ACCUMULATE}")

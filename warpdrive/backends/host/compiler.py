@@ -50,6 +50,8 @@ from numba.core.untyped_passes import (
     WithLifting,
 )
 
+import warpdrive.backends.host.half  # noqa: F401
+
 SKIPPED = frozenset(
     {
         AnnotateTypes,

@@ -10,7 +10,9 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-KEPT = (types.Array, types.BaseTuple, types.Record, types.EnumMember, types.RangeType, types.NoneType)
+from warpdrive.backends.host.vectors import VectorType
+
+KEPT = (VectorType, types.Array, types.BaseTuple, types.Record, types.EnumMember, types.RangeType, types.NoneType)
 """Types of a fixed size whose values own no memory."""
 
 

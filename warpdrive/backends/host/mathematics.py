@@ -80,7 +80,8 @@ def _of_floats(count: int) -> list[Signature]:
     return [signature(kind, *[kind] * count) for kind in FLOATS]
 
 
-def _call(builder: Any, name: str, args: Any) -> Any:
+def call_intrinsic(builder: Any, name: str, args: Any) -> Any:
+    """Return the value of an LLVM intrinsic of floats of one type."""
     kind = args[0].type
     function = builder.module.declare_intrinsic(name, [kind], ir.FunctionType(kind, [kind] * len(args)))
     return builder.call(function, args)
@@ -91,7 +92,7 @@ def _instruction(name: str) -> Code:
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.return_type
-        return _call(builder, name, [context.cast(builder, args[0], signature.args[0], kind)])
+        return call_intrinsic(builder, name, [context.cast(builder, args[0], signature.args[0], kind)])
 
     return code
 
@@ -118,10 +119,10 @@ def _remainder(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 def _modf(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     (x,) = args
-    whole = _call(builder, "llvm.trunc", [x])
-    is_infinite = builder.fcmp_ordered("==", _call(builder, "llvm.fabs", [x]), ir.Constant(x.type, math.inf))
+    whole = call_intrinsic(builder, "llvm.trunc", [x])
+    is_infinite = builder.fcmp_ordered("==", call_intrinsic(builder, "llvm.fabs", [x]), ir.Constant(x.type, math.inf))
     rest = builder.select(is_infinite, ir.Constant(x.type, 0.0), builder.fsub(x, whole))
-    fraction = _call(builder, "llvm.copysign", [rest, x])
+    fraction = call_intrinsic(builder, "llvm.copysign", [rest, x])
     tuple_type = signature.return_type
     return impl_ret_borrowed(context, builder, tuple_type, context.make_tuple(builder, tuple_type, [fraction, whole]))
 
@@ -160,10 +161,11 @@ def _declare_extreme(function: Any) -> None:
             numbas = context.get_function(context.typing_context.resolve_value_type(original), signature)
             context.add_linking_libs(getattr(numbas, "libs", ()))
             return numbas(builder, args)
-        kind = signature.return_type
-        return _call(
+        kind = types.float32 if signature.return_type == types.float16 else signature.return_type
+        found = call_intrinsic(
             builder, operation, [context.cast(builder, *pair, kind) for pair in zip(args, signature.args, strict=True)]
         )
+        return context.cast(builder, found, kind, signature.return_type)
 
     infer_global(function)(Template)
     lower_builtin(function, types.VarArg(types.Any))(code)

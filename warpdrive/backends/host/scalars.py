@@ -5,15 +5,19 @@ Each is one or a few LLVM instructions, which are vectorised over the threads of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, Signature, infer_global, signature
+
+from warpdrive.kernels.language import SCALARS
+from warpdrive.kernels.libraries import FUNCTIONS, VECTORS
 
 Code = Callable[[Any, Any, Any, Any], Any]
 """``(context, builder, signature, arguments) -> value``: code generator with numba's calling convention."""
@@ -66,8 +70,52 @@ def declare(function: Any, signatures: Sequence[Signature], code: Code) -> None:
         code: Its code generator.
     """
     template = type(function.__name__, (ConcreteTemplate,), {"key": function, "cases": list(signatures)})
-    infer_global(function)(template)
+    infer_global(function, types.Function(template))
     lower_builtin(function, *[types.Any] * len(signatures[0].args))(code)
+
+
+def library_functions(library: str, codes: Mapping[str, Code]) -> dict[str, Any]:
+    """Register the functions of a module of ``numba.cuda`` with numba.
+
+    Args:
+        library: ``"libdevice"`` or ``"fp16"``.
+        codes: Code generator of each of its functions, by name.
+
+    Returns:
+        The functions, by names such as ``libdevice_sinf``.
+    """
+    functions = {}
+    for path, kinds in FUNCTIONS.items():
+        if path.startswith(f"{library}."):
+
+            def function(*args: Any) -> Any:
+                """Return the value of a function of the library."""
+
+            function.__name__ = path.replace(".", "_")
+            results, arguments = ([from_dtype(np.dtype(kind)) for kind in part] for part in kinds)
+            result = results[0] if len(results) == 1 else types.Tuple(tuple(results))
+            declare(function, [signature(result, *arguments)], codes[path.removeprefix(f"{library}.")])
+            functions[function.__name__] = function
+    return functions
+
+
+def home_of(path: str) -> tuple[str, str] | None:
+    """Return the module and the name of a function of scalars or vectors, given its dotted name in ``numba.cuda``.
+
+    None if it is no such function.
+    """
+    library = path.partition(".")[0]
+    if path in FUNCTIONS:
+        return f"warpdrive.backends.host.{library}", path.replace(".", "_")
+    if path in VECTORS:
+        return "warpdrive.backends.host.vectors", path
+    return (__name__, path) if path in SCALARS else None
+
+
+def host_function(path: str) -> Any:
+    """Return a function of scalars or vectors, given its dotted name."""
+    module, name = home_of(path) or (__name__, path)
+    return getattr(importlib.import_module(module), name)
 
 
 def operation(name: str, *constants: int) -> Code:
@@ -79,7 +127,8 @@ def operation(name: str, *constants: int) -> Code:
     return code
 
 
-def _ffs_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def ffs_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Emit the code of :func:`ffs`."""
     (value,) = args
     zero, one = (ir.Constant(value.type, number) for number in (0, 1))
     place = builder.add(builder.cttz(value, ir.Constant(ir.IntType(1), 1)), one)
@@ -93,7 +142,7 @@ def _nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 declare(popc, [signature(kind, kind) for kind in INTEGERS], operation("ctpop"))
 declare(clz, [signature(kind, kind) for kind in INTEGERS], operation("ctlz", 0))
-declare(ffs, [signature(types.uint32, kind) for kind in WIDE_INTEGERS], _ffs_code)
+declare(ffs, [signature(types.uint32, kind) for kind in WIDE_INTEGERS], ffs_code)
 declare(brev, [signature(kind, kind) for kind in (types.uint32, types.uint64)], operation("bitreverse"))
 declare(fma, [signature(kind, kind, kind, kind) for kind in FLOATS], operation("fma"))
 declare(nanosleep, [signature(types.void, types.uint32)], _nothing)
