@@ -98,7 +98,7 @@ def test_components_are_converted():
     [
         ("cuda.float3(1.0, 2.0)", r"cuda.float32x3 takes 3 components: numbers, and vectors of float32, found"),
         ("cuda.float2(cuda.int2(1, 2))", r"cuda.float32x2 takes 2 components"),
-        ("cuda.float3(1.0, 2.0, 3.0).w", r"Unknown attribute 'w' of type float32x3"),
+        ("cuda.float3(1.0, 2.0, 3.0).w", r"is float32x3, which has no 'w'"),
         ("cuda.float5(1.0)", r"cuda.float5 is not part of the kernel language"),
     ],
 )

@@ -130,11 +130,20 @@ class LoweringToLink(NativeLowering):  # type: ignore[misc]
         lowered = state["cr"]
         described = lowered.fndesc
         environments[state.targetctx.get_env_name(described)] = lowered.env
-        nowhere = 0  # Python never calls it: the object only represents it in numba's tables
-        function = _dynfunc.make_function(described.lookup_module(), described.qualname, "", nowhere, lowered.env, ())
-        state.targetctx.insert_user_function(function, described, [state.library])
+        function = _registered(state.targetctx, described, lowered.env, state.library)
         state["cr"] = _LowerResult(described, lowered.call_helper, cfunc=function, env=lowered.env)
         return True
+
+
+def _registered(context: Any, described: Any, environment: Any, library: Any) -> Any:
+    """Return a new object that represents compiled code in numba's tables, and that Python never calls.
+
+    Numba removes it with the function that it was compiled for: functions that share code have one each.
+    """
+    nowhere = 0
+    function = _dynfunc.make_function(described.lookup_module(), described.qualname, "", nowhere, environment, ())
+    context.insert_user_function(function, described, [library])
+    return function
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -292,7 +301,10 @@ class FunctionCompiler(EntryCompiler):
         key = _content_of(func), state.args, state.return_type, str(state.flags)
         if key not in self.compiled:
             self.compiled[key] = super().compile_extra(func)._replace(metadata=None)  # times, noted once
-        return self.compiled[key]
+            return self.compiled[key]
+        found = self.compiled[key]
+        function = _registered(state.targetctx, found.fndesc, found.environment, found.library)
+        return found._replace(entry_point=function)
 
 
 _contents: dict[Any, int] = {}
