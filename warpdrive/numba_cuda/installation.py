@@ -23,7 +23,12 @@ _HOMES = {
     **dict.fromkeys(("api", "decorators", "device_init", "stubs", "intrinsics", "simulator"), "cuda"),
     **{"args": "arguments", "errors": "errors", "random": "random", "testing": "testing", "dispatcher": "dispatcher"},
     **{"vectorizers": "elementwise", "deviceufunc": "elementwise", "kernels.reduction": "elementwise"},
-    **{"kernels.transpose": "transposition", "vector_types": "vectors", "simulator.vector_types": "vectors"},
+    **{
+        "libdevicefuncs": "libdevicefuncs",
+        "kernels.transpose": "transposition",
+        "vector_types": "vectors",
+        "simulator.vector_types": "vectors",
+    },
     **dict.fromkeys(("compiler", "codegen", "launchconfig", *(f"cudadrv.{name}" for name in _COMPILERS)), "compilers"),
     **dict.fromkeys(("driver", "devices", "drvapi", "runtime", "enums"), "driver"),
     **{f"cudadrv.{name}": "driver" for name in ("driver", "devices", "drvapi", "runtime", "enums")},

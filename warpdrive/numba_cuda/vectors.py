@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from numba import types
 
 from warpdrive.kernels.libraries import VECTOR_ALIASES, VECTORS
-from warpdrive.numba_cuda.members import Member, member
+from warpdrive.numba_cuda.members import member
 
 
 class VectorType:
@@ -22,8 +24,9 @@ class VectorType:
     def __init__(self, name: str) -> None:
         base, self.num_elements = VECTORS[name]
         self.name, self.base_type = name, getattr(types, base)
-        self.user_facing_object: Member = member(name)
         self.aliases = [alias for alias, path in VECTOR_ALIASES.items() if path == name]
+        self.user_facing_object: Any = member(name)
+        self.user_facing_object.aliases = self.aliases
 
 
 vector_types = {name: VectorType(name) for name in VECTORS}

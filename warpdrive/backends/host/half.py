@@ -22,10 +22,12 @@ from llvmlite import ir
 from numba import types
 from numba.core.boxing import box_float, unbox_float
 from numba.core.datamodel import PrimitiveModel, register_default
-from numba.core.imputils import lower_builtin, lower_cast, lower_constant
+from numba.core.imputils import Registry as LoweringRegistry
 from numba.core.pythonapi import NativeValue, _boxers, _unboxers
+from numba.core.registry import cpu_target
 from numba.core.typeconv import Conversion
-from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
+from numba.core.typing.templates import AbstractTemplate, Signature, signature
+from numba.core.typing.templates import Registry as TypingRegistry
 
 from warpdrive.backends.host.mathematics import call_intrinsic, replacement
 
@@ -49,6 +51,8 @@ FUNCTIONS = tuple(
 )
 """Functions of ``math`` that return a float16 for one; the others return a float32."""
 
+_types, _code = TypingRegistry(), LoweringRegistry("float16")
+"""Registries of the CPU alone: numba-cuda has its own implementation, and reads those that all targets share."""
 _BEFORE_OTHERS = {"target": "cpu"}
 """Metadata of signatures that numba tries before those of any target, which convert float16 to float32."""
 
@@ -109,29 +113,29 @@ def from_float64(builder: Any, value: Any) -> Any:
     return from_float32(builder, builder.bitcast(bits, _FLOAT))
 
 
-@lower_constant(_HALF)  # type: ignore[untyped-decorator]
+@_code.lower_constant(_HALF)  # type: ignore[untyped-decorator]
 def _constant(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return ir.Constant(_WORD, int(np.float16(value).view(np.uint16)))
 
 
-@lower_cast(_HALF, types.Float)  # type: ignore[untyped-decorator]
+@_code.lower_cast(_HALF, types.Float)  # type: ignore[untyped-decorator]
 def _to_float(context: Any, builder: Any, source: Any, target: Any, value: Any) -> Any:
     return context.cast(builder, to_float32(builder, value), types.float32, target)
 
 
-@lower_cast(types.Float, _HALF)  # type: ignore[untyped-decorator]
+@_code.lower_cast(types.Float, _HALF)  # type: ignore[untyped-decorator]
 def _from_float(context: Any, builder: Any, source: Any, target: Any, value: Any) -> Any:
     return (from_float32 if source == types.float32 else from_float64)(builder, value)
 
 
-@lower_cast(types.Integer, _HALF)  # type: ignore[untyped-decorator]
-@lower_cast(types.IntegerLiteral, _HALF)  # type: ignore[untyped-decorator]
+@_code.lower_cast(types.Integer, _HALF)  # type: ignore[untyped-decorator]
+@_code.lower_cast(types.IntegerLiteral, _HALF)  # type: ignore[untyped-decorator]
 def _from_integer(context: Any, builder: Any, source: Any, target: Any, value: Any) -> Any:
     exact = types.float32 if source.bitwidth <= 16 else types.float64  # what float64 rounds is infinite here
     return context.cast(builder, context.cast(builder, value, source, exact), exact, target)
 
 
-@lower_cast(_HALF, types.Integer)  # type: ignore[untyped-decorator]
+@_code.lower_cast(_HALF, types.Integer)  # type: ignore[untyped-decorator]
 def _to_integer(context: Any, builder: Any, source: Any, target: Any, value: Any) -> Any:
     return saturated(builder, call_intrinsic(builder, "llvm.rint", [to_float32(builder, value)]), target)
 
@@ -174,8 +178,8 @@ def _declare(function: Any, result: types.Type, count: int, code: Callable[[Any,
     def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return code(builder, args)
 
-    infer_global(function)(Template)
-    lower_builtin(function, *[_HALF] * count)(lowered)
+    _types.register_global(function, types.Function(Template))
+    _code.lower(function, *[_HALF] * count)(lowered)
 
 
 def _computed(name: str) -> Callable[[Any, Any], Any]:
@@ -205,10 +209,10 @@ _declare(operator.neg, _HALF, 1, lambda builder, args: builder.xor(args[0], ir.C
 _declare(operator.pos, _HALF, 1, lambda builder, args: args[0])
 _declare(abs, _HALF, 1, _magnitude)
 _declare(float, _HALF, 1, lambda builder, args: args[0])
-infer_global(np.float16, types.NumberClass(_HALF))
+_types.register_global(np.float16, types.NumberClass(_HALF))
 
 
-@lower_builtin(bool, _HALF)  # type: ignore[untyped-decorator]
+@_code.lower(bool, _HALF)  # type: ignore[untyped-decorator]
 def _is_true(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.icmp_unsigned("!=", _magnitude(builder, args), ir.Constant(_WORD, 0))
 
@@ -227,8 +231,8 @@ def _declare_function(function: Any) -> None:
         def generic(self, args: tuple[Any, ...], kws: Any) -> Signature | None:
             return signature(_HALF, _HALF) if args == (_HALF,) else None
 
-    infer_global(function)(Template)
-    lower_builtin(function, _HALF)(lowered)
+    _types.register_global(function, types.Function(Template))
+    _code.lower(function, _HALF)(lowered)
 
 
 for _function in FUNCTIONS:
@@ -249,3 +253,5 @@ def _unboxed(kind: Any, value: Any, c: Any) -> Any:
 
 
 _boxers.functions[types.Float], _unboxers.functions[types.Float] = _boxed, _unboxed
+cpu_target.typing_context.install_registry(_types)
+cpu_target.target_context.install_registry(_code)

@@ -7,6 +7,7 @@ from typing import Any
 
 from warpdrive.backends.shared.module_writer import header_of, hidden_parameters, int32, lane, position
 from warpdrive.kernels.language import INDICES, MET
+from warpdrive.kernels.libraries import FUNCTIONS
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, SharedName, at, load
 
@@ -26,6 +27,7 @@ class CudaAdapter(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self.dtypes: dict[str, str] = {}
+        self.libraries: set[str] = set()
 
     def array(self, space: str, shape: Any, dtype: Any) -> ast.expr:
         """Return the expression of a new array in ``"shared"`` or ``"local"`` memory.
@@ -45,6 +47,7 @@ class CudaAdapter(ast.NodeTransformer):
         """Return the first lines of a generated module."""
         lines = header_of(table, _FUNCTIONS)
         lines += [f"from numba import cuda as {CUDA}, from_dtype"]
+        lines += [f"from numba.cuda import {name} as {GENERATED}{name}" for name in sorted(self.libraries)]
         lines += [f"{name} = from_dtype(dtype_of({dtype!r}))" for dtype, name in self.dtypes.items()]
         return lines
 
@@ -52,6 +55,10 @@ class CudaAdapter(ast.NodeTransformer):
         """Replace an index by a variable, and any other intrinsic by numba.cuda's."""
         if node.path == "laneid":
             return int32(lane())
+        if node.path in FUNCTIONS:
+            library, name = node.path.split(".")
+            self.libraries.add(library)
+            return ast.Attribute(load(f"{GENERATED}{library}"), name, ast.Load())
         return load(node.id) if node.path in INDICES else _cuda(node.path.removeprefix(MET))
 
     def visit_FunctionName(self, node: FunctionName) -> ast.expr:
