@@ -25,8 +25,9 @@ class VectorType:
         base, self.num_elements = VECTORS[name]
         self.name, self.base_type = name, getattr(types, base)
         self.aliases = [alias for alias, path in VECTOR_ALIASES.items() if path == name]
-        self.user_facing_object: Any = member(name)
-        self.user_facing_object.aliases = self.aliases
+        constructor: Any = member(name)
+        constructor.aliases = self.aliases
+        self.user_facing_object = constructor
 
 
 vector_types = {name: VectorType(name) for name in VECTORS}

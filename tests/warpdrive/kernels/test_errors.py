@@ -14,7 +14,7 @@ import numba
 import numpy as np
 import pytest
 from numba import cuda
-from numba.cuda import float3, syncthreads
+from numba.cuda import syncthreads
 
 import warpdrive as wd
 
@@ -34,7 +34,6 @@ class Thing:
 
 
 THING = Thing()
-HALF = np.float16(0.5)
 
 
 def undefined_name(out):
@@ -190,31 +189,6 @@ def enumerate_around_a_barrier(out):
     for k, value in enumerate(out):  # here
         cuda.syncthreads()
         out[0] += k * value
-
-
-def half_precision(out):
-    memory = cuda.local.array(3, np.float16)  # here
-    out[0] = memory[0]
-
-
-def half_precision_in_a_constant(out):
-    out[0] = HALF  # here
-
-
-def conversion_to_half_precision(out):
-    out[0] = np.float16(out[1])  # here
-
-
-def half_precision_of_cuda(out):
-    out[0] = cuda.fp16.hadd(out[0], out[1])  # here
-
-
-def vector_type(out):
-    out[0] = cuda.float32x3(1, 2, 3).x  # here
-
-
-def vector_type_by_its_short_name(out):
-    out[0] = float3(1, 2, 3).x  # here
 
 
 def import_inside(out):
@@ -421,12 +395,6 @@ MISTAKES = [
     (method_of_an_object, ["'THING.double' is a method", "make it a function"]),
     (starred_values, ["a starred expression is not part", "min(t[0], t[1])"]),
     (enumerate_around_a_barrier, ["must iterate over a range(...), an array or a tuple, not over enumerate(...)"]),
-    (half_precision, ["float16 is not part", "np.float32"]),
-    (half_precision_in_a_constant, ["float16 is not part", "np.float32"]),
-    (conversion_to_half_precision, ["float16 is not part", "np.float32"]),
-    (half_precision_of_cuda, ["cuda.fp16 is not part", "np.float32"]),
-    (vector_type, ["cuda.float32x3 is not part", "cuda.local.array"]),
-    (vector_type_by_its_short_name, ["cuda.float32x3 is not part", "cuda.local.array"]),
     (import_inside, ["import is not part", "outside of the kernel"]),
     (random_numbers_of_the_host, ["np.random.rand draws from the host's generator", "xoroshiro128p"]),
     (too_many_arguments, ["'takes_two' takes 2 arguments, found 3"]),

@@ -22,12 +22,12 @@ from llvmlite import ir
 from numba import types
 from numba.core.boxing import box_float, unbox_float
 from numba.core.datamodel import PrimitiveModel, register_default
-from numba.core.imputils import Registry as LoweringRegistry
 from numba.core.pythonapi import NativeValue, _boxers, _unboxers
 from numba.core.registry import cpu_target
 from numba.core.typeconv import Conversion
 from numba.core.typing.templates import AbstractTemplate, Signature, signature
 from numba.core.typing.templates import Registry as TypingRegistry
+from numba.cpython import mathimpl
 
 from warpdrive.backends.host.mathematics import call_intrinsic, replacement
 
@@ -51,7 +51,7 @@ FUNCTIONS = tuple(
 )
 """Functions of ``math`` that return a float16 for one; the others return a float32."""
 
-_types, _code = TypingRegistry(), LoweringRegistry("float16")
+_types, _code = TypingRegistry(), mathimpl.registry
 """Registries of the CPU alone: numba-cuda has its own implementation, and reads those that all targets share."""
 _BEFORE_OTHERS = {"target": "cpu"}
 """Metadata of signatures that numba tries before those of any target, which convert float16 to float32."""
@@ -254,4 +254,3 @@ def _unboxed(kind: Any, value: Any, c: Any) -> Any:
 
 _boxers.functions[types.Float], _unboxers.functions[types.Float] = _boxed, _unboxed
 cpu_target.typing_context.install_registry(_types)
-cpu_target.target_context.install_registry(_code)

@@ -9,6 +9,7 @@ floating-point arithmetic and fast robust geometric predicates", 1997).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ _FAR = 300
 """Binary orders of magnitude by which a summand is smaller than another if only its sign counts."""
 
 
-def _directed(infinity):  # type: ignore[no-untyped-def]
+def _directed(infinity: np.floating[Any]) -> Any:
     """Return the function that rounds a nearest number of the type of ``infinity``."""
 
     @jitable

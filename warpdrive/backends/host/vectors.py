@@ -79,7 +79,7 @@ def _declare(name: str) -> Any:
 
 
 def _constructed(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    numbers = []
+    numbers: list[Any] = []
     for value, part in zip(args, signature.args, strict=True):
         is_vector = isinstance(part, VectorType)
         numbers += cgutils.unpack_tuple(builder, value) if is_vector else [value]
