@@ -380,10 +380,6 @@ def test_whole_numbers_stay_floats(run) -> None:
     np.testing.assert_allclose(out, np.array(expected, np.float64), rtol=1e-6)
 
 
-def cooperate(out):
-    cuda.cg.this_grid().sync()
-
-
 def unknown_in_fp16(out):
     out[0] = cuda.fp16.hypotenuse(out[0], out[0])
 
@@ -424,7 +420,6 @@ def float_as_index(out):
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (cooperate, "cuda.cg is not part .*launch a second one"),
         (unknown_in_fp16, "cuda.fp16.hypotenuse is not part"),
         (reciprocal_root, r"cuda.rsqrt is not part .*1 / math.sqrt\(x\)"),
         (of_the_host, "cuda.to_device is not part .*is host code"),
@@ -444,7 +439,7 @@ def test_what_is_refused(kernel, message) -> None:
         launch(kernel, 1, 1, np.ones(1))
 
 
-@pytest.mark.parametrize("kernel", [cooperate])
+@pytest.mark.parametrize("kernel", [reciprocal_root, of_the_host])
 def test_the_checks_refuse_the_same(kernel) -> None:
     line = inspect.getsourcelines(kernel)[1] + 1
     for run in (wd.check_launch, debug):
