@@ -18,6 +18,7 @@ from numba.core.codegen import JITCodeLibrary
 import warpdrive as wd
 from warpdrive.backends.cpu.launch import bind
 from warpdrive.backends.host import workers
+from warpdrive.backends.host.compiler import EntryCompiler, FunctionCompiler
 from warpdrive.backends.host.functions import FUNCTION_DECORATOR
 from warpdrive.backends.shared.cache import CACHE_VARIABLE
 
@@ -230,3 +231,22 @@ def test_device_functions_become_no_machine_code_of_their_own(monkeypatch):
 def test_garbage_is_collected_again_after_compiling():
     wd.kernel(doubles_between_barriers.function)[1, 4](np.zeros(4, np.float32))
     assert gc.isenabled()
+
+
+def test_a_deleted_function_leaves_those_with_its_content():
+    options = dict.fromkeys(("nogil", "no_cpython_wrapper", "no_cfunc_wrapper"), True)
+    options |= {"_nrt": False, "error_model": "numpy", "pipeline_class": FunctionCompiler}
+
+    def new_function():
+        def thrice_and_one(x):
+            return 3 * x + 1
+
+        return numba.njit(**options)(thrice_and_one)
+
+    first, second = new_function(), new_function()
+    for function in (first, second):
+        function.compile((numba.int64,))
+    del first, function
+    gc.collect()
+    caller = numba.cfunc("int64(int64)", pipeline_class=EntryCompiler, _nrt=False)(lambda x: second(x) + 1)
+    assert caller.ctypes(5) == 17
