@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from warpdrive.errors import nearest
-from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.errors import KernelError, refuse
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     GRID,
@@ -145,6 +145,21 @@ def group_of(function: Any) -> Intrinsic | None:
     """Return the value of a call of a function without arguments: the group of a grid, or None if it is not known."""
     intrinsic = intrinsic_of(function)
     return Intrinsic(GRID) if intrinsic is not None and intrinsic.path == THIS_GRID else None
+
+
+def names_grid(source: FunctionSource, callers: tuple[ast.AST, ...] = ()) -> bool:
+    """Return True if a function, or one that it calls, calls ``cg.this_grid``."""
+    for node in source.facts.calls:
+        try:
+            value = look_up(node.func, source, source.facts.local_names)
+        except KernelError:
+            continue
+        callee = None if value is LOCAL else source_of(value)
+        if group_of(value) is not None:
+            return True
+        if callee is not None and callee.tree not in callers and names_grid(callee, (*callers, source.tree)):
+            return True
+    return False
 
 
 def _known(node: ast.expr, value: Any) -> Any:

@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Callable
 from functools import cached_property
 from numbers import Integral
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from warpdrive.kernels.configuration import MAX_BLOCKS, MAX_THREADS
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import THREADS_FOR_ALL, python_function
 from warpdrive.kernels.language import LARGEST_ARRAY
+from warpdrive.kernels.name_lookup import names_grid
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.launching import Kernel
 from warpdrive.numba_cuda.arguments import converted, matching, prepared, type_of
@@ -49,11 +51,19 @@ class Overload:
     local_mem_per_thread = 0
     max_threads_per_block = MAX_THREADS[0]
 
+    _codelibrary = SimpleNamespace(_linking_files=())
+
     def __init__(self, dispatcher: CUDADispatcher, argument_types: Types, return_type: types.Type) -> None:
+        self._dispatcher = dispatcher
         self.argument_types, self.return_type = argument_types, return_type
         self.signature = signature_of(return_type, *argument_types)
         self.py_func = dispatcher.py_func
         self.entry_name = self.name = dispatcher.py_func.__name__
+
+    @property
+    def cooperative(self) -> bool:
+        """True if blocks can wait for each other: the kernel uses the group of its grid."""
+        return names_grid(self._dispatcher.source)
 
     def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
         """Return the maximum number of blocks that can wait for each other."""

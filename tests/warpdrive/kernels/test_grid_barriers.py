@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from numba import cuda, float32, int32
 
 import warpdrive as wd
+from warpdrive.backends.cpu.launch import bind
 from warpdrive.backends.host.workers import get_num_threads, set_num_threads
+from warpdrive.checks.environment import CheckingBackend
+from warpdrive.checks.findings import Report
 from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.fusion import Fusion
 
 
 @wd.kernel
@@ -232,3 +238,35 @@ def test_refusals(kernel, message):
 
     with pytest.raises(KernelError, match=message):
         wd.kernel(caller)[1, 1](np.zeros(1))
+
+
+def test_environments_reject_them():
+    prepare = pytest.importorskip("warpdrive.backends.numba_cuda.fused").prepare
+    for compile_for_environment in (
+        lambda: bind(rows, {"m": np.zeros((3, 4), np.int32)}, 3, 4),
+        lambda: prepare(rows, {"m": torch.zeros(3, 4, dtype=torch.int32)}, 3),
+        lambda: CheckingBackend(Report()).bind(Fusion.of(rows), {"m": np.zeros((3, 4), np.int32)}, 3, 4),
+    ):
+        with pytest.raises(KernelError, match="cannot be used in an environment: its blocks are replicas"):
+            compile_for_environment()
+
+
+def test_overloads_know_whether_blocks_can_wait():
+    from warpdrive.numba_cuda import cuda as without_gpu
+
+    def inner(grid):
+        grid.sync()
+
+    def caller(x):
+        inner(cuda.cg.this_grid())
+
+    signature = "void(float64[:])"
+    (cooperative,) = without_gpu.jit(signature)(caller).overloads.values()
+    (other,) = without_gpu.jit(signature)(without_grid).overloads.values()
+    assert cooperative.cooperative and not other.cooperative
+    counts = {cooperative.max_cooperative_grid_blocks(block) for block in (256, (16, 16), (16, 4, 4))}
+    assert len(counts) == 1 and counts.pop() > 1
+
+
+def without_grid(x):
+    x[0] = math.sqrt(x[1])
