@@ -24,7 +24,7 @@ WAIT, MEET = f"{GENERATED}wait", f"{GENERATED}meet"
 ``meet(place, vote)`` at a barrier, where ``place`` is ``8 * site + kind``. A site is the index of a wait location.
 """
 
-KINDS = {path: kind for kind, path in enumerate(BARRIERS)}
+KINDS = {path: kind for kind, path in enumerate((*BARRIERS, GRID_BARRIER))}
 """The index of each kind of barrier."""
 
 
@@ -48,9 +48,8 @@ def turns_of(kernel: ResolvedKernel) -> Turns | None:
     if not loops or are_own_locks(kernel.function, loops):
         return None
     for node in walk([statement for function in functions for statement in function.body]):
-        if isinstance(node, IntrinsicName) and node.path in (*WARP_FUNCTIONS, GRID_BARRIER):
-            what = "a barrier of the grid" if node.path == GRID_BARRIER else f"cuda.{node.path}"
-            refuse(node, f"{what} is not supported in a kernel whose threads wait for each other in a loop")
+        if isinstance(node, IntrinsicName) and node.path in WARP_FUNCTIONS:
+            refuse(node, f"cuda.{node.path} is not supported in a kernel whose threads wait for each other in a loop")
     sites: list[str] = []
     return Turns([replace(f, body=_InTurns(loops, sites).block(f.body)) for f in functions], sites)
 
@@ -85,7 +84,7 @@ class _InTurns(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """Replace a barrier by a call of ``meet``."""
         self.generic_visit(node)
-        if isinstance(node.func, IntrinsicName) and node.func.path in BARRIERS:
+        if isinstance(node.func, IntrinsicName) and node.func.path in KINDS:
             where = ast.Constant(8 * self.site(node) + KINDS[node.func.path])
             return at(node, ast.Call(load(MEET), [where, *(node.args or [ast.Constant(0)])], []))
         return node

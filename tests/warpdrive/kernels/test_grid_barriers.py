@@ -108,6 +108,24 @@ def branches(x, twice):
     x[i] += dynamic[cuda.blockDim.x - 1 - cuda.threadIdx.x]
 
 
+@wd.kernel
+def tickets(order, numbers, sums):  # blocks wait for each other in turn, and then meet
+    block, thread = cuda.blockIdx.x, cuda.threadIdx.x
+    if thread == 0:
+        while cuda.atomic.add(order, 0, 0) != block:
+            pass
+        numbers[block] = numbers[max(block - 1, 0)] + block
+        cuda.threadfence()
+        cuda.atomic.add(order, 0, 1)
+    cuda.cg.this_grid().sync()
+    if thread == 1 and block == 2:
+        return
+    cuda.syncthreads()
+    own = numbers[cuda.gridDim.x - 1 - block]
+    cuda.cg.this_grid().sync()
+    sums[block, thread] = own
+
+
 @pytest.fixture(params=[1, 3], ids=["one core", "three cores"])
 def cores(request):
     before = get_num_threads()
@@ -161,6 +179,17 @@ def test_many_blocks_in_three_dimensions(cores):
     first, second, third = np.indices(x.shape)
     np.testing.assert_array_equal(x, first + 100 * second + 10000 * third)
     np.testing.assert_array_equal(y, x[::-1, ::-1, ::-1])
+
+
+def test_blocks_that_also_wait_in_loops():
+    numbers, sums = np.zeros(5, np.int32), np.full((5, 3), -1, np.int32)
+    tickets[5, 3](np.zeros(1, np.int32), numbers, sums)
+    np.testing.assert_array_equal(numbers, [0, 1, 3, 6, 10])
+    sums[2, 1] = 3  # this thread has left
+    np.testing.assert_array_equal(sums, np.repeat(numbers[::-1], 3).reshape(5, 3))
+    many = 70_000, 1
+    with pytest.raises(KernelError, match="as at most 65536 threads run at once"):
+        tickets[many](np.zeros(1, np.int32), np.zeros(many[0], np.int32), np.zeros(many, np.int32))
 
 
 def test_exception_ends_the_launch(cores):

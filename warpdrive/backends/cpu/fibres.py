@@ -27,6 +27,7 @@ from warpdrive.backends.host.interrupts import watch
 from warpdrive.backends.host.native import native_module
 from warpdrive.kernels.configuration import Dimensions
 from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.language import GRID_BARRIER
 from warpdrive.kernels.turns import KINDS
 
 MAX_THREADS = 1 << 16
@@ -44,7 +45,7 @@ _ROOM = 26 * 64
 _MAX_ROOM_BYTES = 1 << 34
 """Bytes of address space reserved for the shared memory of all blocks; only pages that are used take memory."""
 
-COUNT, AND, WARP = (KINDS[path] for path in ("syncthreads_count", "syncthreads_and", "syncwarp"))
+COUNT, AND, WARP, GRID = (KINDS[path] for path in ("syncthreads_count", "syncthreads_and", "syncwarp", GRID_BARRIER))
 
 # Callee-saved registers are pushed onto one stack and popped from the other. A new stack is laid out as if it had been
 # suspended, with a return to wd_begin_fibre, which calls a function with two arguments, again if it returns.
@@ -153,8 +154,8 @@ def fibre_call(place: int, stack_bytes: int) -> Any:
 (
     _LEFT, _FIBRE, _TABLE, _BLOCKS, _THREADS, _NEXT_BLOCK, _NEXT_THREAD, _NEWEST, _STACKS, _STACK_BYTES, _NUM_STACKS,
     _MAX_STACKS, _IDLE, _NUM_IDLE, _FIRST, _LAST, _LENGTH, _STALLS, _WAITED, _FREE, _ROOMS, _ROOM_BYTES, _NUM_ROOMS,
-    _LIVE, _FAILED, _TAKE, _WAIT, _BARRIER, _AHEAD,
-) = range(0, 8 * 29, 8)  # fmt: skip
+    _LIVE, _FAILED, _TAKE, _WAIT, _BARRIER, _AHEAD, _GRID,
+) = range(0, 8 * 30, 8)  # fmt: skip
 (
     _STACK, _LAUNCH, _OWN_ROOM, _THREAD, _SITE, _FOLLOWING, HEADER_TAKE, HEADER_WAIT, HEADER_MEET,
 ) = range(0, 8 * 9, 8)  # fmt: skip
@@ -163,6 +164,7 @@ ROOM_BLOCK, _FREE_ROOM, _BARRIERS = 0, 8, 64
 ROOM_SHARED = _ROOM
 _UNENDED, _ARRIVED, _WAITING, _VOTES, _VOTED, _MET = range(0, 8 * 6, 8)
 _BARRIER_BYTES = 48
+_LAUNCH_BYTES = _GRID + _BARRIER_BYTES  # the barrier of the grid is the last word and those after it
 
 
 def _text() -> str:
@@ -302,8 +304,8 @@ def end_thread(launch, fibre):
     put(fibre + _THREAD, -1)
     put(launch + _LIVE, get(launch + _LIVE) - 1)
     went_on(launch)
-    for number in (1 + thread // 32, 0):
-        barrier = room + _BARRIERS + _BARRIER_BYTES * number
+    of_block = room + _BARRIERS
+    for barrier in (of_block + _BARRIER_BYTES * (1 + thread // 32), of_block, launch + _GRID):
         unended = get(barrier + _UNENDED) - 1
         put(barrier + _UNENDED, unended)
         if unended > 0 and get(barrier + _ARRIVED) == unended:
@@ -351,12 +353,12 @@ def wait(fibre, site, turns):
 
 @cfunc("intp(intp, intp, intp)", _nrt=False, cache=True)
 def wait_at_barrier(fibre, place, vote):
-    """Wait for the other threads of the block, or of the warp; return what the votes are."""
+    """Wait for the other threads of the block, the warp or the grid; return what the votes are."""
     launch, room = get(fibre + _LAUNCH), get(fibre + _OWN_ROOM)
     site, kind = place // 8, place % 8
     put(fibre + _SITE, site)
     number = 1 + get(fibre + _THREAD) // 32 if kind == WARP else 0
-    barrier = room + _BARRIERS + _BARRIER_BYTES * number
+    barrier = launch + _GRID if kind == GRID else room + _BARRIERS + _BARRIER_BYTES * number
     put(barrier + _VOTES, get(barrier + _VOTES) + (vote != 0))
     arrived = get(barrier + _ARRIVED) + 1
     put(barrier + _ARRIVED, arrived)
@@ -428,7 +430,7 @@ class WaitingLaunch:
         self.name, self.sites, self.blocks, self.threads = name, sites, blocks, threads
         self.stack, self.fibre, self.table = stack, fibre, table
         self.room = _ROOM + -(-shared_bytes // 64) * 64
-        self.words = np.zeros(29, np.int64)
+        self.words = np.zeros(_LAUNCH_BYTES // 8, np.int64)
         self.stacks: mmap.mmap | None = None
         self.in_use = threading.Lock()
         watch(WaitingLaunch.run.__code__)
@@ -456,10 +458,11 @@ class WaitingLaunch:
                     raise KernelError(f"no memory for the stacks of {most} threads of '{self.name}': {error}") from None
                 most = max(threads, most // 4)
         scheduler = _scheduler()
-        words = dict.fromkeys(range(0, 29 * 8, 8), 0)
+        words = dict.fromkeys(range(0, _LAUNCH_BYTES, 8), 0)
         first = -(-_address(self.stacks) // self.stack) * self.stack
         words |= {_FIBRE: self.fibre, _TABLE: self.table, _BLOCKS: blocks, _THREADS: threads, _NEXT_THREAD: threads}
         words |= {_STACKS: first, _STACK_BYTES: self.stack, _MAX_STACKS: most, _ROOM_BYTES: self.room}
+        words |= {_GRID + _UNENDED: blocks * threads}
         words |= {_ROOMS: -(-_address(self.rooms) // 64) * 64, _NUM_ROOMS: rooms}
         words |= {_TAKE: scheduler.take.address, _WAIT: scheduler.wait.address}
         words |= {_BARRIER: scheduler.wait_at_barrier.address}
