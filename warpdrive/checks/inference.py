@@ -12,6 +12,7 @@ import numpy as np
 from numba import types
 from numba.core import compiler, ir, typed_passes
 from numba.core.compiler import StateDict
+from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
 from numba.core.rewrites.static_getitem import RewriteConstGetitems, RewriteConstSetitems
 from numba.core.rewrites.static_raise import RewriteConstRaises
@@ -21,7 +22,7 @@ from numba.extending import typeof_impl
 
 from warpdrive.backends.host import scalars
 from warpdrive.backends.host.mathematics import replacement
-from warpdrive.checks.linking import Linker, has_barrier
+from warpdrive.checks.linking import Linker
 from warpdrive.kernels.compile_time import shape_parameters
 from warpdrive.kernels.language import GRID_BARRIER, SHUFFLES, VOTES, WARP_FUNCTIONS
 from warpdrive.kernels.source import FunctionSource
@@ -48,6 +49,10 @@ class TypedFunction:
             for statement in block.find_insts(ir.Assign):
                 found.setdefault(statement.target.name, []).append(statement.value)
         return found
+
+
+_in_progress: list[Any] = []
+"""Syntax trees of the functions whose types are being inferred, from callers to callees."""
 
 
 @dataclass(eq=False)
@@ -81,7 +86,13 @@ class StandIn:
         shapes = shape_parameters(self.source)
         ordered = tuple(given[n] if n in shapes else types.unliteral(given[n]) for n in self.source.parameters)
         if ordered not in self.typed:
-            self.typed[ordered] = infer(self.source, ordered)
+            if self.source.tree in _in_progress:
+                raise TypingError(f"'{self.source.name}' calls itself")
+            _in_progress.append(self.source.tree)
+            try:
+                self.typed[ordered] = infer(self.source, ordered)
+            finally:
+                _in_progress.pop()
         return signature(types.unliteral(self.typed[ordered].returns), *ordered)
 
 
@@ -99,7 +110,6 @@ def _type_of_stand_in(value: StandIn, context: Any) -> Any:
 
 def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
     """Infer the types in a function. Raises numba's errors if they do not unify."""
-    has_barrier(source)  # rejects recursion, for which inference would not end
     linker = Linker(source, lambda callee: StandIn(callee.name, callee), _typed_intrinsic, replacement)
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     typing_context.refresh()

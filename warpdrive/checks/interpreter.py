@@ -139,9 +139,11 @@ class Interpreter:
 
         All callers share it, so that a shared array in it is allocated once.
         """
-        if id(source.tree) not in self.functions:
-            self.functions[id(source.tree)] = self.linker(source).link()
-        return self.functions[id(source.tree)]
+        key, functions = id(source.tree), self.functions
+        if key not in functions:
+            functions[key] = lambda *given, **words: functions[key](*given, **words)  # of a function that calls itself
+            functions[key] = self.linker(source).link()
+        return functions[key]
 
     def begin_block(self, block: int) -> None:
         """Handle the begin of a block."""
@@ -300,7 +302,6 @@ class ThreadLinker(Linker):
     def __init__(self, *arguments: Any, is_kernel: bool, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.is_kernel = is_kernel
-        has_barrier(self.source)  # rejects recursion, for which linking would not end
         self.array_names: dict[int, str] = {}
 
     def linked_body(self, definition: ast.FunctionDef) -> list[ast.stmt]:

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from warpdrive.kernels.aliases import without_aliases
 from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.function_values import explicit
 from warpdrive.kernels.kernel import python_function
 from warpdrive.kernels.language import (
     GRID,
     INDICES,
+    KEYWORDS,
     MEETINGS,
     SPACES,
     Intrinsic,
@@ -24,12 +25,19 @@ from warpdrive.kernels.language import (
     intrinsic_of,
     is_cuda_module,
 )
-from warpdrive.kernels.name_lookup import functions_among, group_of, source_of
+from warpdrive.kernels.name_lookup import (
+    LOCAL,
+    functions_among,
+    give_by_position,
+    group_of,
+    source_of,
+    value_in_tuple,
+)
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 from warpdrive.kernels.unsupported import refusal, refused_path
 
-UNKNOWN = object()
+UNKNOWN = LOCAL
 """Sentinel for names whose value is known only when the kernel runs."""
 
 
@@ -50,13 +58,13 @@ class Linker(ast.NodeTransformer):
         intrinsics: Callable[[str], Any],
         call: Callable[[Any], Any] = lambda value: None,
     ) -> None:
+        source = explicit(source)
         self.source, self.function, self.intrinsics, self.call = source, function, intrinsics, call
         self.namespace = dict(source.namespace)
         self.local = set(source.parameters) | {
             node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
         self.definition: ast.FunctionDef = copy_tree(source.tree)
-        self.definition.body = without_aliases(self.definition.body, self.value_of, (GRID,))
 
     def link(self) -> Any:
         """Return the linked function."""
@@ -87,9 +95,10 @@ class Linker(ast.NodeTransformer):
                 if isinstance(owner, Intrinsic) and owner.path == GRID:
                     return Intrinsic(f"{GRID}.{node.attr}")
                 return getattr(owner, node.attr, UNKNOWN)
+            return UNKNOWN
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             return group_of(self.value_of(node.func)) or UNKNOWN
-        return UNKNOWN
+        return value_in_tuple(node, self.source, self.value_of)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Replace a name; see :class:`ast.NodeTransformer`."""
@@ -106,6 +115,8 @@ class Linker(ast.NodeTransformer):
         """Replace the called function; see :class:`ast.NodeTransformer`."""
         value = self.value_of(node.func)
         path = path_of(value)
+        if path in KEYWORDS:
+            give_by_position(node, path)
         source = device_source(value) if path is None else None
         if source is None:
             other = None if path is not None or value is UNKNOWN else self.call(value)
@@ -192,7 +203,7 @@ def has_barrier(source: FunctionSource) -> bool:
 def _has_barrier(source: FunctionSource, callers: tuple[Any, ...]) -> bool:
     own = (source.file, source.tree.lineno, source.name)
     if own in callers:
-        refuse(source.tree, f"'{source.name}' calls itself: recursion is not possible in a kernel")
+        return False
     linker = Linker(source, lambda callee: None, lambda path: None)
     for node in ast.walk(linker.definition):
         if isinstance(node, ast.Call):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from warpdrive.kernels.function_values import explicit
 from warpdrive.kernels.language import ARRAYS, Intrinsic
 from warpdrive.kernels.name_lookup import look_up, names_in, source_of
 from warpdrive.kernels.source import FunctionSource
@@ -58,6 +59,7 @@ def _parameters(
         Names of parameters, some with the suffix ``".dtype"``.
     """
     needed: set[str] = set()
+    source = explicit(source)
     if source.tree in callers:
         return needed
     for node in source.facts.calls:

@@ -12,8 +12,10 @@ per thread between regions then serves all three statements.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from itertools import count
+from typing import TypeGuard
 
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.syntax import (
@@ -21,6 +23,8 @@ from warpdrive.kernels.syntax import (
     LEN,
     RANGE,
     RANGE_ITEM,
+    SHAPE_ITEM,
+    FunctionName,
     SharedName,
     assign,
     at,
@@ -189,19 +193,14 @@ class _Straightener:
         following, end, stride = (f"{GENERATED}{part}_{unique}" for part in ("following", "end", "stride"))
         before: list[ast.stmt] = []
         over = node.iter
-        if _is_range(over):
-            assert isinstance(over, ast.Call)
-            for number, argument in enumerate(over.args):
-                if not self.is_always_the_same(argument):
-                    name = f"{GENERATED}bound_{unique}_{number}"
-                    before.append(assign(name, argument))
-                    over.args[number] = load(name)
-        elif isinstance(over, (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple)) and not self.is_always_the_same(
-            over
-        ):
-            items = f"{GENERATED}items_{unique}"
-            before, over = [assign(items, over)], load(items)
-        start, stop, step, item = self.steps(over, load(following))
+        if _is_range(over) and all(map(_is_integer, over.args)):
+            bounds = [ast.Constant(0)] * (len(over.args) == 1) + over.args
+            start, stop, step = [*bounds, ast.Constant(1)][:3]
+            item: ast.expr = load(following)
+        else:
+            start, step = ast.Constant(0), ast.Constant(1)
+            stop, item_at = self.sequence(over, before, (f"{unique}_{number}" for number in count()))
+            item = item_at(load(following))
         before += [assign(following, start), assign(end, stop), assign(stride, step)]
         upward = ast.Compare(load(following), [ast.Lt()], [load(end)])
         downward = ast.Compare(load(following), [ast.Gt()], [load(end)])
@@ -221,33 +220,85 @@ class _Straightener:
         """Return True for an integer literal, or a variable that is never reassigned."""
         return _is_integer(node) or (isinstance(node, ast.Name) and node.id not in self.changing)
 
-    def steps(self, over: ast.expr, place: ast.expr) -> tuple[ast.expr, ast.expr, ast.expr, ast.expr]:
-        """Return start, stop and step of the indices of a loop, and the value of the loop variable at ``place``.
+    def sequence(
+        self, over: ast.expr, before: list[ast.stmt], names: Iterator[str]
+    ) -> tuple[ast.expr, Callable[[ast.expr], ast.expr]]:
+        """Return the length of what a loop iterates over, and the function that returns the item at a place.
 
-        The type of the items of a range (int32, int64 or uint64) follows from its bounds. If these are not integer
-        literals, positions in the range are counted instead.
+        The items of a range have a type, int32, int64 or uint64, that follows from its bounds.
+
+        Args:
+            over: The expression after ``in``, or a part of it.
+            before: Statements before the loop, to which the evaluation of ``over`` is added.
+            names: The numbers of new variables.
         """
+        function = over.func.id.removeprefix(GENERATED) if _is_call(over) else ""
+        given: list[ast.expr] = over.args if isinstance(over, ast.Call) else []
         if _is_range(over):
-            assert isinstance(over, ast.Call)
-            if not all(map(_is_integer, over.args)):
-                counted = ast.Call(load(RANGE_ITEM), [copy_tree(over), place], [])
-                return ast.Constant(0), ast.Call(load(LEN), [copy_tree(over)], []), ast.Constant(1), counted
-            start, stop, step = (
-                over.args
-                if len(over.args) == 3
-                else [*([ast.Constant(0)] if len(over.args) == 1 else []), *over.args, ast.Constant(1)]
+            over.args = [self.fixed(argument, before, names) for argument in given]
+            return _length(over), lambda place: ast.Call(load(RANGE_ITEM), [copy_tree(over), place], [])
+        if function == "builtins_enumerate" and 1 <= len(given) <= 2:
+            length, item = self.sequence(given[0], before, names)
+            first = [self.fixed(argument, before, names) for argument in given[1:]]
+
+            def numbered(place: ast.expr) -> ast.expr:
+                number = ast.BinOp(copy_tree(first[0]), ast.Add(), place) if first else place
+                return ast.Tuple([number, item(place)], ast.Load())
+
+            return length, numbered
+        if function == "builtins_zip" and given:
+            lengths, items = zip(*(self.sequence(argument, before, names) for argument in given), strict=True)
+            shortest, *others = (self.fixed(length, before, names) for length in lengths)
+            for length in others:
+                is_shorter = ast.Compare(copy_tree(length), [ast.Lt()], [copy_tree(shortest)])
+                shortest = self.fixed(ast.IfExp(is_shorter, length, shortest), before, names)
+            return shortest, lambda place: ast.Tuple([item(copy_tree(place)) for item in items], ast.Load())
+        if function == "builtins_reversed" and len(given) == 1:
+            length, item = self.sequence(given[0], before, names)
+            last = self.fixed(ast.BinOp(length, ast.Sub(), ast.Constant(1)), before, names)
+            return length, lambda place: item(ast.BinOp(copy_tree(last), ast.Sub(), place))
+        if function == "numpy_ndindex" and given:
+            return self.indices(given[0] if len(given) == 1 else ast.Tuple(given, ast.Load()), before, names)
+        if function == "numpy_ndenumerate" and len(given) == 1:
+            array = self.fixed(given[0], before, names)
+            length, indices = self.indices(ast.Attribute(array, "shape", ast.Load()), before, names)
+            flat = ast.Attribute(array, "flat", ast.Load())
+            return length, lambda place: ast.Tuple([indices(copy_tree(place)), _item(flat, place)], ast.Load())
+        if isinstance(over, ast.Attribute) and over.attr == "flat":
+            over.value = self.fixed(over.value, before, names)
+            return ast.Attribute(copy_tree(over.value), "size", ast.Load()), lambda place: _item(over, place)
+        if function and not isinstance(over.func, FunctionName):  # type: ignore[attr-defined]
+            name = function.removeprefix("builtins_").replace("_", ".")
+            refuse(
+                over,
+                f"a loop that contains a barrier cannot iterate over {name}(...): iterate over a range and index the "
+                "elements",
             )
-            return start, stop, step, place
-        item = ast.Subscript(copy_tree(over), place, ast.Load())
-        if isinstance(over, ast.Name):
-            return ast.Constant(0), ast.Call(load(LEN), [copy_tree(over)], []), ast.Constant(1), item
-        name = over.func.id if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) else ""
-        called = f", not over {name.removeprefix(f'{GENERATED}builtins_')}(...)" if name else ""
-        refuse(
-            over,
-            f"a loop that contains a barrier must iterate over a range(...), an array or a tuple{called}: iterate "
-            "over a range and index the elements",
-        )
+        items = self.fixed(over, before, names)
+        return _length(items), lambda place: _item(items, place)
+
+    def indices(
+        self, shape: ast.expr, before: list[ast.stmt], names: Iterator[str]
+    ) -> tuple[ast.expr, Callable[[ast.expr], ast.expr]]:
+        """Return the number of indices of arrays of a shape, and the function that returns those at a place."""
+        if isinstance(shape, ast.Tuple):
+            shape = ast.Tuple([self.fixed(length, before, names) for length in shape.elts], ast.Load())
+            length: ast.expr = shape.elts[0]
+            for further in shape.elts[1:]:
+                length = ast.BinOp(copy_tree(length), ast.Mult(), copy_tree(further))
+        elif isinstance(shape, ast.Attribute) and shape.attr == "shape":
+            length = ast.Attribute(copy_tree(shape.value), "size", ast.Load())
+        else:
+            refuse(shape, "np.ndindex takes the shape of an array, or numbers, in a loop that contains a barrier")
+        return length, lambda place: ast.Call(load(SHAPE_ITEM), [copy_tree(shape), place], [])
+
+    def fixed(self, node: ast.expr, before: list[ast.stmt], names: Iterator[str]) -> ast.expr:
+        """Return an expression for the value of another before the loop, without side effects."""
+        if self.is_always_the_same(node):
+            return node
+        name = f"{GENERATED}items_{next(names)}"
+        before.append(at(node, assign(name, node)))
+        return load(name)
 
     def jump(self, node: ast.stmt, flags: _Flags | None) -> list[ast.stmt]:
         if isinstance(node, ast.Return):
@@ -269,7 +320,19 @@ class _Straightener:
         return tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
 
 
-def _is_range(node: ast.expr) -> bool:
+def _item(items: ast.expr, place: ast.expr) -> ast.expr:
+    return ast.Subscript(copy_tree(items), place, ast.Load())
+
+
+def _length(items: ast.expr) -> ast.expr:
+    return ast.Call(load(LEN), [copy_tree(items)], [])
+
+
+def _is_call(node: ast.expr) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+def _is_range(node: ast.expr) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and getattr(node.func, "id", "") == RANGE and 1 <= len(node.args) <= 3
 
 

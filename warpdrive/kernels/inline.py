@@ -6,11 +6,12 @@ Calls are inlined in Python's order of evaluation.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeGuard
 
 from warpdrive.kernels.control_flow import changing_names, straighten
 from warpdrive.kernels.errors import refuse
+from warpdrive.kernels.hoisting import Hoister
 from warpdrive.kernels.language import AXES, BARRIER, MET, POSITIONS, SHUFFLES, VOTES, WARP_BARRIER, WARP_FUNCTIONS
 from warpdrive.kernels.resolve import Function
 from warpdrive.kernels.syntax import (
@@ -69,10 +70,11 @@ class _BarrierCall(ast.Call):
     func: FunctionName
 
 
-class _Inliner:
+class _Inliner(Hoister):
     def __init__(self, naming: Naming) -> None:
+        super().__init__("value")
         self.naming = naming
-        self.copies = self.saved = 0
+        self.copies = 0
         self.participations: list[str] = []
 
     def expand(
@@ -123,26 +125,13 @@ class _Inliner:
             return [*before, node]
         refuse(node, "a function with a barrier cannot be called here: call it in a statement of its own")
 
-    def expression(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
-        """Hoist the calls with barriers out of an expression and return the expression that remains.
+    def is_hoisted(self, nodes: Iterable[ast.AST]) -> bool:
+        return contains_barrier(nodes)
 
-        The hoisted calls are appended to ``before`` as statements. Python's evaluation order and short-circuiting are
-        preserved: operands evaluated before a call are saved in variables before it.
-        """
-        if not contains_barrier([node]):
-            return node
+    def hoisted(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr | None:
         if _calls_barrier(node):
             node.args = self.expressions(node.args, before)
             return self.result_of(node, before)
-        if isinstance(node, ast.BoolOp):
-            return self.short_circuit(node, before)
-        if isinstance(node, ast.IfExp):
-            branch = ast.If(self.expression(node.test, before), [], [])
-            value = self.name_for_value()
-            for statements, choice in ((branch.body, node.body), (branch.orelse, node.orelse)):
-                statements.append(at(choice, assign(value, self.expression(choice, statements))))
-            before.append(at(node, branch))
-            return at(node, load(value))
         if isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName):
             if node.func.path in VOTES:
                 return self.vote(node, node.func.path, before)
@@ -150,46 +139,13 @@ class _Inliner:
                 return self.exchange(node, node.func.path, before)
             if is_barrier(ast.Expr(node)):
                 refuse(node, f"cuda.{node.func.path}() is a statement: it has no value")
-        if isinstance(node, ast.Compare) and len(node.ops) > 1:
-            refuse(node, "a function with a barrier cannot be called in a chain of comparisons")
-        parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-        replaced = dict(zip(map(id, parts), self.expressions(parts, before), strict=True))
-
-        class Replacer(ast.NodeTransformer):
-            def visit(self, child: ast.AST) -> ast.AST:
-                return replaced.get(id(child), child)
-
-        return Replacer().generic_visit(node)  # type: ignore[return-value]
-
-    def expressions(self, nodes: list[ast.expr], before: list[ast.stmt]) -> list[ast.expr]:
-        """Apply :meth:`expression` to expressions that are evaluated in order."""
-        left = []
-        for index, node in enumerate(nodes):
-            remainder = self.expression(node, before)
-            if contains_barrier(nodes[index + 1 :]) and not isinstance(remainder, (ast.Name, ast.Constant)):
-                value = self.name_for_value()
-                before.append(at(node, assign(value, remainder)))
-                remainder = at(node, load(value))
-            left.append(remainder)
-        return left
-
-    def short_circuit(self, node: ast.BoolOp, before: list[ast.stmt]) -> ast.expr:
-        value = self.name_for_value()
-        statements = before
-        for index, operand in enumerate(node.values):
-            if index > 0:
-                test = load(value) if isinstance(node.op, ast.And) else negate(load(value))
-                further = at(operand, ast.If(test, [], []))
-                statements.append(further)
-                statements = further.body
-            statements.append(at(operand, assign(value, self.expression(operand, statements))))
-        return at(node, load(value))
+        return None
 
     def vote(self, node: ast.Call, path: str, before: list[ast.stmt]) -> ast.expr:
         """Lower a barrier vote: each thread adds to a counter of the block, which all threads read after a barrier."""
         (condition,) = self.expressions(node.args, before)
         value = self.name_for_value()
-        tally = f"{TALLY}{self.saved}"
+        tally = f"{TALLY}{self.values}"
         counted = negate(condition) if path == "syncthreads_and" else condition
         found: dict[str, ast.expr] = {
             "syncthreads_count": load(tally),
@@ -212,7 +168,7 @@ class _Inliner:
         """
         arguments = self.expressions(node.args, before)
         value = self.name_for_value()
-        sent, here = f"{SENT}{self.saved}", f"{HERE}{self.saved}"
+        sent, here = f"{SENT}{self.values}", f"{HERE}{self.values}"
         mask, sending, *further = arguments or [ast.Constant(-1), ast.Constant(True)]
         found = ast.Call(IntrinsicName.of(MET + path, node), [mask, load(sent), *further], [])
         statements: list[ast.stmt] = [
@@ -229,10 +185,6 @@ class _Inliner:
         before += [at(node, statement) for statement in statements]
         return at(node, load(value))
 
-    def name_for_value(self) -> str:
-        self.saved += 1
-        return f"{GENERATED}value_{self.saved}"
-
     def result_of(self, node: _BarrierCall, before: list[ast.stmt]) -> ast.expr:
         """Append the statements of a call to ``before`` and return the expression of its result."""
         function = node.func.function
@@ -240,7 +192,7 @@ class _Inliner:
         if not results:
             refuse(node, f"'{function.source.name}' does not return a value")
         name = f"{GENERATED}result_{self.copies + 1}"
-        lengths = {len(value.elts) if isinstance(value, ast.Tuple) else None for value in results}
+        lengths = {_length(value) for value in results}
         length = lengths.pop() if len(lengths) == 1 else None
         # scalars can be kept across a barrier, tuples cannot
         names = [name] if length is None else [f"{name}_{index}" for index in range(length)]
@@ -252,6 +204,8 @@ class _Inliner:
     def call(self, node: _BarrierCall, result: ast.expr | None) -> list[ast.stmt]:
         """Return the statements of an inlined call."""
         function = node.func.function
+        if function.is_recursive:
+            refuse(node, f"'{function.source.name}' calls itself and contains a barrier: write a loop")
         self.copies += 1
         own = f"{GENERATED}{self.copies}_"
         assigned = stored_names(function.body)
@@ -265,6 +219,12 @@ class _Inliner:
                 names[parameter] = load(own + parameter)
                 before.append(at(node, assign(own + parameter, argument)))
         return [*before, *self.expand(function, names, own, result)]
+
+
+def _length(value: ast.expr) -> int | None:
+    """Return the length of a displayed tuple, or None for any other value."""
+    is_plain = isinstance(value, ast.Tuple) and not any(isinstance(part, ast.Starred) for part in value.elts)
+    return len(value.elts) if is_plain else None  # type: ignore[attr-defined]
 
 
 def _calls_barrier(node: ast.expr) -> TypeGuard[_BarrierCall]:

@@ -212,7 +212,7 @@ def kernel_from_source(text: str, name: str, namespace: dict[str, Any]) -> Kerne
     """
     kernel = Kernel.__new__(Kernel)
     kernel.__name__ = name  # type: ignore[attr-defined]
-    kernel.source = parse_function(text, f"<{name}>", 1, namespace)
+    kernel.source = parse_function(text, f"<{name}>", 1, namespace, is_generated=True)
     return kernel
 
 

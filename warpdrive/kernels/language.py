@@ -81,6 +81,12 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "const.array_like": ("array",),
 }
 """Parameter names of the intrinsics whose arguments are all positional."""
+KEYWORDS: dict[str, tuple[str, ...]] = {
+    **WARP_FUNCTIONS,
+    **dict.fromkeys(VOTES, ("predicate",)),
+    **dict.fromkeys(("grid", "gridsize"), ("ndim",)),
+}
+"""Parameter names of the intrinsics that numba.cuda takes keyword arguments of."""
 DYNAMIC = (0,)
 """Shape of a dynamic shared memory array, whose size is given at launch."""
 POSITIONS = ("grid", "gridsize")

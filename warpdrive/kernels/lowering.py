@@ -119,6 +119,8 @@ def without_barriers(body: list[ast.stmt]) -> list[ast.stmt]:
 
 def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> ResolvedKernel:
     """Resolve the names of a kernel; ``baked`` maps parameters known at compile time to their values."""
+    if source.facts.rest:
+        refuse(source.tree, f"a kernel takes a fixed number of arguments, not *{source.facts.rest}")
     table = Table()
     return ResolvedKernel(resolve(source, baked, table), table)
 

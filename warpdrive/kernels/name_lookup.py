@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import types
 from collections.abc import Callable, Mapping, Set
 from typing import Any
@@ -15,6 +16,7 @@ from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     GRID,
     KERNEL_LIBRARY,
+    KEYWORDS,
     SUPPORTED,
     THIS_GRID,
     USABLE_MODULES,
@@ -24,7 +26,7 @@ from warpdrive.kernels.language import (
     intrinsic_of,
     is_cuda_module,
 )
-from warpdrive.kernels.source import FunctionSource, read_function
+from warpdrive.kernels.source import Closure, FunctionSource, read_function
 from warpdrive.kernels.unsupported import refusal, refused_path
 
 LITERALS = (bool, int, float, complex)
@@ -35,6 +37,8 @@ LOCAL = object()
 
 def source_of(value: Any) -> FunctionSource | None:
     """Return the source of a value that can be called as a device function, or None if it cannot."""
+    if isinstance(value, FunctionSource):
+        return value
     if isinstance(value, DeviceFunction):
         return value.source
     function = getattr(value, "py_func", value)
@@ -58,23 +62,23 @@ def functions_among(
     """
     called = {node.func.id for node in callee.facts.calls if isinstance(node.func, ast.Name)}
     fixed = set(callee.parameters) - callee.facts.stored_names
-    kinds = (ast.Name, ast.Attribute, ast.Call)
-    values = {name: value_of(node) for name, node in given.items() if isinstance(node, kinds)}
+    values = {name: value_of(node) for name, node in given.items()}
     values |= {name: value for name, value in callee.defaults.items() if name not in given}
     return {
         name: value
         for name, value in values.items()
-        if name in fixed and (_is_function(value) or (name in called and _is_type(value)))
+        if name in fixed and is_function_or_type(value) and (name in called or not _is_type(value))
     }
 
 
-def _is_function(value: Any) -> bool:
+def is_function_or_type(value: Any) -> bool:
+    """Return True for functions, types and members of ``numba.cuda`` such as ``threadIdx``, and tuples with some."""
+    if isinstance(value, tuple):
+        return any(map(is_function_or_type, value))
     intrinsic = intrinsic_of(value)
     if intrinsic is not None:
         return intrinsic.path not in VALUES
-    if isinstance(value, (types.BuiltinFunctionType, np.ufunc)):
-        return True
-    return not isinstance(value, type) and source_of(value) is not None
+    return callable(value) or isinstance(value, FunctionSource) or _is_type(value)
 
 
 def _is_type(value: Any) -> bool:
@@ -138,7 +142,36 @@ def look_up(
         return known
     if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
         return group_of(look_up(node.func, source, local_names, members)) or LOCAL
-    return LOCAL
+    return value_in_tuple(node, source, lambda part: look_up(part, source, local_names, members))
+
+
+def value_in_tuple(node: ast.expr, source: FunctionSource, value_of: Callable[[ast.expr], Any]) -> Any:
+    """Return an inner function, a tuple of functions or a constant element of one, or ``LOCAL`` for anything else.
+
+    Args:
+        node: The expression.
+        source: The function that it is part of.
+        value_of: Returns the values of the parts, or ``LOCAL``.
+
+    Returns:
+        The value.
+    """
+    if isinstance(node, ast.Constant) and isinstance(node.value, Closure):
+        return node.value.source(source)
+    parts = node.elts if isinstance(node, ast.Tuple) else [node.value] if isinstance(node, ast.Subscript) else []
+    values = tuple(map(value_of, parts))
+    if any(value is LOCAL for value in values) or not is_function_or_type(values):
+        return LOCAL
+    return values if isinstance(node, ast.Tuple) else _element(values[0], node)
+
+
+def _element(value: Any, node: ast.Subscript) -> Any:
+    """Return the element of a tuple of functions, or of an enumeration, at a constant index."""
+    index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+    if isinstance(value, tuple) and isinstance(index, int) and -len(value) <= index < len(value):
+        return value[index]
+    is_member = isinstance(value, enum.EnumMeta) and isinstance(index, str) and index in value.__members__
+    return value[index] if is_member else LOCAL
 
 
 def group_of(function: Any) -> Intrinsic | None:
@@ -168,6 +201,18 @@ def _known(node: ast.expr, value: Any) -> Any:
     if path is not None:
         refuse(node, refusal(path))
     return intrinsic_of(value) or value
+
+
+def give_by_position(node: ast.Call, path: str) -> None:
+    """Turn the keyword arguments of a call of an intrinsic into positional ones."""
+    if not node.keywords:
+        return
+    names = KEYWORDS[path]
+    given = {word.arg: word.value for word in node.keywords}
+    further = names[len(node.args) : len(node.args) + len(given)]
+    if given.keys() != set(further):
+        refuse(node, f"cuda.{path} takes the arguments ({', '.join(names)})")
+    node.args, node.keywords = [*node.args, *(given[name] for name in further)], []
 
 
 def names_in(node: ast.AST) -> set[str]:

@@ -19,7 +19,6 @@ from typing import Any, cast
 import numpy as np
 
 from warpdrive.errors import nearest
-from warpdrive.kernels.aliases import without_aliases
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.compile_time import (
     DTYPE,
@@ -32,15 +31,15 @@ from warpdrive.kernels.compile_time import (
 from warpdrive.kernels.dtypes import dtype_text
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.faults import Fault
+from warpdrive.kernels.function_values import explicit
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.language import (
     ARRAYS,
     BARRIER,
     BARRIERS,
-    DIMENSIONS,
     DYNAMIC,
-    GRID,
     GRID_BARRIER,
+    KEYWORDS,
     LARGEST_ARRAY,
     PARAMETERS,
     SUPPORTED,
@@ -54,25 +53,30 @@ from warpdrive.kernels.name_lookup import (
     LOCAL,
     dtype_named,
     functions_among,
+    give_by_position,
     importable,
     look_up,
     names_in,
     source_of,
 )
 from warpdrive.kernels.none_pruning import without_absent
-from warpdrive.kernels.source import FunctionSource
+from warpdrive.kernels.source import Closure, FunctionSource
 from warpdrive.kernels.syntax import (
     GENERATED,
     FunctionName,
     IntrinsicName,
     SharedName,
     at,
-    contains_barrier,
     copy_tree,
+    meets,
     stored_names,
     walk,
+    with_one_star,
 )
-from warpdrive.kernels.unsupported import message_for_bare_member, refusal_of_function, unusable
+from warpdrive.kernels.unsupported import message_for_bare_member, refusal_of_function, unusable, used_as_value
+
+MAX_VERSIONS = 100
+"""Maximum number of forms of a function in a kernel, for different constants among its arguments."""
 
 
 @dataclass
@@ -98,7 +102,6 @@ class Table:
     members: list[tuple[Any, str, Any]] = field(default_factory=list)
     may_change: bool = False
     _functions: dict[tuple[Any, ...], Function] = field(default_factory=dict)
-    _in_progress: list[tuple[Any, ...]] = field(default_factory=list)
 
 
 @dataclass
@@ -120,15 +123,30 @@ class Function:
     @cached_property
     def has_barrier(self) -> bool:
         """True if the function or one of its callees contains a barrier."""
-        return contains_barrier(self.body)
+        return any(meets(function.body) for function in (self, *self.callees()))
+
+    @cached_property
+    def is_recursive(self) -> bool:
+        """True if the function calls itself, also through others."""
+        return any(called.name == self.name for function in (self, *self.callees()) for called in function.called())
+
+    def called(self) -> list[Function]:
+        """Return the functions that the function itself calls."""
+        return [node.function for node in walk(self.body) if isinstance(node, FunctionName)]
 
     def callees(self) -> list[Function]:
-        """Return all direct and indirect callees, callees before callers."""
+        """Return all direct and indirect callees except the function itself, callees before callers."""
         found: dict[str, Function] = {}
-        for node in walk(self.body):
-            if isinstance(node, FunctionName):
-                for function in (*node.function.callees(), node.function):
-                    found.setdefault(function.name, function)
+        begun = {self.name}
+
+        def visit(function: Function) -> None:
+            for called in function.called():
+                if called.name not in begun:
+                    begun.add(called.name)
+                    visit(called)
+                    found[called.name] = called
+
+        visit(self)
         return list(found.values())
 
 
@@ -144,21 +162,21 @@ def resolve(source: FunctionSource, constants: Mapping[str, Any], table: Table) 
         The resolved function.
 
     Raises:
-        KernelError: With file and line, for a name that is undefined or unsupported in a kernel, for recursion, and for
-            arguments that do not match the signature.
+        KernelError: With file and line, for a name that is undefined or unsupported in a kernel, and for arguments that
+            do not match the signature.
     """
+    source = explicit(source)
     known = tuple((name, str(constants[name])) for name in sorted(constants))
     key = (source.file, source.tree.lineno, source.name, id(source.tree), known)
-    if key in table._in_progress:
-        refuse(source.tree, f"'{source.name}' calls itself: recursion is not possible in a kernel")
     if key not in table._functions:
-        table._in_progress.append(key)
+        if len([other for other in table._functions if other[3] == id(source.tree)]) == MAX_VERSIONS:
+            refuse(
+                source.tree, f"'{source.name}' has more than {MAX_VERSIONS} forms: does it call itself with new shapes?"
+            )
         parameters = [name for name in source.parameters if name not in constants]
-        resolver = _Resolver(source, constants, table)
-        body = resolver.resolve_body()
-        name = f"{GENERATED}{source.name}_{len(table._functions)}"
-        table._functions[key] = Function(name, parameters, body, source)
-        table._in_progress.pop()
+        function = Function(f"{GENERATED}{source.name}_{len(table._functions)}", parameters, [], source)
+        table._functions[key] = function  # before its body, which may call it
+        function.body = _Resolver(source, constants, table).resolve_body()
     return table._functions[key]
 
 
@@ -171,16 +189,11 @@ class _Resolver(ast.NodeTransformer):
         return look_up(node, self.source, self.local_names, self.table.members)
 
     def resolve_body(self) -> list[ast.stmt]:
-        for name in self.source.parameters:
-            if name.startswith(GENERATED):
-                refuse(self.source.tree, f"names that begin with '{GENERATED}' are reserved for the library")
         body = [copy_tree(statement) for statement in self.source.tree.body if not _is_docstring(statement)]
-        resolved = [self.visit(statement) for statement in without_aliases(body, self._look_up, (*DIMENSIONS, GRID))]
+        resolved = [self.visit(statement) for statement in body]
         return without_absent(resolved) if any(value is None for value in self.constants.values()) else resolved
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id.startswith(GENERATED):
-            refuse(node, f"names that begin with '{GENERATED}' are reserved for the library")
         return self._resolved(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
@@ -190,8 +203,12 @@ class _Resolver(ast.NodeTransformer):
         value = self._look_up(node.func)
         callee = source_of(value)
         if callee is not None:
-            self.table.may_change |= not isinstance(value, DeviceFunction)
+            self.table.may_change |= not isinstance(value, (DeviceFunction, FunctionSource))
             return self._call_of_device_function(node, callee)
+        if isinstance(value, Intrinsic):
+            node.args = [argument for given in node.args for argument in self._without_star(given)]
+            if value.path in KEYWORDS:
+                give_by_position(node, value.path)
         if isinstance(value, Intrinsic) and value.path in BARRIERS:
             return self._barrier(node, value.path)
         if isinstance(value, Intrinsic) and value.path == THIS_GRID:
@@ -216,7 +233,7 @@ class _Resolver(ast.NodeTransformer):
         else:
             name = self.visit(node.func)
         words = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
-        return at(node, ast.Call(name, [self.visit(argument) for argument in node.args], words))
+        return at(node, ast.Call(name, with_one_star([self.visit(argument) for argument in node.args]), words))
 
     def _barrier(self, node: ast.Call, path: str) -> ast.expr:
         most = 0 if path == BARRIER else 1
@@ -227,6 +244,45 @@ class _Resolver(ast.NodeTransformer):
         # the mask is irrelevant where no thread of a warp can run ahead of the others
         given = node.args if path in VOTES else []
         return at(node, ast.Call(IntrinsicName.of(path, node.func), [self.visit(argument) for argument in given], []))
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        node.iter = _without_list(node.iter)
+        return self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        node.comparators = [
+            _without_list(right) if isinstance(operator, (ast.In, ast.NotIn)) else right
+            for operator, right in zip(node.ops, node.comparators, strict=True)
+        ]
+        return self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        node.targets = [_without_list(target) for target in node.targets]
+        if any(isinstance(child, ast.Starred) for target in node.targets for child in walk([target])):
+            refuse(node, "a starred target of an assignment is not part of the kernel language: index the tuple")
+        return self.generic_visit(node)
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
+        self.generic_visit(node)
+        (whole,) = with_one_star(node.elts) if any(isinstance(part, ast.Starred) for part in node.elts) else (node,)
+        return at(node, whole.value) if isinstance(whole, ast.Starred) else node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        value = self._look_up(node)
+        return self.generic_visit(node) if value is LOCAL else self._reference(node, value)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if isinstance(node.value, Closure):
+            refuse(node, used_as_value(node.value.facts.tree.name))
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        parts = [part.value for part in node.values if isinstance(part, ast.Constant)]
+        return self.generic_visit(node) if len(parts) < len(node.values) else at(node, ast.Constant("".join(parts)))
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        is_none = isinstance(node.value, ast.Constant) and node.value.value is None
+        return at(node, ast.Return()) if is_none else self.generic_visit(node)
 
     def visit_Global(self, node: ast.Global) -> ast.stmt:
         for name in set(node.names) & stored_names(self.source.tree.body):
@@ -245,6 +301,8 @@ class _Resolver(ast.NodeTransformer):
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         """Replace an exception by its code: nothing in a kernel can catch it."""
+        if node.exc is None:
+            return at(node, ast.Raise(self._fault(node, "RuntimeError: No active exception to reraise")))
         called = node.exc if isinstance(node.exc, ast.Call) else None
         exception = called.func if called else node.exc
         value = self._look_up(exception) if exception is not None else None
@@ -255,6 +313,10 @@ class _Resolver(ast.NodeTransformer):
         if called and (called.keywords or len(said) < len(called.args)):
             refuse(node, "the message of an exception must be a constant when the kernel is compiled")
         return at(node, ast.Raise(self._fault(node, value, ", ".join(map(str, said)))))
+
+    def _text_of(self, node: ast.expr) -> Any:
+        """Return the value of a constant, also one of the module."""
+        return node.value if isinstance(node, ast.Constant) else self._look_up(node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         if node.msg is None:
@@ -334,6 +396,9 @@ class _Resolver(ast.NodeTransformer):
         return at(node, ast.Name(name, ast.Load()))
 
     def _call_of_device_function(self, node: ast.Call, callee: FunctionSource) -> ast.expr:
+        node.args = [argument for given in node.args for argument in self._without_star(given)]
+        if any(isinstance(argument, ast.Starred) for argument in node.args[: len(callee.tree.args.args)]):
+            return self._starred_call(node, callee)
         given = self._arguments(node, callee)
         functions = functions_among(given, callee, self._look_up)
         if functions:
@@ -368,13 +433,49 @@ class _Resolver(ast.NodeTransformer):
         ]
         return at(node, ast.Call(FunctionName.of(function, node), arguments, []))
 
+    def _without_star(self, node: ast.expr) -> list[ast.expr]:
+        """Return the elements of ``*t`` if the tuple is displayed in this function; otherwise the argument itself."""
+        if not isinstance(node, ast.Starred):
+            return [node]
+        if isinstance(node.value, ast.Tuple):
+            return [element for part in node.value.elts for element in self._without_star(part)]
+        length = self._length(node.value)
+        if length is None:
+            return [node]
+        return [at(node, ast.Subscript(copy_tree(node.value), ast.Constant(k), ast.Load())) for k in range(length)]
+
+    def _length(self, node: ast.expr) -> int | None:
+        """Return the length of a tuple, or None if it is not displayed in this function."""
+        shown = self.source.facts.assigned_once.get(node.id) if isinstance(node, ast.Name) else node
+        if not isinstance(shown, ast.Tuple):
+            return None
+        lengths = [self._length(part.value) if isinstance(part, ast.Starred) else 1 for part in shown.elts]
+        return None if None in lengths else sum(filter(None, lengths))
+
+    def _starred_call(self, node: ast.Call, callee: FunctionSource) -> ast.expr:
+        """Resolve a call with ``*t`` where only type inference knows the length of the tuple."""
+        function = resolve(callee, {}, self.table)
+        needs = shape_parameters(callee) | dtype_parameters(callee)
+        if not (node.keywords or needs or callee.facts.rest or function.has_barrier):
+            return at(node, ast.Call(FunctionName.of(function, node), [self.visit(given) for given in node.args], []))
+        *first, last = node.args
+        if not (isinstance(last, ast.Starred) and isinstance(last.value, (ast.Name, ast.Attribute))) or node.keywords:
+            refuse(node, f"'*' before an argument of '{callee.name}' needs a variable, as the last argument")
+        missing = range(len(callee.tree.args.args) - len(first))
+        elements = [ast.Subscript(copy_tree(last.value), ast.Constant(k), ast.Load()) for k in missing]
+        rest = ast.Subscript(copy_tree(last.value), ast.Slice(ast.Constant(len(missing))), ast.Load())
+        further = [ast.Starred(rest, ast.Load())] * bool(callee.facts.rest)
+        return self._call_of_device_function(at(node, ast.Call(node.func, [*first, *elements, *further], [])), callee)
+
     def _arguments(self, node: ast.Call, callee: FunctionSource) -> dict[str, ast.expr]:
-        for argument in (*node.args, *(word for word in node.keywords if word.arg is None)):
-            if isinstance(argument, (ast.Starred, ast.keyword)):
-                refuse(node, "starred arguments are not part of the kernel language")
-        if len(node.args) > len(callee.parameters):
-            refuse(node, f"'{callee.name}' takes {len(callee.parameters)} arguments, found {len(node.args)}")
-        given = dict(zip(callee.parameters, node.args, strict=False))
+        if any(word.arg is None for word in node.keywords):
+            refuse(node, "arguments from a dictionary are not part of the kernel language: name each of them")
+        named = len(callee.tree.args.args)
+        given = dict(zip(callee.parameters, node.args[:named], strict=False))
+        if callee.facts.rest:
+            given[callee.facts.rest] = at(node, ast.Tuple(node.args[named:], ast.Load()))
+        elif len(node.args) > named:
+            refuse(node, f"'{callee.name}' takes {named} arguments, found {len(node.args)}")
         for word in node.keywords:
             assert word.arg is not None
             if word.arg not in callee.parameters:
@@ -393,6 +494,7 @@ class _Resolver(ast.NodeTransformer):
     def _array(self, node: ast.Call, path: str) -> ast.expr:
         arguments = dict(zip(("shape", "dtype"), node.args, strict=False))
         arguments |= {word.arg: word.value for word in node.keywords if word.arg}
+        arguments.pop("alignment", None)  # arrays begin at cache lines
         if set(arguments) != {"shape", "dtype"}:
             refuse(node, f"cuda.{path} takes a shape and a dtype")
         shape = self._compile_time(arguments["shape"], f"the shape of cuda.{path}")
@@ -445,15 +547,12 @@ class _Resolver(ast.NodeTransformer):
 
 
 _REFUSED_NAMES: dict[type[ast.AST], str] = {
-    ast.Lambda: "a lambda",
-    ast.FunctionDef: "a function inside a kernel function",
     ast.AsyncFunctionDef: "async",
     ast.AsyncFor: "async",
     ast.AsyncWith: "async",
     ast.ClassDef: "a class",
     ast.Try: "try",
     ast.With: "with",
-    ast.Match: "match",
     ast.Yield: "yield",
     ast.YieldFrom: "yield",
     ast.Await: "await",
@@ -468,24 +567,17 @@ _REFUSED_NAMES: dict[type[ast.AST], str] = {
     ast.ImportFrom: "import",
     ast.Nonlocal: "nonlocal",
     ast.JoinedStr: "an f-string",
-    ast.NamedExpr: "an assignment inside an expression",
-    ast.Starred: "a starred expression",
 }
 _REFUSED = tuple(_REFUSED_NAMES)
-_OUTSIDE = ": write it as a 'def' outside, which is called by its name"
 _WITHOUT_MEMORY = ": use cuda.local.array, or a tuple of a known length"
 _IN_A_LOOP = ": write a loop, with a cuda.local.array for the results"
 _INSTEAD: dict[type[ast.AST], str] = {
-    ast.Lambda: _OUTSIDE,
-    ast.FunctionDef: _OUTSIDE,
     ast.ClassDef: ": write it outside",
     ast.Try: ": exceptions cannot be caught in a kernel, they end the launch",
     ast.List: _WITHOUT_MEMORY,
     **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _IN_A_LOOP),
     **dict.fromkeys((ast.Import, ast.ImportFrom), ": import outside of the kernel"),
     ast.JoinedStr: ": print takes several values; wd.debug(kernel)[blocks, threads](*arrays) runs any Python",
-    ast.NamedExpr: ": assign in a separate statement",
-    ast.Starred: ": write out the elements, as in min(t[0], t[1])",
 }
 """Suggested replacements for unsupported syntax."""
 
@@ -495,6 +587,11 @@ def _check_arguments(node: ast.Call, function: Intrinsic) -> None:
     if node.keywords or len(node.args) != len(expected):
         found = f"{len(node.args)}{' and keywords' if node.keywords else ''}"
         refuse(node, f"{function!r} takes {len(expected)} arguments by position ({', '.join(expected)}), found {found}")
+
+
+def _without_list(node: ast.expr) -> ast.expr:
+    """Return a tuple for the display of a list that need not be one, as Python itself does."""
+    return at(node, ast.Tuple(node.elts, node.ctx)) if isinstance(node, ast.List) else node
 
 
 def _is_docstring(statement: ast.stmt) -> bool:

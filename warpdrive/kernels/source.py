@@ -20,10 +20,11 @@ from types import CodeType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.errors import KernelError, refuse
 from warpdrive.kernels.executed_text import lines_of
 from warpdrive.kernels.language import Intrinsic
-from warpdrive.kernels.syntax import stored_names, walk
+from warpdrive.kernels.plain_statements import with_plain_statements
+from warpdrive.kernels.syntax import GENERATED, is_bare_call, stored_names, walk, walk_scope
 
 
 class FunctionFacts:
@@ -31,29 +32,73 @@ class FunctionFacts:
 
     Args:
         tree: The syntax tree of the ``def`` statement, which is not modified any more.
+        is_explicit: If True, the function has no inner functions, and no variable holds a function.
     """
 
-    def __init__(self, tree: ast.FunctionDef) -> None:
-        self.tree = tree
+    def __init__(self, tree: ast.FunctionDef, is_explicit: bool = False) -> None:
+        self.tree, self.is_explicit = tree, is_explicit
         self.bound: dict[tuple[tuple[str, Any], ...], tuple[FunctionFacts, Any]] = {}
+        self.explicit: dict[tuple[tuple[str, int], ...], FunctionFacts] = {}
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
-        """The names of the parameters, in order."""
-        return tuple(argument.arg for argument in self.tree.args.args)
+        """The names of the parameters, in order; the last one may be that of a tuple, see ``rest``."""
+        return (*(argument.arg for argument in self.tree.args.args), *filter(None, [self.rest]))
+
+    @cached_property
+    def rest(self) -> str | None:
+        """The name of the parameter for the tuple of further arguments, as in ``def f(x, *rest)``."""
+        return self.tree.args.vararg.arg if self.tree.args.vararg else None
 
     @cached_property
     def stored_names(self) -> frozenset[str]:
-        """The names that are assigned."""
-        return frozenset(stored_names(self.tree.body))
+        """The names that are assigned, except in inner functions."""
+        nodes = walk_scope(self.tree.body)
+        return frozenset(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
     @cached_property
     def local_names(self) -> frozenset[str]:
         """The names of parameters, variables, and inner definitions and imports."""
-        body = self.tree.body
-        defined = {node.name for node in walk(body) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-        imported = {(node.asname or node.name).split(".")[0] for node in walk(body) if isinstance(node, ast.alias)}
+        nodes = [*walk_scope(self.tree.body)]
+        defined = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        imported = {(node.asname or node.name).split(".")[0] for node in nodes if isinstance(node, ast.alias)}
         return frozenset({*self.parameters, *defined, *imported, *self.stored_names})
+
+    @cached_property
+    def has_inner_functions(self) -> bool:
+        """True if there are inner functions."""
+        return any(isinstance(node, (ast.FunctionDef, ast.Lambda)) for node in walk_scope(self.tree.body))
+
+    @cached_property
+    def bound_names(self) -> frozenset[str]:
+        """The names of parameters and variables, also of inner functions."""
+        nodes = [*walk([self.tree])]
+        bound = {node.arg for node in nodes if isinstance(node, ast.arg)} | stored_names(nodes)
+        return frozenset(bound | {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))})
+
+    @cached_property
+    def tests(self) -> dict[str, ast.expr]:
+        """The conditions, by their text, that depend on names of the module and constants only."""
+        tests = [node.test for node in walk([self.tree]) if isinstance(node, (ast.If, ast.IfExp))]
+        plain = (ast.Name, ast.Constant, ast.Compare, ast.UnaryOp, ast.cmpop, ast.unaryop, ast.Load)
+        return {
+            ast.unparse(test): test
+            for test in tests
+            if all(
+                isinstance(node, plain) and getattr(node, "id", "") not in self.bound_names for node in ast.walk(test)
+            )
+        }
+
+    @cached_property
+    def assigned_names(self) -> dict[str, ast.expr]:
+        """The dotted names of the module that are assigned to variables, also in tuples, by their text."""
+        assignments = [node for node in walk([self.tree]) if isinstance(node, (ast.Assign, ast.Expr))]
+        names = [part for node in assignments for part in _dotted_parts(node.value)]
+        return {
+            text: node
+            for node in names
+            if (text := ast.unparse(node)).removesuffix("()").split(".")[0] not in self.bound_names
+        }
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
@@ -68,6 +113,42 @@ class FunctionFacts:
         assignments = [node for node in walk(body) if isinstance(node, ast.Assign) and len(node.targets) == 1]
         values = {node.targets[0].id: node.value for node in assignments if isinstance(node.targets[0], ast.Name)}
         return {name: value for name, value in values.items() if stores[name] == 1 and name not in self.parameters}
+
+
+def _dotted_parts(node: ast.expr) -> list[ast.expr]:
+    """Return the dotted names that an expression is, or has as its elements."""
+    if isinstance(node, ast.Tuple):
+        return [part for element in node.elts for part in _dotted_parts(element)]
+    if is_bare_call(node):
+        return [node]
+    if isinstance(node, ast.IfExp):
+        return _dotted_parts(node.body) + _dotted_parts(node.orelse)
+    owner = node
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return (
+        [node] if isinstance(owner, ast.Name) else _dotted_parts(node.value) if isinstance(node, ast.Subscript) else []
+    )
+
+
+@dataclass(frozen=True)
+class Closure:
+    """An inner function, as the value of a constant in a syntax tree.
+
+    Attributes:
+        facts: The function, with the variables that it captures as its last parameters.
+        count: The number of its own parameters.
+        given: Expressions of the enclosing function for arguments that a call does not name: captured variables and
+            defaults.
+    """
+
+    facts: FunctionFacts
+    count: int
+    given: Mapping[str, ast.expr]
+
+    def source(self, outer: FunctionSource) -> FunctionSource:
+        """Return the source of the function, which is defined in another."""
+        return FunctionSource(self.facts.tree, outer.file, outer.namespace, self.facts)
 
 
 @dataclass(frozen=True)
@@ -113,6 +194,7 @@ class FunctionSource:
             tree = copy.copy(self.tree)
             tree.args = copy.copy(tree.args)
             tree.args.args = [argument for argument in tree.args.args if argument.arg not in values]
+            tree.args.vararg = None if self.facts.rest in values else tree.args.vararg
             self.facts.bound[key] = FunctionFacts(tree), tuple(values.values())  # an id lasts as long as its object
         facts, _ = self.facts.bound[key]
         defaults = {name: value for name, value in self.defaults.items() if name not in values}
@@ -163,7 +245,7 @@ def _is_read_from(function: FunctionType, source: FunctionSource) -> bool:
     code = function.__code__
     names = [(source.name, code.co_name), *zip(source.parameters, code.co_varnames, strict=False)]
     is_same = all(own.endswith(read) for read, own in names)  # within a class, Python mangles __parameter
-    return is_same and len(source.parameters) == code.co_argcount
+    return is_same and len(source.tree.args.args) == code.co_argcount
 
 
 def _unreadable(function: FunctionType, file: str) -> KernelError:
@@ -228,6 +310,7 @@ def parse_function(
     first_line: int,
     namespace: Mapping[str, Any],
     otherwise: KernelError | None = None,
+    is_generated: bool = False,
 ) -> FunctionSource:
     """Parse the text of one ``def`` statement.
 
@@ -237,12 +320,13 @@ def parse_function(
         first_line: The line number of the statement in ``file``, from 1.
         namespace: The values of the free names.
         otherwise: The error raised if the text does not parse to a function.
+        is_generated: If True, it may contain names that are reserved for the library.
 
     Returns:
         The source.
 
     Raises:
-        KernelError: If the text is no plain ``def``, or has parameters other than plain named ones.
+        KernelError: If the text is no plain ``def``, has parameters other than plain named ones, or reserved names.
     """
     is_indented = text[:1].isspace()
     try:
@@ -258,13 +342,16 @@ def parse_function(
     ast.increment_lineno(tree, first_line - 1 - is_indented)
     for node in ast.walk(tree):
         node.file = file  # type: ignore[attr-defined]
+        if not is_generated and str(getattr(node, "id", getattr(node, "arg", ""))).startswith(GENERATED):
+            refuse(node, f"names that begin with '{GENERATED}' are reserved for the library")
     arguments = tree.args
-    if arguments.vararg or arguments.kwarg or arguments.posonlyargs or arguments.kwonlyargs:
+    if arguments.kwarg or arguments.kwonlyargs:
         raise KernelError(
-            f"{file}:{tree.lineno}: '{tree.name}' has starred, positional-only or keyword-only parameters; "
-            "a kernel function has plain named ones"
+            f"{file}:{tree.lineno}: '{tree.name}' has keyword-only parameters; a kernel function has plain named ones"
         )
+    arguments.args, arguments.posonlyargs = [*arguments.posonlyargs, *arguments.args], []
     tree.decorator_list = []
+    tree.body = with_plain_statements(tree.body)
     return FunctionSource(tree, file, namespace, FunctionFacts(tree))
 
 

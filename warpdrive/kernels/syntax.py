@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from functools import reduce
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from warpdrive.kernels.language import BARRIER, GRID_BARRIER, MEETINGS, WARP_BARRIER
 
@@ -28,6 +29,12 @@ RANGE, LEN = f"{GENERATED}builtins_range", f"{GENERATED}builtins_len"
 
 RANGE_ITEM = f"{GENERATED}range_item"
 """Name of ``range_item(range, place)``: the item of a range at an index, with the type of the loop variable."""
+
+SHAPE_ITEM = f"{GENERATED}shape_item"
+"""Name of ``shape_item(shape, place)``: the tuple of indices at a place, the last one changing fastest."""
+
+ITEMS = {name: name.removeprefix(GENERATED) for name in (RANGE_ITEM, SHAPE_ITEM)}
+"""Names of the functions that loops around barriers need, with their names in the modules of intrinsics."""
 
 
 class Callee(Protocol):
@@ -79,6 +86,8 @@ def at(place: ast.AST, node: Node) -> Node:
         if not hasattr(child, "file"):
             child.lineno = getattr(place, "lineno", 0)  # type: ignore[attr-defined]
             child.col_offset = getattr(place, "col_offset", 0)  # type: ignore[attr-defined]
+            child.end_lineno = getattr(place, "end_lineno", None) or child.lineno  # type: ignore[attr-defined]
+            child.end_col_offset = getattr(place, "end_col_offset", None)  # type: ignore[attr-defined]
             child.file = getattr(place, "file", "<unknown>")  # type: ignore[attr-defined]
     return node
 
@@ -114,6 +123,18 @@ def walk(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
             yield node
 
 
+def walk_scope(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Iterate as :func:`walk` does, but not over the bodies of inner functions."""
+    waiting = deque(statements)
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            waiting.extend([*node.args.defaults, *getattr(node, "decorator_list", [])])
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+
+
 class _TreeFields(dict[type[ast.AST], tuple[str, ...]]):
     """Fields of each node type that may hold nodes other than expression contexts."""
 
@@ -134,6 +155,17 @@ def is_barrier(statement: ast.AST) -> bool:
 def is_grid_barrier(statement: ast.AST) -> bool:
     """Return True for a barrier statement of the grid."""
     return isinstance(statement, ast.Expr) and _calls(statement.value, (GRID_BARRIER,))
+
+
+def is_bare_call(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Return True for a call of a dotted name without arguments."""
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute))
+    return is_call and not node.args and not node.keywords  # type: ignore[attr-defined]
+
+
+def meets(nodes: Iterable[ast.AST]) -> bool:
+    """Return True if threads meet in the nodes or their descendants; functions called there do not count."""
+    return any(_calls(node, MEETINGS) for node in walk(nodes))
 
 
 def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
@@ -170,6 +202,21 @@ def load(name: str) -> ast.Name:
 def assign(name: str, value: ast.expr) -> ast.Assign:
     """Return the statement ``name = value``."""
     return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def with_one_star(elements: list[ast.expr]) -> list[ast.expr]:
+    """Return elements or arguments with at most one ``*``, as numba needs them: ``*(t + (x,))`` for ``*t, x``."""
+    if not any(isinstance(element, ast.Starred) for element in elements):
+        return elements
+    parts: list[ast.expr] = []
+    for element in elements:
+        if isinstance(element, ast.Starred):
+            parts.append(element.value)
+        elif parts and isinstance(parts[-1], ast.Tuple):
+            parts[-1] = ast.Tuple([*parts[-1].elts, element], ast.Load())
+        else:
+            parts.append(ast.Tuple([element], ast.Load()))
+    return [ast.Starred(reduce(lambda left, right: ast.BinOp(left, ast.Add(), right), parts), ast.Load())]
 
 
 def negate(value: ast.expr) -> ast.expr:

@@ -14,8 +14,8 @@ from warpdrive.kernels.language import VALUES
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import (
     HERE,
+    ITEMS,
     LEN,
-    RANGE_ITEM,
     SENT,
     TALLY,
     FunctionName,
@@ -53,7 +53,7 @@ class Uniform:
         if isinstance(node, IntrinsicName):
             return node.path in VALUES and not node.path.startswith(("threadIdx", "laneid"))
         if isinstance(node, ast.Name):
-            is_known = node.id in self.variables or node.id in self.constants or node.id == RANGE_ITEM
+            is_known = node.id in self.variables or node.id in self.constants or node.id in ITEMS
             return is_known and not isinstance(node, FunctionName)
         if isinstance(node, ast.Attribute):
             return node.attr in ("shape", "size", "ndim") and getattr(node.value, "id", None) in self.arrays
@@ -64,7 +64,9 @@ class Uniform:
         if isinstance(node, ast.Call) and getattr(node.func, "id", None) == LEN and len(node.args) == 1:
             return self.agrees(node.args[0]) or getattr(node.args[0], "id", None) in self.arrays
         if isinstance(node, (ast.Tuple, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Call)):
-            return all(self.agrees(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+            keywords = [word.value for word in node.keywords] if isinstance(node, ast.Call) else []
+            parts = (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+            return all(map(self.agrees, (*parts, *keywords)))
         return False
 
     def is_once(self, node: ast.stmt) -> bool:

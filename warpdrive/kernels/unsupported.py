@@ -18,7 +18,9 @@ from warpdrive.kernels.language import (
 from warpdrive.kernels.libraries import FUNCTIONS, MODULE_OF
 
 _GROUPS = "cuda.cg.this_grid() and sync() of its result are"
-_ONLY_CALLED = "a function can be called and passed to functions, not assigned or put into a tuple"
+_ONLY_CALLED = (
+    "a function can be called, passed to functions, and held by variables and tuples, not returned or compared"
+)
 _PARTS = {
     **{"atomic": "atomic.add", "local": "local.array", "shared": "shared.array", "const": "const.array_like"},
     **{"libdevice": "libdevice.sinf", "fp16": "fp16.hadd"},
@@ -87,7 +89,7 @@ def unusable(name: str, value: Any) -> str:
     """Return the error message for an object of the user's module, referred to as ``name``, that kernels cannot use."""
     function = getattr(value, "py_func", value)
     if isinstance(function, FunctionType):
-        return f"the function '{name}' is used as a value: {_ONLY_CALLED}"
+        return used_as_value(name)
     if isinstance(value, MethodType):
         return f"'{name}' is a method of an object: make it a function of the values that it needs"
     if isinstance(value, list):
@@ -101,6 +103,11 @@ def unusable(name: str, value: Any) -> str:
         f"'{name}' is a {kind}; a kernel can use numbers, NumPy arrays, tuples of these, strings, named tuples, "
         "enumerations, functions that it calls, and what numba supports of math, cmath and numpy"
     )
+
+
+def used_as_value(name: str) -> str:
+    """Return the error message for a function that is used as a value."""
+    return f"the function '{name}' is used as a value: {_ONLY_CALLED}"
 
 
 def refused_path(value: Any) -> str | None:

@@ -147,8 +147,9 @@ def _never_changes(node: ast.expr, constant: Collection[str]) -> bool:
         return node.id in constant and not isinstance(node, FunctionName)
     if isinstance(node, ast.Call):
         is_position = isinstance(node.func, IntrinsicName) and node.func.path in POSITIONS
+        arguments = [*node.args, *(word.value for word in node.keywords)]
         return (is_position or _never_changes(node.func, constant)) and all(
-            _never_changes(argument, constant) for argument in node.args
+            _never_changes(argument, constant) for argument in arguments
         )
     if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp)):
         return all(_never_changes(c, constant) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr))

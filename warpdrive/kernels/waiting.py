@@ -46,7 +46,8 @@ def waiting_loops(functions: Iterable[Function], table: Table) -> list[Loop]:
     Returns:
         The syntax nodes of the loops.
     """
-    effects: dict[str, _Effects] = {}
+    functions = list(functions)
+    effects = {function.name: _Effects(False, function.parameters, ()) for function in functions}  # in recursion
     found = []
     for function in functions:
         scope = _Scope(set(table.constants) | _local_arrays(function.body), effects)

@@ -55,27 +55,6 @@ def calls_undefined(out):
     out[0] = COUNTS  # noqa: F821 # here
 
 
-def recursive(out):
-    countdown(out, 3)
-
-
-def countdown(out, n):  # here
-    if n > 0:
-        countdown(out, n - 1)
-
-
-def mutually_recursive(out):
-    there(out)
-
-
-def there(out):  # here
-    back(out)
-
-
-def back(out):
-    there(out)
-
-
 def with_try(out):
     try:  # here
         out[0] = 1
@@ -99,18 +78,6 @@ def with_an_async_function(out):
     out[0] = 2
 
 
-def with_lambda(out):
-    double = lambda x: 2 * x  # noqa: E731 # here
-    out[0] = double(2)
-
-
-def with_function(out):
-    def double(x):  # here
-        return 2 * x
-
-    out[0] = double(2)
-
-
 def with_with(out):
     with out:  # here
         out[0] = 1
@@ -122,14 +89,9 @@ def with_raise(out):
 
 
 def with_match(out):
-    match out[0]:  # here
-        case 1:
-            out[0] = 2
-
-
-def with_walrus(out):
-    if (x := out[0]) > 1:  # here
-        out[0] = x
+    match out:
+        case [x]:  # here
+            out[0] = x
 
 
 def with_global(out):
@@ -158,11 +120,6 @@ def barrier_with_a_value(out):
     out[0] = x
 
 
-def barrier_by_another_name(out):
-    wait = cuda.syncthreads  # here
-    wait()
-
-
 def whole_index(out):
     out[cuda.threadIdx] = 1  # here
 
@@ -171,24 +128,12 @@ def index_by_its_number(out):
     out[0] = cuda.blockIdx[0]  # here
 
 
-def function_in_a_variable(out):
-    double = takes_two  # here
-    out[0] = double(1)
+def function_as_a_value(out):
+    out[0] = takes_two is takes_two  # here
 
 
 def method_of_an_object(out):
     out[0] = THING.double(1)  # here
-
-
-def starred_values(out):
-    both = (1, 2)
-    out[0] = min(*both)  # here
-
-
-def enumerate_around_a_barrier(out):
-    for k, value in enumerate(out):  # here
-        cuda.syncthreads()
-        out[0] += k * value
 
 
 def import_inside(out):
@@ -222,8 +167,7 @@ def argument_given_twice(out):
 
 
 def starred_arguments(out):
-    both = (1, 2)
-    out[0] = takes_two(*both)  # here
+    out[0] = takes_two(**{"x": 1})  # here
 
 
 def dict_constant(out):
@@ -347,7 +291,7 @@ def result_of_nothing(out):
 
 
 def barrier_in_a_loop_over_what_is_no_array(out):
-    for value in reversed(out):  # here
+    for value in map(abs, out):  # here
         cuda.syncthreads()
         out[0] = value
 
@@ -370,38 +314,30 @@ MISTAKES = [
     (undefined_name, ["'sped' is not defined", "Did you mean 'speed'?"]),
     (undefined_attribute, ["'math' has no 'sqroot'", "Did you mean 'sqrt'?"]),
     (undefined_in_function, ["'COUNTS' is not defined", "Did you mean 'COUNT'?"]),
-    (recursive, ["'countdown' calls itself", "recursion"]),
-    (mutually_recursive, ["'there' calls itself"]),
     (with_try, ["try is not part of the kernel language"]),
     (with_list, ["a list is not part"]),
     (with_comprehension, ["a generator is not part"]),
     (with_an_async_function, ["async is not part"]),
-    (with_lambda, ["a lambda is not part", "write it as a 'def' outside"]),
-    (with_function, ["a function inside a kernel function is not part", "write it as a 'def' outside"]),
     (with_with, ["with is not part"]),
     (with_raise, ["a kernel raises a new exception, such as ValueError(...)"]),
-    (with_match, ["match is not part"]),
-    (with_walrus, ["an assignment inside an expression is not part"]),
+    (with_match, ["a pattern of a sequence, a mapping or a class is not part"]),
     (with_global, ["'COUNT' is a constant of the module: a kernel cannot assign to it"]),
     (with_formatted_string, ["an f-string is not part"]),
     (with_part_of_a_grid, ["cuda.cg.grid.thread_rank is not part"]),
     (with_misspelt_atomic, ["cuda.atomic.ad is not part", "Did you mean 'add'?"]),
     (with_w_dimension, ["cuda.threadIdx.w is not part"]),
     (barrier_with_a_value, ["cuda.syncthreads() is a statement"]),
-    (barrier_by_another_name, ["cuda.syncthreads cannot be used alone"]),
     (whole_index, ["cuda.threadIdx cannot be used alone"]),
     (index_by_its_number, ["cuda.blockIdx cannot be used alone", "cuda.blockIdx.x"]),
-    (function_in_a_variable, ["the function 'takes_two' is used as a value", "can be called and passed to functions"]),
+    (function_as_a_value, ["the function 'takes_two' is used as a value", "can be called, passed to functions"]),
     (method_of_an_object, ["'THING.double' is a method", "make it a function"]),
-    (starred_values, ["a starred expression is not part", "min(t[0], t[1])"]),
-    (enumerate_around_a_barrier, ["must iterate over a range(...), an array or a tuple, not over enumerate(...)"]),
     (import_inside, ["import is not part", "outside of the kernel"]),
     (random_numbers_of_the_host, ["np.random.rand draws from the host's generator", "xoroshiro128p"]),
     (too_many_arguments, ["'takes_two' takes 2 arguments, found 3"]),
     (too_few_arguments, ["'takes_two' needs an argument for its parameter 'x'"]),
     (unknown_keyword, ["'takes_two' has no parameter 'sped'", "Did you mean 'speed'?"]),
     (argument_given_twice, ["'takes_two' is given 'x' twice"]),
-    (starred_arguments, ["starred arguments are not part"]),
+    (starred_arguments, ["arguments from a dictionary are not part"]),
     (dict_constant, ["'NAMES' is a dict"]),
     (object_constant, ["'Thing' is a class"]),
     (reserved_name, ["'wd__'"]),
@@ -425,7 +361,7 @@ MISTAKES = [
     (four_dimensions, ["1, 2 or 3"]),
     (returns_a_value, ["a kernel returns nothing"]),
     (result_of_nothing, ["'waits' does not return a value"]),
-    (barrier_in_a_loop_over_what_is_no_array, ["must iterate over a range"]),
+    (barrier_in_a_loop_over_what_is_no_array, ["cannot iterate over map(...)"]),
     (barrier_in_an_index, ["in a statement of its own"]),
 ]
 
@@ -516,5 +452,10 @@ def test_kernels_have_plain_parameters():
     def kernel(out, *rest):
         out[0] = 1
 
-    with pytest.raises(wd.errors.WarpDriveError, match="starred"):
-        wd.kernel(kernel)[1, 1](np.zeros(1))
+    def by_keyword(out, *, speed):
+        out[0] = speed
+
+    with pytest.raises(wd.errors.WarpDriveError, match=r"a kernel takes a fixed number of arguments, not \*rest"):
+        wd.kernel(kernel)[1, 1](np.zeros(1), 2)
+    with pytest.raises(wd.errors.WarpDriveError, match="keyword-only parameters"):
+        wd.kernel(by_keyword)[1, 1](np.zeros(1), 2)

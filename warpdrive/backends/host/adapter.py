@@ -13,12 +13,13 @@ from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import (
     DEBUG,
     GENERATED,
-    RANGE_ITEM,
+    ITEMS,
     FunctionName,
     IntrinsicName,
     SharedName,
     at,
     load,
+    with_one_star,
 )
 
 ACCUMULATE = f"{GENERATED}accumulate"
@@ -70,7 +71,7 @@ class CpuAdapter(ast.NodeTransformer):
         )
         lines.append("from warpdrive.backends.host.intrinsics import known_array, stack_array, view")
         lines.append("from warpdrive.backends.host.outlining import outlined")
-        lines.append(f"from warpdrive.backends.host.intrinsics import range_item as {RANGE_ITEM}")
+        lines += [f"from {intrinsics.__name__} import {name} as {alias}" for alias, name in ITEMS.items()]
         lines.append("from warpdrive.backends.host.kept_values import slot_accessors")
         lines += imports.splitlines()
         for path in sorted(self.intrinsics):
@@ -141,6 +142,6 @@ class CpuAdapter(ast.NodeTransformer):
                 name = self.of_warp(node.func.path)
                 return at(node, ast.Call(load(ALONE + name), [self.visit(node.args[1])], []))
         if isinstance(node.func, FunctionName):
-            node.args = [*node.args, *map(load, hidden_parameters(node.func.function))]
+            node.args = with_one_star([*node.args, *map(load, hidden_parameters(node.func.function))])
         self.generic_visit(node)
         return node

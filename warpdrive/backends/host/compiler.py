@@ -19,10 +19,12 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, ClassVar
 from unittest.mock import patch
+from weakref import WeakValueDictionary
 
 import llvmlite.binding as llvm
 import numpy as np
 from numba import _dynfunc, types
+from numba.core import cgutils
 from numba.core.bytecode import ByteCode, FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
@@ -84,12 +86,22 @@ class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
 
     def _optimize_final_module(self) -> None:
         """Optimise the module; inline what vectorised loops call. See :func:`.outlining.outlined`."""
+        self._link_recursive_functions()
         super()._optimize_final_module()
         with self._codegen._pass_builder() as builder:
             passes = llvm.create_new_module_pass_manager()
             passes.add_always_inliner_pass()
             passes.add_simplify_cfg_pass()
             passes.run(self._final_module, builder)
+
+    def _link_recursive_functions(self) -> None:
+        """Link functions that were called while they were being compiled, and so are in no library that was linked."""
+        missing = True
+        while missing:
+            declared = [function.name for function in self._final_module.functions if function.is_declaration]
+            missing = [name for name in declared if name in libraries]
+            for name in missing:
+                self._final_module.link_in(libraries[name]._get_module_for_linking(), preserve=True)
 
     def _finalize_specific(self) -> None:
         """Set the addresses of numba's environments, which printing in a linked function needs, in the machine code."""
@@ -99,6 +111,8 @@ class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
             self._codegen.set_env(name, environments[name])
 
 
+libraries: WeakValueDictionary[str, LinkedLibrary] = WeakValueDictionary()
+"""Libraries of linked functions, by the symbols of these."""
 environments: dict[str, Any] = {}
 """Environments of linked functions, by the symbols that hold their addresses; they live as long as the code."""
 
@@ -126,9 +140,11 @@ class LoweringToLink(NativeLowering):  # type: ignore[misc]
         """Set ``state.cr`` as numba's own pass does."""
         state.library = LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
-        super().run_pass(state)
+        with patch.object(type(state.targetctx.codegen()), "insert_unresolved_ref", _reference):
+            super().run_pass(state)
         lowered = state["cr"]
         described = lowered.fndesc
+        libraries[described.mangled_name] = state.library
         environments[state.targetctx.get_env_name(described)] = lowered.env
         function = _registered(state.targetctx, described, lowered.env, state.library)
         state["cr"] = _LowerResult(described, lowered.call_helper, cfunc=function, env=lowered.env)
@@ -144,6 +160,11 @@ def _registered(context: Any, described: Any, environment: Any, library: Any) ->
     function = _dynfunc.make_function(described.lookup_module(), described.qualname, "", nowhere, environment, ())
     context.insert_user_function(function, described, [library])
     return function
+
+
+def _reference(codegen: Any, builder: Any, kind: Any, name: str) -> Any:
+    """Return a function that is not compiled yet, since it is recursive."""
+    return cgutils.get_or_insert_function(builder.module, kind, name)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -308,12 +329,17 @@ class FunctionCompiler(EntryCompiler):
 
 
 _contents: dict[Any, int] = {}
+_in_progress: list[FunctionType] = []
 
 
-def _content_of(function: FunctionType) -> int:
+def _content_of(function: FunctionType) -> int | str:
     """Return a number for the content of a function: the same for the same code, if its names mean the same."""
+    if function in _in_progress:  # it is recursive
+        return function.__name__
+    _in_progress.append(function)
     code, meanings = function.__code__, function.__globals__
     named = [_meaning_of(meanings[name]) if name in meanings else name for name in code.co_names]
+    _in_progress.pop()
     return _contents.setdefault((code.co_code, repr(code.co_consts), code.co_varnames, *named), len(_contents))
 
 

@@ -68,6 +68,8 @@ def _decorator(function: Function, copies: int) -> str:
     is_mathematics = function.source.file == warpdrive.math.__file__
     if is_mathematics and function.source.name == OUTLINED_MATH:
         return OUTLINED_DECORATOR
+    if function.is_recursive:
+        return FUNCTION_DECORATOR
     most = MAX_COPIES_OF_MATH if is_mathematics else MAX_COPIES
     return INLINED_DECORATOR if copies <= most else FUNCTION_DECORATOR
 

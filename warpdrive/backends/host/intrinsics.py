@@ -13,13 +13,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from warpdrive.backends.shared.ranges import range_item_of
+from warpdrive.backends.shared.ranges import range_item_of, shape_item_of
 from warpdrive.kernels.dtypes import dtype_of
 
 _STACK_ALIGNMENT = 64
 """Alignment in bytes: a cache line, which suits vectors of any width and dtypes of any size."""
 
-range_item = range_item_of(intrinsic)
+range_item, shape_item = range_item_of(intrinsic), shape_item_of(intrinsic)
 
 
 @cache

@@ -9,7 +9,7 @@ from warpdrive.backends.shared.module_writer import header_of, hidden_parameters
 from warpdrive.kernels.language import INDICES, MET
 from warpdrive.kernels.libraries import FUNCTIONS
 from warpdrive.kernels.resolve import Table
-from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, SharedName, at, load
+from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, SharedName, at, load, with_one_star
 
 CUDA = f"{GENERATED}cuda"
 _MATHEMATICS = "warpdrive.backends.numba_cuda.mathematics"
@@ -89,9 +89,16 @@ class CudaAdapter(ast.NodeTransformer):
                 return ast.Call(_cuda("activemask"), [], [])
             node.keywords = [] if node.func.path.startswith(MET) else node.keywords
         if isinstance(node.func, FunctionName):
-            node.args = [*node.args, *map(load, hidden_parameters(node.func.function))]
+            if node.func.function.is_recursive:  # numba compiles another version for the type of a literal
+                node.args = [_not_literal(argument) for argument in node.args]
+            node.args = with_one_star([*node.args, *map(load, hidden_parameters(node.func.function))])
         self.generic_visit(node)
         return node
+
+
+def _not_literal(node: ast.expr) -> ast.expr:
+    is_integer = isinstance(node, ast.Constant) and type(node.value) is int
+    return ast.Call(ast.parse("np.int64", mode="eval").body, [node], []) if is_integer else node
 
 
 def _cuda(path: str) -> ast.expr:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import distributions
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numba
 import numpy as np
@@ -85,7 +87,7 @@ def _compile(
     kinds = {parameter.name: parameter.kind for parameter in parameters}
     origins: dict[str, GeneratedModule] = {}
     lowered, slots = lower_for_threads(key, kernel, kinds, packing)
-    with errors_at_their_origin(kernel, origins, (NumbaError, CudaError, NotImplementedError)):
+    with errors_at_their_origin(kernel, origins, (NumbaError, CudaError, NotImplementedError, AttributeError)):
         module = generate(lowered, parameters, slots, packing)
         origins[_FILE] = module
         ptx = _ptx(module.text, parameters, packing, capability)
@@ -138,14 +140,16 @@ _FILE = "wd__gpu_kernel"
 def _ptx(text: str, parameters: Sequence[Parameter], packing: Packing | None, capability: Capability) -> str:
     from numba import cuda
 
-    namespace: dict[str, Any] = {"__name__": _FILE}
+    module = ModuleType(_FILE)
+    namespace = vars(module)
     exec(compile(text, f"{_FILE}.py", "exec"), namespace)
     signature = [types.int32] * (packing is not None)
     for parameter in parameters:
         number = numba.from_dtype(dtype_of(parameter.kind.dtype))
         signature += [number] if parameter.kind.rank is None else [types.int64] * len(parameter.words)
     bounds = None if packing is None else packing.threads
-    with _a_device(capability), _nothing_contracted(), _report_missing_functions():
+    known = patch.dict(sys.modules, {_FILE: module})  # numba names functions that call themselves after their module
+    with known, _a_device(capability), _nothing_contracted(), _report_missing_functions():
         ptx, _ = cuda.compile(
             namespace[ENTRY], types.void(*signature), device=False, abi="numba", cc=capability, launch_bounds=bounds
         )

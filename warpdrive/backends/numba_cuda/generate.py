@@ -25,8 +25,8 @@ from warpdrive.kernels.lowering import LoweredKernel
 from warpdrive.kernels.regions import GridBarrier, Loop, Once, Part, Region, UniformBranch, UniformLoop
 from warpdrive.kernels.syntax import (
     GENERATED,
+    ITEMS,
     RANGE,
-    RANGE_ITEM,
     TALLY,
     assign,
     copy_tree,
@@ -81,9 +81,8 @@ def generate(
         *_Body(kernel, slots, adapter, writer, packing).statements(),
     ]
     writer.function("", ENTRY, names, body)
-    return writer.module(
-        [*adapter.header(kernel.table), f"from {_INTRINSICS} import array_at, range_item as {RANGE_ITEM}", *loaders]
-    )
+    imports = ", ".join(["array_at", *(f"{name} as {alias}" for alias, name in ITEMS.items())])
+    return writer.module([*adapter.header(kernel.table), f"from {_INTRINSICS} import {imports}", *loaders])
 
 
 _INTRINSICS = "warpdrive.backends.numba_cuda.intrinsics"

@@ -9,10 +9,10 @@ from numba.cuda import cgutils
 from numba.cuda.extending import intrinsic
 from numba.cuda.np.arrayobj import make_array, populate_array
 
-from warpdrive.backends.shared.ranges import range_item_of
+from warpdrive.backends.shared.ranges import range_item_of, shape_item_of
 from warpdrive.kernels.dtypes import dtype_of
 
-range_item = range_item_of(intrinsic)
+range_item, shape_item = range_item_of(intrinsic), shape_item_of(intrinsic)
 
 
 def array_at(dtype: str, rank: int, layout: str, readonly: bool, extents: tuple[int | None, ...]) -> Any:

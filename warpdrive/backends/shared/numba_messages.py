@@ -122,6 +122,11 @@ def _cannot_unify(found: Sequence[str], nodes: Sequence[ast.AST]) -> str:
     return f"{what} is {_words(first)} in one case and {_words(second)} in another: it needs one type"
 
 
+def _not_iterated(found: Sequence[str], nodes: Sequence[ast.AST]) -> str:
+    hint = ": its elements need one type, and there must be some" if found[0].startswith("Tuple(") else ""
+    return f"a loop cannot iterate over {_words(found[0])}{hint}"
+
+
 def _not_called(found: Sequence[str], nodes: Sequence[ast.AST]) -> str:
     called = next((ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)), "this")
     hint = ": write an index in brackets, [...]" if _is_array(found[0]) else ""
@@ -132,6 +137,7 @@ _TRANSLATIONS = (
     (r"No implementation of function Function\(.*\) found for signature: ([\w<> ]+)\((.*)\)$", _no_implementation),
     (r"Unknown attribute '(\w+)' of type (.*)$", _unknown_attribute),
     (r"Cannot unify (.*) and (.*) for '(\S+?)'", _cannot_unify),
+    (r"Invalid use of getiter with parameters \((.*)\)$", _not_iterated),
     (r"Invalid use of (.*) with parameters \(.*\)$", _not_called),
     (r"^failed to unpack (.*)$", lambda found, nodes: f"{_words(found[0])} cannot be unpacked"),
     (

@@ -59,6 +59,9 @@ _TAKES_MEMORY = "this allocates memory, which a kernel cannot: compute and assig
 _IN_WORDS = {
     "NRT required but not enabled": _TAKES_MEMORY,
     "_ol_array_allocate(": _TAKES_MEMORY,
+    "'insert_unresolved_ref'": (
+        "on a GPU a function can call itself only directly, with the types of its first call, and with a result"
+    ),
     "Only accept returning of array passed into the function as argument": (
         "this may copy the array, and a kernel cannot allocate memory: use reshape"
     ),
