@@ -158,7 +158,8 @@ class _Straightener:
             if _jumps_among(node.orelse) - {"return"}:
                 refuse(
                     node,
-                    "'break' and 'continue' are not supported in the 'else' of a loop whose condition has a barrier",
+                    "'break' and 'continue' are not supported in the 'else' of a loop whose condition has a barrier: "
+                    "set a variable and test it after the loop",
                 )
             leave = at(node.test, ast.If(negate(node.test), [*node.orelse, at(node, ast.Break())], []))
             node = at(node, ast.While(ast.Constant(True), [leave, *node.body], []))
@@ -289,7 +290,11 @@ class _Straightener:
         elif isinstance(shape, ast.Attribute) and shape.attr == "shape":
             length = ast.Attribute(copy_tree(shape.value), "size", ast.Load())
         else:
-            refuse(shape, "np.ndindex takes the shape of an array, or numbers, in a loop that contains a barrier")
+            refuse(
+                shape,
+                "np.ndindex of a variable, in a loop that contains a barrier: give it the shape of an array, or "
+                "numbers",
+            )
         return length, lambda place: ast.Call(load(SHAPE_ITEM), [copy_tree(shape), place], [])
 
     def fixed(self, node: ast.expr, before: list[ast.stmt], names: Iterator[str]) -> ast.expr:

@@ -174,7 +174,10 @@ class _Scope(ast.NodeTransformer):
         else:
             node.test = self.visit(node.test)
             if self.before:
-                refuse(node.test, "a lambda in the condition of a while loop: define it before the loop")
+                refuse(
+                    node.test,
+                    "a lambda with a default argument, in the condition of a while loop: define it before the loop",
+                )
         self.breaks.append([])
         node.body = self.block(node.body)
         ways = [first, *([self.values] if self.is_reached else [])]
@@ -273,7 +276,7 @@ class _Scope(ast.NodeTransformer):
     def function(self, node: ast.AST, name: str, arguments: ast.arguments, body: list[ast.stmt]) -> ast.expr:
         """Return the expression of an inner function."""
         if arguments.vararg or arguments.kwarg or arguments.posonlyargs or arguments.kwonlyargs:
-            refuse(node, "an inner function has plain named parameters")
+            refuse(node, "an inner function has parameters with '*': name each of them")
         defaults = [self.fixed(self.visit(default)) for default in arguments.defaults]
         parameters = [argument.arg for argument in arguments.args]
         own_count = len(parameters)
@@ -292,7 +295,7 @@ class _Scope(ast.NodeTransformer):
             elif captured not in self.defined_once:
                 values[captured] = _SEVERAL
             else:
-                values[captured] = self.passed_on(value, own, parameters, given)
+                values[captured] = self.passed_on(value, parameters, given)
         tree = at(node, _definition(name, parameters, body))
         sizes = {text: size for text, size in self.sizes.items() if text.split(".")[0] not in own}
         tree.body = _Scope(sizes, tree, values, self.numbers).block(tree.body)
@@ -320,24 +323,20 @@ class _Scope(ast.NodeTransformer):
     def is_global(self, name: str) -> bool:
         return name not in self.local_names and not name.startswith(GENERATED)
 
-    def passed_on(
-        self, value: ast.expr, own: Iterable[str], parameters: list[str], given: dict[str, ast.expr]
-    ) -> ast.expr:
+    def passed_on(self, value: ast.expr, parameters: list[str], given: dict[str, ast.expr]) -> ast.expr:
         """Return an expression of a function for use in an inner one, whose further parameters are added."""
         if isinstance(value, ast.Tuple):
-            parts = [self.passed_on(part, own, parameters, given) for part in value.elts]
+            parts = [self.passed_on(part, parameters, given) for part in value.elts]
             return at(value, ast.Tuple(parts, ast.Load()))
         closure = getattr(value, "value", None)
         if isinstance(closure, Closure):
-            inner = {name: self.passed_on(part, own, parameters, given) for name, part in closure.given.items()}
+            inner = {name: self.passed_on(part, parameters, given) for name, part in closure.given.items()}
             return _function(value, Closure(closure.facts, closure.count, inner))
         if isinstance(value, ast.Name) and not self.is_global(value.id):
             name = f"{GENERATED}passed_{next(self.numbers)}"
             parameters.append(name)
             given[name] = value
             return at(value, load(name))
-        if {node.id for node in walk([value]) if isinstance(node, ast.Name)} & set(own):
-            refuse(value, f"an inner function has a variable of the name '{ast.unparse(value)}': rename it")
         return value
 
 

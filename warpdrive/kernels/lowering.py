@@ -120,7 +120,10 @@ def without_barriers(body: list[ast.stmt]) -> list[ast.stmt]:
 def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> ResolvedKernel:
     """Resolve the names of a kernel; ``baked`` maps parameters known at compile time to their values."""
     if source.facts.rest:
-        refuse(source.tree, f"a kernel takes a fixed number of arguments, not *{source.facts.rest}")
+        refuse(
+            source.tree,
+            f"a kernel cannot have the parameter *{source.facts.rest}: it takes a fixed number of arguments",
+        )
     table = Table()
     return ResolvedKernel(resolve(source, baked, table), table)
 

@@ -118,11 +118,9 @@ def look_up(
             if f"{owner.path}.{node.attr}" not in SUPPORTED:
                 prefix = f"{owner.path}."
                 known = [path.removeprefix(prefix) for path in sorted(SUPPORTED) if path.startswith(prefix)]
-                refuse(
-                    node,
-                    f"cuda.{owner.path}.{node.attr} is not part of the kernel language on this backend."
-                    f"{nearest(node.attr, known)}",
-                )
+                hint = nearest(node.attr, known)
+                hint = f".{hint}" if hint else f": there is {', '.join(known)}"
+                refuse(node, f"cuda.{owner.path}.{node.attr} is not part of the kernel language on this backend{hint}")
             return Intrinsic(f"{owner.path}.{node.attr}")
         if not hasattr(owner, node.attr) and is_cuda_module(owner):
             intrinsic = intrinsic_named(node.attr)

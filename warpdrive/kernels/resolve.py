@@ -73,10 +73,16 @@ from warpdrive.kernels.syntax import (
     walk,
     with_one_star,
 )
-from warpdrive.kernels.unsupported import message_for_bare_member, refusal_of_function, unusable, used_as_value
+from warpdrive.kernels.unsupported import (
+    SYNTAX,
+    message_for_bare_member,
+    refusal_of_function,
+    unusable,
+    used_as_value,
+)
 
-MAX_VERSIONS = 100
-"""Maximum number of forms of a function in a kernel, for different constants among its arguments."""
+MAX_VERSIONS = 20
+"""Maximum number of forms of a function that call each other, for different constants among its arguments."""
 
 
 @dataclass
@@ -102,6 +108,7 @@ class Table:
     members: list[tuple[Any, str, Any]] = field(default_factory=list)
     may_change: bool = False
     _functions: dict[tuple[Any, ...], Function] = field(default_factory=dict)
+    _in_progress: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -169,14 +176,14 @@ def resolve(source: FunctionSource, constants: Mapping[str, Any], table: Table) 
     known = tuple((name, str(constants[name])) for name in sorted(constants))
     key = (source.file, source.tree.lineno, source.name, id(source.tree), known)
     if key not in table._functions:
-        if len([other for other in table._functions if other[3] == id(source.tree)]) == MAX_VERSIONS:
-            refuse(
-                source.tree, f"'{source.name}' has more than {MAX_VERSIONS} forms: does it call itself with new shapes?"
-            )
+        if table._in_progress.count(source.name) == MAX_VERSIONS:
+            refuse(source.tree, f"'{source.name}' calls itself with a new shape or function each time: write a loop")
         parameters = [name for name in source.parameters if name not in constants]
         function = Function(f"{GENERATED}{source.name}_{len(table._functions)}", parameters, [], source)
         table._functions[key] = function  # before its body, which may call it
+        table._in_progress.append(source.name)
         function.body = _Resolver(source, constants, table).resolve_body()
+        table._in_progress.pop()
     return table._functions[key]
 
 
@@ -212,7 +219,10 @@ class _Resolver(ast.NodeTransformer):
         if isinstance(value, Intrinsic) and value.path in BARRIERS:
             return self._barrier(node, value.path)
         if isinstance(value, Intrinsic) and value.path == THIS_GRID:
-            refuse(node, "cuda.cg.this_grid() can be assigned to a variable, passed to a function, or synced")
+            refuse(
+                node,
+                "cuda.cg.this_grid() is no value: it can be assigned to a variable, passed to a function, or synced",
+            )
         if isinstance(value, Intrinsic) and value.path == GRID_BARRIER:
             if node.args or node.keywords:
                 refuse(node, "sync() of a grid takes no arguments")
@@ -291,7 +301,7 @@ class _Resolver(ast.NodeTransformer):
 
     def visit_Delete(self, node: ast.Delete) -> ast.stmt:
         if not all(isinstance(target, ast.Name) for target in node.targets):
-            refuse(node, "del of anything but a variable is not part of the kernel language")
+            refuse(node, "del of anything but a variable is not part of the kernel language: assign another value")
         return at(node, ast.Pass())
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
@@ -309,9 +319,12 @@ class _Resolver(ast.NodeTransformer):
         given = [self._look_up(a) if isinstance(a, ast.Name) else a for a in called.args] if called else []
         said = [getattr(value, "value", value) for value in given if isinstance(value, (ast.Constant, str, *LITERALS))]
         if not (isinstance(value, type) and issubclass(value, BaseException)) or node.cause:
-            refuse(node, "a kernel raises a new exception, such as ValueError(...)")
+            refuse(node, "this cannot be raised: a kernel raises a new exception, such as ValueError(...)")
         if called and (called.keywords or len(said) < len(called.args)):
-            refuse(node, "the message of an exception must be a constant when the kernel is compiled")
+            refuse(
+                node,
+                "the message of an exception depends on the run: it must be a constant when the kernel is compiled",
+            )
         return at(node, ast.Raise(self._fault(node, value, ", ".join(map(str, said)))))
 
     def _text_of(self, node: ast.expr) -> Any:
@@ -324,7 +337,7 @@ class _Resolver(ast.NodeTransformer):
         elif isinstance(node.msg, ast.Constant) and isinstance(node.msg.value, str):
             said = node.msg.value
         else:
-            refuse(node, "the message of an assert is a plain string")
+            refuse(node, "the message of an assert depends on the run: it must be a plain string")
         return at(node, ast.Assert(self.visit(node.test), self._fault(node, AssertionError, said)))
 
     def _fault(self, node: ast.stmt, kind: type[BaseException], said: str) -> ast.expr:
@@ -337,9 +350,8 @@ class _Resolver(ast.NodeTransformer):
         return ast.Constant(str(len(self.table.faults) - 1))
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, _REFUSED):
-            instead = _INSTEAD.get(type(node), "")
-            refuse(node, f"{_REFUSED_NAMES[type(node)]} is not part of the kernel language{instead}")
+        if type(node) in SYNTAX:
+            refuse(node, SYNTAX[type(node)])
         return super().generic_visit(node)
 
     def _resolved(self, node: ast.expr) -> ast.expr:
@@ -460,7 +472,8 @@ class _Resolver(ast.NodeTransformer):
             return at(node, ast.Call(FunctionName.of(function, node), [self.visit(given) for given in node.args], []))
         *first, last = node.args
         if not (isinstance(last, ast.Starred) and isinstance(last.value, (ast.Name, ast.Attribute))) or node.keywords:
-            refuse(node, f"'*' before an argument of '{callee.name}' needs a variable, as the last argument")
+            what = f"'*' before an argument of '{callee.name}' cannot be expanded"
+            refuse(node, f"{what}: assign the tuple to a variable, and pass it last")
         missing = range(len(callee.tree.args.args) - len(first))
         elements = [ast.Subscript(copy_tree(last.value), ast.Constant(k), ast.Load()) for k in missing]
         rest = ast.Subscript(copy_tree(last.value), ast.Slice(ast.Constant(len(missing))), ast.Load())
@@ -537,49 +550,13 @@ class _Resolver(ast.NodeTransformer):
         names = {name for name in names_in(resolved) if name not in self.table.constants and name not in functions}
         if names:
             unknown = sorted((names & self.local_names) or {ast.unparse(node)})[0]
-            refuse(node, f"{what} must be known when the kernel is compiled, but it depends on '{unknown}'")
+            refuse(node, f"{what} must be known when the kernel is compiled: it depends on '{unknown}'")
         # only constants and builtins such as len and max are left in the tree
         value = eval(ast.unparse(resolved), {"__builtins__": {}}, {**self.table.constants, **functions})
         lengths = value if isinstance(value, tuple) else (value,)
         if not all(isinstance(length, (int, np.integer)) for length in lengths):
             refuse(node, f"{what} is {value}: it must consist of positive integers")
         return tuple(map(int, lengths)) if isinstance(value, tuple) else int(value)
-
-
-_REFUSED_NAMES: dict[type[ast.AST], str] = {
-    ast.AsyncFunctionDef: "async",
-    ast.AsyncFor: "async",
-    ast.AsyncWith: "async",
-    ast.ClassDef: "a class",
-    ast.Try: "try",
-    ast.With: "with",
-    ast.Yield: "yield",
-    ast.YieldFrom: "yield",
-    ast.Await: "await",
-    ast.ListComp: "a list comprehension",
-    ast.SetComp: "a set comprehension",
-    ast.DictComp: "a dict comprehension",
-    ast.GeneratorExp: "a generator",
-    ast.List: "a list",
-    ast.Dict: "a dict",
-    ast.Set: "a set",
-    ast.Import: "import",
-    ast.ImportFrom: "import",
-    ast.Nonlocal: "nonlocal",
-    ast.JoinedStr: "an f-string",
-}
-_REFUSED = tuple(_REFUSED_NAMES)
-_WITHOUT_MEMORY = ": use cuda.local.array, or a tuple of a known length"
-_IN_A_LOOP = ": write a loop, with a cuda.local.array for the results"
-_INSTEAD: dict[type[ast.AST], str] = {
-    ast.ClassDef: ": write it outside",
-    ast.Try: ": exceptions cannot be caught in a kernel, they end the launch",
-    ast.List: _WITHOUT_MEMORY,
-    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _IN_A_LOOP),
-    **dict.fromkeys((ast.Import, ast.ImportFrom), ": import outside of the kernel"),
-    ast.JoinedStr: ": print takes several values; wd.debug(kernel)[blocks, threads](*arrays) runs any Python",
-}
-"""Suggested replacements for unsupported syntax."""
 
 
 def _check_arguments(node: ast.Call, function: Intrinsic) -> None:

@@ -92,8 +92,9 @@ class FunctionFacts:
     @cached_property
     def assigned_names(self) -> dict[str, ast.expr]:
         """The dotted names of the module that are assigned to variables, also in tuples, by their text."""
-        assignments = [node for node in walk([self.tree]) if isinstance(node, (ast.Assign, ast.Expr))]
-        names = [part for node in assignments for part in _dotted_parts(node.value)]
+        nodes = [node for node in walk([self.tree]) if isinstance(node, (ast.Assign, ast.Expr, ast.For))]
+        values = [node.iter if isinstance(node, ast.For) else node.value for node in nodes]
+        names = [part for value in values for part in _dotted_parts(value)]
         return {
             text: node
             for node in names
@@ -347,7 +348,7 @@ def parse_function(
     arguments = tree.args
     if arguments.kwarg or arguments.kwonlyargs:
         raise KernelError(
-            f"{file}:{tree.lineno}: '{tree.name}' has keyword-only parameters; a kernel function has plain named ones"
+            f"{file}:{tree.lineno}: '{tree.name}' has keyword-only parameters: a kernel function has plain named ones"
         )
     arguments.args, arguments.posonlyargs = [*arguments.posonlyargs, *arguments.args], []
     tree.decorator_list = []

@@ -49,7 +49,8 @@ def turns_of(kernel: ResolvedKernel) -> Turns | None:
         return None
     for node in walk([statement for function in functions for statement in function.body]):
         if isinstance(node, IntrinsicName) and node.path in WARP_FUNCTIONS:
-            refuse(node, f"cuda.{node.path} is not supported in a kernel whose threads wait for each other in a loop")
+            what = f"cuda.{node.path} is not supported in a kernel whose threads wait for each other in a loop"
+            refuse(node, f"{what}: wait at a barrier")
     sites: list[str] = []
     return Turns([replace(f, body=_InTurns(loops, sites).block(f.body)) for f in functions], sites)
 

@@ -1,7 +1,11 @@
-"""Error messages for unsupported members of ``numba.cuda``, Python and NumPy, with suggested replacements."""
+"""Error messages for unsupported syntax and members of ``numba.cuda``, Python and NumPy, with replacements.
+
+The table in ``docs/kernels.md`` has a row for each of them, which a test compares.
+"""
 
 from __future__ import annotations
 
+import ast
 from functools import cache
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -16,6 +20,35 @@ from warpdrive.kernels.language import (
     intrinsic_of,
 )
 from warpdrive.kernels.libraries import FUNCTIONS, MODULE_OF
+
+_WITHOUT_MEMORY = "use cuda.local.array, or a tuple of a known length"
+_IN_A_LOOP = "write a loop, with a cuda.local.array for the results"
+SYNTAX = {
+    kind: f"{name} is not part of the kernel language: {instead}"
+    for kinds, name, instead in (
+        ((ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await), "async", "a kernel runs to its end"),
+        ((ast.Yield, ast.YieldFrom), "yield", "write results into arrays, or return them"),
+        ((ast.ClassDef,), "a class", "write it outside"),
+        ((ast.Try,), "try", "exceptions cannot be caught in a kernel, they end the launch"),
+        ((ast.With,), "with", "there is nothing to close in a kernel"),
+        ((ast.List,), "a list", _WITHOUT_MEMORY),
+        ((ast.Dict,), "a dict", _WITHOUT_MEMORY),
+        ((ast.Set,), "a set", _WITHOUT_MEMORY),
+        ((ast.ListComp,), "a list comprehension", _IN_A_LOOP),
+        ((ast.SetComp,), "a set comprehension", _IN_A_LOOP),
+        ((ast.DictComp,), "a dict comprehension", _IN_A_LOOP),
+        ((ast.GeneratorExp,), "a generator", _IN_A_LOOP),
+        ((ast.Import, ast.ImportFrom), "import", "import outside of the kernel"),
+        ((ast.Nonlocal,), "nonlocal", "return the value from the inner function"),
+        (
+            (ast.JoinedStr,),
+            "an f-string",
+            "print takes several values; wd.debug(kernel)[blocks, threads](*arrays) runs any Python",
+        ),
+    )
+    for kind in kinds
+}
+"""Messages for unsupported nodes of syntax trees."""
 
 _GROUPS = "cuda.cg.this_grid() and sync() of its result are"
 _ONLY_CALLED = (
@@ -100,7 +133,7 @@ def unusable(name: str, value: Any) -> str:
         )
     kind = "class" if isinstance(value, type) else type(value).__name__
     return (
-        f"'{name}' is a {kind}; a kernel can use numbers, NumPy arrays, tuples of these, strings, named tuples, "
+        f"'{name}' is a {kind}: a kernel can use numbers, NumPy arrays, tuples of these, strings, named tuples, "
         "enumerations, functions that it calls, and what numba supports of math, cmath and numpy"
     )
 
