@@ -46,6 +46,8 @@ def run_file(file: Path, seconds: int) -> list[Outcome]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "warpdrive.numba_cuda", "-p", "no:cacheprovider"]
+        if "TestCase" in file.read_text():  # functions named test_... are kernels
+            command += ["-o", "python_functions="]
         command += ["-p", "no:xdist", "--import-mode=importlib", f"--junitxml={report}", "-o", "addopts=", str(file)]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, start_new_session=True

@@ -35,7 +35,7 @@ class AuthorsClass:
             return None
         if issubclass(value, tuple) and hasattr(value, "_fields"):
             return AuthorsClass("namedtuple", value.__name__, value._fields)
-        if issubclass(value, enum.Enum) and all(type(member.value) in (bool, int, float) for member in value):
+        if issubclass(value, enum.Enum) and all(map(_is_value, (member.value for member in value))):
             return AuthorsClass("Enum", value.__name__, tuple((member.name, member.value) for member in value))
         return None
 
@@ -44,6 +44,11 @@ class AuthorsClass:
         """The name of the class in generated modules and in this one; it contains a hash of base and members."""
         digest = hashlib.sha256(repr((self.base, self.members)).encode()).hexdigest()[:8]
         return f"{GENERATED}class_{digest}_{self.name}"
+
+
+def _is_value(value: Any) -> bool:
+    """Return True for a number, or a tuple of numbers."""
+    return type(value) in (bool, int, float) or (isinstance(value, tuple) and all(map(_is_value, value)))
 
 
 def authors_class(base: str, name: str, members: tuple[Any, ...]) -> Any:

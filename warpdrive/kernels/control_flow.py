@@ -233,7 +233,8 @@ class _Straightener:
             before: Statements before the loop, to which the evaluation of ``over`` is added.
             names: The numbers of new variables.
         """
-        function = over.func.id.removeprefix(GENERATED) if _is_call(over) else ""
+        called = over.func if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) else None
+        function = called.id.removeprefix(GENERATED) if called else ""
         given: list[ast.expr] = over.args if isinstance(over, ast.Call) else []
         if _is_range(over):
             over.args = [self.fixed(argument, before, names) for argument in given]
@@ -268,15 +269,15 @@ class _Straightener:
         if isinstance(over, ast.Attribute) and over.attr == "flat":
             over.value = self.fixed(over.value, before, names)
             return ast.Attribute(copy_tree(over.value), "size", ast.Load()), lambda place: _item(over, place)
-        if function and not isinstance(over.func, FunctionName):  # type: ignore[attr-defined]
+        if function and not isinstance(called, FunctionName):
             name = function.removeprefix("builtins_").replace("_", ".")
             refuse(
                 over,
                 f"a loop that contains a barrier cannot iterate over {name}(...): iterate over a range and index the "
                 "elements",
             )
-        items = self.fixed(over, before, names)
-        return _length(items), lambda place: _item(items, place)
+        sequence = self.fixed(over, before, names)
+        return _length(sequence), lambda place: _item(sequence, place)
 
     def indices(
         self, shape: ast.expr, before: list[ast.stmt], names: Iterator[str]
@@ -331,10 +332,6 @@ def _item(items: ast.expr, place: ast.expr) -> ast.expr:
 
 def _length(items: ast.expr) -> ast.expr:
     return ast.Call(load(LEN), [copy_tree(items)], [])
-
-
-def _is_call(node: ast.expr) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
 
 
 def _is_range(node: ast.expr) -> TypeGuard[ast.Call]:

@@ -37,8 +37,6 @@ _NUMBER = ast.Constant("number")
 _Values = dict[str, ast.expr]
 """What variables hold: the expression of a function or of a tuple with functions, or one of the two above."""
 
-_FUNCTIONS = (ast.FunctionDef, ast.Lambda)
-
 
 def explicit(source: FunctionSource) -> FunctionSource:
     """Return a function in which no variable holds a function, and which has no inner functions.
@@ -381,8 +379,8 @@ def _free_names(body: list[ast.stmt], own: Iterable[str]) -> set[str]:
     for node in walk_scope(body):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             found.add(node.id)
-        elif isinstance(node, _FUNCTIONS):
-            inner = node.body if isinstance(node, ast.FunctionDef) else [ast.Expr(node.body)]
+        elif isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            inner: list[ast.stmt] = node.body if isinstance(node, ast.FunctionDef) else [ast.Expr(node.body)]
             names = [argument.arg for argument in node.args.args]
             found |= _free_names(inner, FunctionFacts(_definition("inner", names, inner)).local_names)
     return found - set(own)

@@ -160,7 +160,7 @@ def value_in_tuple(node: ast.expr, source: FunctionSource, value_of: Callable[[a
     values = tuple(map(value_of, parts))
     if any(value is LOCAL for value in values) or not is_function_or_type(values):
         return LOCAL
-    return values if isinstance(node, ast.Tuple) else _element(values[0], node)
+    return _element(values[0], node) if isinstance(node, ast.Subscript) else values
 
 
 def _element(value: Any, node: ast.Subscript) -> Any:

@@ -115,7 +115,8 @@ def _test(pattern: ast.pattern, subject: ast.expr) -> ast.expr | None:
         return None if pattern.pattern is None else _test(pattern.pattern, subject)
     if isinstance(pattern, ast.MatchOr):
         tests = [_test(alternative, subject) for alternative in pattern.patterns]
-        return None if tests[-1] is None else ast.BoolOp(ast.Or(), tests)
+        known = [test for test in tests if test is not None]
+        return ast.BoolOp(ast.Or(), known) if len(known) == len(tests) else None
     refuse(pattern, "a pattern of a sequence, a mapping or a class is not part of the kernel language: compare values")
 
 

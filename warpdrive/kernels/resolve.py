@@ -287,7 +287,7 @@ class _Resolver(ast.NodeTransformer):
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        parts = [part.value for part in node.values if isinstance(part, ast.Constant)]
+        parts = [str(part.value) for part in node.values if isinstance(part, ast.Constant)]
         return self.generic_visit(node) if len(parts) < len(node.values) else at(node, ast.Constant("".join(parts)))
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
@@ -312,7 +312,7 @@ class _Resolver(ast.NodeTransformer):
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         """Replace an exception by its code: nothing in a kernel can catch it."""
         if node.exc is None:
-            return at(node, ast.Raise(self._fault(node, "RuntimeError: No active exception to reraise")))
+            return at(node, ast.Raise(self._fault(node, RuntimeError, "No active exception to reraise")))
         called = node.exc if isinstance(node.exc, ast.Call) else None
         exception = called.func if called else node.exc
         value = self._look_up(exception) if exception is not None else None

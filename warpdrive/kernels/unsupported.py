@@ -23,7 +23,7 @@ from warpdrive.kernels.libraries import FUNCTIONS, MODULE_OF
 
 _WITHOUT_MEMORY = "use cuda.local.array, or a tuple of a known length"
 _IN_A_LOOP = "write a loop, with a cuda.local.array for the results"
-SYNTAX = {
+SYNTAX: dict[type[ast.AST], str] = {
     kind: f"{name} is not part of the kernel language: {instead}"
     for kinds, name, instead in (
         ((ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await), "async", "a kernel runs to its end"),

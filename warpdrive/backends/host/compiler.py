@@ -96,12 +96,12 @@ class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
 
     def _link_recursive_functions(self) -> None:
         """Link functions that were called while they were being compiled, and so are in no library that was linked."""
-        missing = True
-        while missing:
+        while True:
             declared = [function.name for function in self._final_module.functions if function.is_declaration]
             missing = [name for name in declared if name in libraries]
-            for name in missing:
-                self._final_module.link_in(libraries[name]._get_module_for_linking(), preserve=True)
+            if not missing:
+                break
+            self._final_module.link_in(libraries[missing[0]]._get_module_for_linking(), preserve=True)
 
     def _finalize_specific(self) -> None:
         """Set the addresses of numba's environments, which printing in a linked function needs, in the machine code."""
