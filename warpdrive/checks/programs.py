@@ -131,11 +131,23 @@ class Found:
 
 @dataclass
 class _Coverage:
-    """Extent to which the launches of a kernel were checked."""
+    """Extent to which the launches of a kernel were checked.
+
+    Attributes:
+        launches: Number of launches.
+        whole: Number of launches that were interpreted completely.
+        partly: Number of launches that were interpreted in part.
+        blocks: Number of blocks that were interpreted in the latter.
+        of_blocks: Number of all of their blocks.
+        steps: Number of steps that were interpreted.
+        reasons: Why the kernel could not be interpreted; empty if it could.
+    """
 
     launches: int = 0
     whole: int = 0
     partly: int = 0
+    blocks: int = 0
+    of_blocks: int = 0
     steps: int = 0
     reasons: list[str] = field(default_factory=list)
 
@@ -187,7 +199,10 @@ class Checks:
         try:
             with no_garbage_collection():
                 return self._check(launch, arguments, report, coverage, max(left // 2, 1))
-        except KernelError:  # the launch raises it, too
+        except KernelError as error:
+            if error.__cause__ is None:
+                coverage.reasons.append(str(error))
+            coverage.whole += error.__cause__ is not None  # an exception of the kernel, which the launch raises, too
             return not report.bounds
         except Exception as error:
             coverage.reasons.append(f"{type(error).__name__}: {error}")
@@ -218,7 +233,10 @@ class Checks:
             is_whole = False
         coverage.steps += log.used
         coverage.whole += is_whole
-        coverage.partly += not is_whole
+        if not is_whole:
+            coverage.partly += 1
+            coverage.blocks += blocks.begun
+            coverage.of_blocks += grid.num_blocks
         if report.bounds:
             _copy_back(named, given)
         return not report.bounds
@@ -258,7 +276,8 @@ class Checks:
             if kernel.reasons:
                 lines.append(f"  not checked: '{name}': {kernel.reasons[0]}")
             elif kernel.whole < kernel.launches:
-                partly = f" and {kernel.partly} in part" * (kernel.partly > 0)
+                blocks = f"{kernel.blocks:,} of {kernel.of_blocks:,} blocks"
+                partly = f" and {kernel.partly} in part ({blocks})" * (kernel.partly > 0)
                 lines.append(
                     f"  limited: '{name}': {kernel.whole} of {kernel.launches} launches checked{partly}, as a kernel "
                     f"is interpreted for {self.steps:,} steps (--steps)"
