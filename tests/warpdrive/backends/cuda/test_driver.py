@@ -181,6 +181,17 @@ def test_the_context_of_another_gpu_is_left_alone(fake_gpu, launch_of):
         assert " on 1 " in fake_gpu.log[1]
 
 
+def test_blocks_that_wait_for_each_other_are_launched_at_once(fake_gpu, launch_of):
+    launch = launch_of(is_cooperative=True)
+    with device_at(0).in_context():
+        fake_gpu.forget()
+        launch.run()
+        assert [line.split()[:2] for line in fake_gpu.log] == [["cooperative", "launch"]]
+    fake_gpu.set(cuLaunchKernel=720)
+    with pytest.raises(DriverError, match="must all run at once: use fewer or smaller blocks"):
+        launch.run()
+
+
 def test_more_threads_than_its_registers_allow_are_refused(fake_gpu, launch_of):
     fake_gpu.set(most_threads=512, registers=128)
     with pytest.raises(KernelError, match=r"1024 threads.*128 registers.*Fake GPU 0\) runs it with at most 512"):
