@@ -21,7 +21,7 @@ from warpdrive.errors import TrainingError
 from warpdrive.training.autoscale import find
 from warpdrive.training.autoscale.prober import Prober, Survey
 from warpdrive.training.autoscale.size import Outcome, Size
-from warpdrive.training.autoscale.starter import Starter
+from warpdrive.training.autoscale.starter import NewProcesses, Starter
 from warpdrive.training.autoscale.watch import Ended, watch
 from warpdrive.training.cli.parser import main
 from warpdrive.training.config.load import load_config
@@ -253,3 +253,9 @@ def test_wrong_options_are_told_in_a_line(made_up, capsys, options, told):
     assert main(["autoscale", "tag_gridworld", *SMALL, *options]) == 2
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1
+
+
+def test_probes_of_systems_that_cannot_fork(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "killpg")
+    ended = watch(NewProcesses().start(tmp_path), tmp_path / "printed", 60, None)
+    assert ended.failure == "crash" and "request.json" in ended.reason
