@@ -24,6 +24,7 @@ from unittest.mock import patch
 
 import llvmlite.binding as llvm
 import numpy as np
+from numba import cfunc
 from numba.core.errors import NumbaError
 from numba.cuda import codegen, compile, dispatcher, types
 from numba.cuda.core.errors import NumbaError as CudaError
@@ -31,6 +32,8 @@ from numba.cuda.cudadrv import nvvm
 from numba.cuda.descriptor import cuda_target
 from numba.cuda.typing.typeof import Purpose, typeof
 from numba.cuda.utils import numba_target_override
+
+from warpdrive.backends.host.libdevice import libdevice_float2half_rn, libdevice_half2float
 
 CAPABILITY = (9, 0)
 WARP, MAX_THREADS, MAX_SHARED, STACK, CONTEXT = 32, 1024, 228 * 1024, 1 << 18, 4096
@@ -219,8 +222,72 @@ def _retargeted(text: str) -> str:
     text = text.replace('@"llvm.nvvm.', '@"gpu.').replace('@"__nv_', '@"nv_')
     if "gpu.dynamic" in text:
         text += '\n@"gpu.dynamic" = external global i8\ndeclare i32 @"gpu.dynamic_size"()\n'
-    assert " asm " not in text, "what this kernel does is not there on the host"
-    return _with_functions_of_c(text)
+    text, instructions = _with_half(text)
+    rest = [line for line in text.splitlines() if " asm " in line]
+    assert not rest, f"what this kernel does is not there on the host: {rest[0]}"
+    return _with_functions_of_c(text) + instructions
+
+
+_PTX = re.compile(r'asm +(?:sideeffect )?"([\w.]+) \$0[^"]*", "[^"]*"')
+_ROUNDED = {"rni": "rint", "rmi": "floor", "rpi": "ceil", "rzi": "trunc"}
+_LLVM = {"f16": "i16", "f32": "float", "f64": "double", **{f"{s}{n}": f"i{n}" for s in "su" for n in (16, 32, 64)}}
+
+
+def _with_half(text: str) -> tuple[str, str]:
+    """Return a module with calls of functions in the place of PTX instructions of float16, and the functions."""
+    names = sorted(set(_PTX.findall(text)))
+    if not names:
+        return text, ""
+    functions = ["declare float @half.to_float(i16)", "declare i16 @half.of_float(float)"]
+    functions += [f"declare float @llvm.{rounded}.f32(float)" for rounded in _ROUNDED.values()]
+    _half_functions()
+    return _PTX.sub(r'@"ptx.\1"', text), "\n".join([*functions, *map(_ptx_function, names)])
+
+
+def _ptx_function(name: str) -> str:
+    """Return the definition of a function that does what an instruction does, by its name."""
+    operation, mode, *kinds = name.split(".")
+    if operation != "cvt":
+        return f"""define internal i16 @"ptx.{name}"(i16 %a, i16 %b) {{
+  %f = call float @half.to_float(i16 %a)
+  %g = call float @half.to_float(i16 %b)
+  %h = f{operation} float %f, %g
+  %r = call i16 @half.of_float(float %h)
+  ret i16 %r
+}}"""
+    target, source = kinds if len(kinds) == 2 else (mode, *kinds)
+    to, of = _LLVM[target], _LLVM[source]
+    read = {"f16": "call float @half.to_float(i16 %a)", "f32": "freeze float %a"}
+    lines = [f"%f = {read.get(source, f'{source[0]}itofp {of} %a to float')}"]
+    lines.append(
+        f"%g = call float @llvm.{_ROUNDED[mode]}.f32(float %f)" if mode in _ROUNDED else "%g = fadd float %f, -0.0"
+    )
+    write = {
+        "f16": "call i16 @half.of_float(float %g)",
+        "f32": "fadd float %g, -0.0",
+        "f64": "fpext float %g to double",
+    }
+    lines.append(f"%r = {write.get(target, f'fpto{target[0]}i float %g to {to}')}")
+    body = "\n  ".join(lines)
+    return f'define internal {to} @"ptx.{name}"({of} %a) {{\n  {body}\n  ret {to} %r\n}}'
+
+
+@cache
+def _half_functions() -> list[Any]:
+    """Let LLVM find our conversions, which ``test_half.py`` compares with NumPy's for all values."""
+    to_float = cfunc("float32(uint16)")(_to_float)
+    of_float = cfunc("uint16(float32)")(_of_float)
+    llvm.add_symbol("half.to_float", to_float.address)
+    llvm.add_symbol("half.of_float", of_float.address)
+    return [to_float, of_float]
+
+
+def _to_float(bits: Any) -> Any:
+    return libdevice_half2float(np.int16(bits))
+
+
+def _of_float(value: Any) -> Any:
+    return libdevice_float2half_rn(value)
 
 
 OWN = (

@@ -169,8 +169,6 @@ def stand_in(value: Any, undefined: Undefined = _ignore) -> Any:
         return lambda number=0: number if isinstance(number, np.floating) else cast(number, np.float64, undefined)
     if value is int:
         return lambda number=0: cast(number, np.int64, undefined)
-    if isinstance(value, np.ufunc):
-        return lambda *numbers: value(*(np.float32(x) if type(x) is np.float16 else x for x in numbers))
     if any(value is function for function in _WHOLE):
         return lambda x: _WHOLE[value](x if isinstance(x, np.floating) else np.float64(x))
     if getattr(value, "__module__", None) == "math":

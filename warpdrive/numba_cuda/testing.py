@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba.core import config
 
 from warpdrive.numba_cuda.driver import COMPUTE_CAPABILITY
@@ -29,7 +30,13 @@ test_data_dir = numba_cuda_dir / "tests" / "data"
 
 
 class CUDATestCase(SerialMixin, TestCase):  # type: ignore[misc]
-    """Test case that uses the device, without warnings about efficiency."""
+    """Test case that uses the device, without warnings about efficiency.
+
+    Attributes:
+        FLOAT16_RTOL: Relative error of a rounding to float16.
+    """
+
+    FLOAT16_RTOL = np.finfo(np.float16).eps
 
     def setUp(self) -> None:
         """Disable warnings."""

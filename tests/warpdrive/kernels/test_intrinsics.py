@@ -444,3 +444,16 @@ def test_the_checks_refuse_the_same(kernel) -> None:
     for run in (wd.check_launch, debug):
         with pytest.raises(wd.errors.WarpDriveError, match=rf"test_intrinsics.py:{line}: .*is not part"):
             run(kernel, 1, 1, np.ones(1))
+
+
+def rounded_and_counted(x, n, y):
+    i = cuda.grid(1)
+    y[i] = round(x[i], 3 - 2 * i)
+    n[i] = n[i].bit_count()
+
+
+def test_rounding_to_digits_is_computed_in_float64():
+    x, n, y = np.float32([0.3425, 12.5, np.inf]), np.uint8([255, 5, 0]), np.zeros(3, np.float32)
+    launch(rounded_and_counted, 1, 3, x, n, y)
+    assert y.tolist() == [np.float32(0.343), 12.5, np.inf]  # as a float32, 0.3425 is more than halfway
+    assert n.tolist() == [8, 2, 0]

@@ -10,13 +10,16 @@ import builtins
 import math
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed, lower_builtin
 from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
+from numba.cpython import mathimpl
 
 from warpdrive.backends.host.scalars import FLOATS, Code, declare
+from warpdrive.backends.host.subroutines import call_subroutine
 
 REPLACED = frozenset({"ceil", "floor", "trunc", "fmod", "modf", "remainder", "pow", "frexp", "ldexp"})
 """Functions of ``math`` that this module replaces, under the same name."""
@@ -177,3 +180,18 @@ def _are_two_floats(kinds: Any) -> bool:
 
 for _extreme in (min, max):
     _declare_extreme(_extreme)
+
+
+def _rounded(x, digits):  # type: ignore[no-untyped-def]
+    """Return a float32 rounded to decimal digits, computed in float64 as on a GPU."""
+    scale = 10.0 ** abs(digits)
+    scaled = x * scale if digits >= 0 else x / scale
+    if not math.isfinite(scaled):
+        return x
+    whole = np.rint(scaled)
+    return np.float32(whole / scale if digits >= 0 else whole * scale)
+
+
+@mathimpl.registry.lower(round, types.float32, types.Integer)  # type: ignore[untyped-decorator]
+def _round_float32(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return call_subroutine(context, builder, _rounded, signature, args)

@@ -15,6 +15,7 @@ from numba import from_dtype, types
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, Signature, infer_global, signature
+from numba.extending import overload_method
 
 from warpdrive.kernels.language import SCALARS
 from warpdrive.kernels.libraries import FUNCTIONS, VECTORS
@@ -174,3 +175,8 @@ def _cbrt_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 declare(cbrt, [signature(kind, kind) for kind in FLOATS], _cbrt_code)
+
+
+@overload_method(types.Integer, "bit_count", target="cpu")  # type: ignore[untyped-decorator]
+def _bit_count(i):  # type: ignore[no-untyped-def]
+    return lambda i: popc(i)

@@ -140,6 +140,8 @@ _FILE = "wd__gpu_kernel"
 def _ptx(text: str, parameters: Sequence[Parameter], packing: Packing | None, capability: Capability) -> str:
     from numba import cuda
 
+    import warpdrive.backends.numba_cuda.half  # noqa: F401
+
     module = ModuleType(_FILE)
     namespace = vars(module)
     exec(compile(text, f"{_FILE}.py", "exec"), namespace)
