@@ -426,6 +426,11 @@ def with_sorted(out):
     out[0] = sorted((2, 1))[0]  # here
 
 
+@row("NumPy functions of float16")
+def with_function_of_half(out):  # here
+    out[0] = np.sqrt(np.float16(out[1]))
+
+
 @row("`np.random`")
 def with_random_numbers(out):
     out[0] = np.random.rand()  # here

@@ -177,6 +177,6 @@ def _cbrt_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 declare(cbrt, [signature(kind, kind) for kind in FLOATS], _cbrt_code)
 
 
-@overload_method(types.Integer, "bit_count", target="cpu")  # type: ignore[untyped-decorator]
+@overload_method(types.Integer, "bit_count", target="cpu")
 def _bit_count(i):  # type: ignore[no-untyped-def]
     return lambda i: popc(i)

@@ -43,8 +43,7 @@ _registry = Registry("float16 in PTX")
 
 def _instruction(text: str, registers: str) -> Code:
     """Return the code generator of a PTX instruction, given the letters of the registers of its result and operands."""
-    result, *operands = registers
-    constraints = ",".join([f"={result}", *operands])
+    constraints = f"={','.join(registers)}"
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(context.get_value_type(signature.return_type), [arg.type for arg in args])
@@ -94,7 +93,7 @@ def _same_bits(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return args[0]
 
 
-@cuda.jit(device=True)  # type: ignore[untyped-decorator]
+@cuda.jit(device=True)
 def _maximum(a, b):  # type: ignore[no-untyped-def]
     """Return the larger number; the other one if one is NaN."""
     if a != a:
@@ -104,7 +103,7 @@ def _maximum(a, b):  # type: ignore[no-untyped-def]
     return b if a < b or a != _ZERO else a + b  # 0.0 is larger than -0.0
 
 
-@cuda.jit(device=True)  # type: ignore[untyped-decorator]
+@cuda.jit(device=True)
 def _saturated(a):  # type: ignore[no-untyped-def]
     """Return the nearest number between 0 and 1; 0 for NaN."""
     return _ONE if a > _ONE else a if a > _ZERO else _ZERO

@@ -139,6 +139,10 @@ _TRANSLATIONS = (
     (r"Cannot unify (.*) and (.*) for '(\S+?)'", _cannot_unify),
     (r"Invalid use of getiter with parameters \((.*)\)$", _not_iterated),
     (r"Invalid use of (.*) with parameters \(.*\)$", _not_called),
+    (
+        r"^unsupported type for input operand: (float16)$",
+        lambda found, nodes: f"NumPy's functions do not work on {found[0]}: use that of math, or np.float32(...)",
+    ),
     (r"^failed to unpack (.*)$", lambda found, nodes: f"{_words(found[0])} cannot be unpacked"),
     (
         r"Untyped global name '(\w+)'",
