@@ -28,6 +28,13 @@ WD_FUNCTION bool wd_is_done(Terminated terminated, Truncated truncated) {
     return terminated(env) || truncated(env);
 }
 
+// Whether the replica's episode has not ended.
+template <class Terminated, class Truncated>
+WD_FUNCTION bool wd_is_running(Terminated terminated, Truncated truncated) {
+    const int env = wd_env();
+    return !(terminated(env) || truncated(env));
+}
+
 // Add the step's rewards to the returns of the running episode.
 template <class Rewards, class RunningReturn>
 WD_FUNCTION void wd_add_rewards(Rewards rewards, RunningReturn running_return) {

@@ -7,6 +7,8 @@ The names below are the public API of the package. They are imported lazily, on 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not see through __getattr__
@@ -21,6 +23,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.errors import WarpDriveError as WarpDriveError
     from warpdrive.host_transfers import HostTransferError as HostTransferError
     from warpdrive.host_transfers import no_host_transfers as no_host_transfers
+    from warpdrive.interop.gymnasium import to_gymnasium as to_gymnasium
     from warpdrive.kernels.cuda_kernel import CudaKernel as CudaKernel
     from warpdrive.kernels.cuda_kernel import cuda_kernel as cuda_kernel
     from warpdrive.kernels.errors import KernelError as KernelError
@@ -68,6 +71,7 @@ _HOME_OF = {
     "Rollout": "warpdrive.rollout",
     "no_host_transfers": "warpdrive.host_transfers",
     "HostTransferError": "warpdrive.host_transfers",
+    "to_gymnasium": "warpdrive.interop.gymnasium",
     "check_launch": "warpdrive.checks.launch",
     "debug": "warpdrive.checks.debugger",
     "Recording": "warpdrive.recording.recording",
@@ -114,3 +118,39 @@ def _imported(module: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _GymnasiumImport:
+    """Finder that registers the environments with Gymnasium once that is imported, by whomever.
+
+    Gymnasium has no plugins since 1.0, and importing it here would take longer than everything else.
+    """
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return the module specification of ``gymnasium.envs`` with the registration added, else None."""
+        if name != "gymnasium.envs":
+            return None
+        sys.meta_path.remove(cls)
+        found = importlib.util.find_spec(name)
+        if found is not None and found.loader is not None:
+            execute = found.loader.exec_module
+
+            def exec_and_register(module: Any) -> None:
+                execute(module)
+                _register_environments()
+
+            found.loader.exec_module = exec_and_register  # type: ignore[method-assign]
+        return found
+
+
+def _register_environments() -> None:
+    from warpdrive.interop.gymnasium_ids import register_environments
+
+    register_environments()
+
+
+if "gymnasium.envs" in sys.modules:
+    _register_environments()
+else:
+    sys.meta_path.insert(0, _GymnasiumImport)

@@ -17,8 +17,8 @@ from warpdrive.backends.loading import load_backend
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, State, check_environment, kernel_functions, spaces_by_tag
 from warpdrive.errors import DefinitionError, nearest, shown
-from warpdrive.fused_step.fuse import fuse_reset, fuse_step, parameter_of
-from warpdrive.fused_step.replica_arrays import make_replica_arrays, make_uniform
+from warpdrive.fused_step.fuse import fuse_reset, fuse_running_step, fuse_step, parameter_of
+from warpdrive.fused_step.replica_arrays import make_replica_arrays, make_uniform, reseed_replica_arrays
 from warpdrive.observations import mapped
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.recording.recorder import EpisodeRecorder, checked_replicas
@@ -110,16 +110,47 @@ class EnvWrapper:
         self._binding = make_replica_arrays(self.env, functions, self.ctx, seed, first_env, reset_pool_size)
         self.reset_pool_size = int(self.ctx["reset.pool_size"].item())
         self._launch_reset = fuse_reset(self.env, self._binding).bind(self.backend, self.num_agents)
+        self._launch_reset_of_selected: Callable[[], None] | None = None
         self._launch_step: dict[tuple[bool, bool], Callable[[], None]] = {}  # keys: (draws actions, resets)
+        self._launch_running_step: dict[bool, Callable[[], None]] = {}  # keys: resets
         self.reset()
 
-    def reset(self) -> Any:
-        """Start a new episode in every replica and return the first observations, in the format of :meth:`step`."""
+    def reset(self, seed: int | None = None, where: torch.Tensor | None = None) -> Any:
+        """Start a new episode in every replica, or in some.
+
+        Args:
+            seed: A new seed, 0 to 2**64 - 1: start states, random streams and per-replica constants become those of an
+                EnvWrapper created with it. If None, the random streams continue.
+            where: bool ``[num_envs]``, True for the replicas to reset. If None, all are.
+
+        Returns:
+            The observations of all replicas, in the format of :meth:`step`.
+
+        Raises:
+            DefinitionError: If the seed is out of range, or ``where`` has another shape or dtype.
+        """
         self.ctx.check_open()
-        for name in ("rewards", "terminated", "truncated"):
-            self.ctx[name].zero_()
-        self._launch_reset()
+        if seed is not None:
+            check_within(0, 1 << 64, seed=seed)
+            reseed_replica_arrays(self.env, self.ctx, seed, self.first_env)
+            self.seed = self.ctx.seed = seed
+        if where is None:
+            for name in ("rewards", "terminated", "truncated"):
+                self.ctx[name].zero_()
+            self._launch_reset()
+        else:
+            self._reset_selected(where)
         return self._observations()
+
+    def _reset_selected(self, where: torch.Tensor) -> None:
+        if where.dtype != torch.bool or where.shape != (self.num_envs,):
+            raise DefinitionError(f"where is {where.dtype} {tuple(where.shape)}, expected bool ({self.num_envs},)")
+        if self._launch_reset_of_selected is None:
+            self.ctx.zeros("reset.selected", (self.num_envs,), torch.bool)
+            fused = fuse_reset(self.env, self._binding, selected=True)
+            self._launch_reset_of_selected = fused.bind(self.backend, self.num_agents)
+        self.ctx["reset.selected"].copy_(where)
+        self._launch_reset_of_selected()
 
     def step(self, actions: Any = None) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Advance every replica by one step.
@@ -453,17 +484,33 @@ class EnvWrapper:
         """Advance every replica by one step with the given actions, or with random actions for None."""
         self.ctx.check_open()
         if actions is not None:
-            given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
-            for array in self._action_arrays:
-                acted = self.ctx[array.name].copy_(given[array.name])
-                if isinstance(array.space, spaces.Box):  # on the device, without synchronization
-                    low, high = (self.ctx[f"constant.{end}_{array.name}"] for end in ("low", "high"))
-                    acted.view(*acted.shape[:2], -1).clamp_(low, high)
+            self._set_actions(actions)
         kind = (actions is None, auto_reset)
         if kind not in self._launch_step:
             fused = fuse_step(self.env, self._binding, drawn=actions is None, auto_reset=auto_reset)
             self._launch_step[kind] = fused.bind(self.backend, self.num_agents)
         self._launch_step[kind]()
+
+    def _step_running(self, actions: Any, auto_reset: bool) -> None:
+        """Advance the replicas whose episode has not ended; the others are reset, or remain as they are.
+
+        Replicas that are not stepped get the reward 0.
+        """
+        self.ctx.check_open()
+        self._set_actions(actions)
+        if auto_reset not in self._launch_running_step:
+            fused = fuse_running_step(self.env, self._binding, auto_reset)
+            self._launch_running_step[auto_reset] = fused.bind(self.backend, self.num_agents)
+        self.ctx["rewards"].zero_()
+        self._launch_running_step[auto_reset]()
+
+    def _set_actions(self, actions: Any) -> None:
+        given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
+        for array in self._action_arrays:
+            acted = self.ctx[array.name].copy_(given[array.name])
+            if isinstance(array.space, spaces.Box):  # on the device, without synchronization
+                low, high = (self.ctx[f"constant.{end}_{array.name}"] for end in ("low", "high"))
+                acted.view(*acted.shape[:2], -1).clamp_(low, high)
 
     def _policy_outputs(self) -> list[torch.Tensor]:
         """Return the tensors that the next sampled step draws actions from."""

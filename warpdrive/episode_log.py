@@ -51,6 +51,13 @@ def is_done(terminated, truncated):  # type: ignore[no-untyped-def]
 
 
 @device_function
+def is_running(terminated, truncated):  # type: ignore[no-untyped-def]
+    """Return True if the replica's episode has not ended."""
+    env = cuda.blockIdx.x
+    return not (terminated[env] or truncated[env])
+
+
+@device_function
 def add_rewards(rewards, running_return):  # type: ignore[no-untyped-def]
     """Add the step's rewards to the returns of the running episode."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from warpdrive.environment import Environment
 from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.importing import load_attribute
+from warpdrive.offered import offered_environments
 from warpdrive.user_code import user_code
-
-ENTRY_POINT_GROUP = "warpdrive.environments"
-"""Entry point group through which installed packages, this one included, provide environments."""
 
 _registered: dict[str, str | type[Environment]] = {}
 
@@ -34,7 +30,7 @@ def register(name: str, target: str | type[Environment]) -> None:
 
 def registered_names() -> list[str]:
     """Return the names of all environments that are registered or provided by installed packages."""
-    return sorted({*_registered, *_offered()})
+    return sorted({*_registered, *offered_environments()})
 
 
 def environment_class(name: str) -> type[Environment]:
@@ -42,7 +38,7 @@ def environment_class(name: str) -> type[Environment]:
 
     Raises :class:`DefinitionError` if there is none, with a suggestion of the nearest name.
     """
-    target = _registered.get(name) or _offered().get(name, name)
+    target = _registered.get(name) or offered_environments().get(name, name)
     found = target if isinstance(target, type) else _load(target, name)
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise DefinitionError(f"{shown(name, 200)} is {shown(found)}, expected a subclass of warpdrive.Environment")
@@ -71,11 +67,6 @@ def make(name: str, /, **config: Any) -> Environment:
         if key not in parameters and not takes_any:
             raise DefinitionError(f"environment '{name}' has no parameter '{key}'.{nearest(key, parameters)}")
     return made(cls, config)
-
-
-@cache
-def _offered() -> dict[str, str]:
-    return {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 
 def _load(target: str, name: str) -> Any:

@@ -8,22 +8,16 @@ from functools import cached_property
 from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from warpdrive.arguments import check_path
 from warpdrive.errors import WarpDriveError, nearest
+from warpdrive.figures import Frame
 from warpdrive.training.progress.work import WorkProgress
 from warpdrive.training.replay.html_player import player_page
 from warpdrive.training.runtime.atomic_write import writing
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Frame = npt.NDArray[np.uint8]
-"""Image ``[height, width, 3]``."""
 
 FORMATS = (".gif", ".mp4", ".html")
 COLOURS = 128
@@ -182,29 +176,6 @@ def check_output(path: Path) -> None:
                 f"{path}: writing MP4 requires ffmpeg: pip install 'warpdrive[video]'; .gif and .html need no other "
                 "package"
             ) from None
-
-
-def frame_of(figure: Figure, scale: float = 1.0) -> Frame:
-    """Render a Matplotlib figure as pixels, scaled by ``scale``, and close it.
-
-    Raises:
-        WarpDriveError: it is not a figure.
-    """
-    import sys
-
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    if not isinstance(figure, Figure):
-        raise WarpDriveError(f"render returned {type(figure).__name__}, expected a matplotlib Figure")
-    figure.set_dpi(scale * figure.dpi)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    pixels: Frame = np.array(canvas.buffer_rgba())[..., :3]
-    # A figure made through pyplot stays in its list until closed; one made directly never loaded pyplot.
-    if "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close(figure)
-    return pixels
 
 
 def _png(picture: Any) -> bytes:

@@ -7,8 +7,8 @@ returns. Replicas whose episode has ended wait for the longest.
 from __future__ import annotations
 
 from warpdrive.environment import Environment
+from warpdrive.figures import Frame, frame_of
 from warpdrive.recording.recording import Recording
-from warpdrive.training.replay.animation import Frame, frame_of
 from warpdrive.training.replay.montage import GAP, Panel, columns_for, fits_in_bold, side_by_side
 
 WIDTH = 960

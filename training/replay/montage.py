@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from warpdrive.training.replay.animation import Frame
+from warpdrive.figures import Frame
 
 ASPECT = 1.6
 """Preferred ratio of width to height of a whole image."""

@@ -139,11 +139,7 @@ def fuse_step(
         for array in action_arrays(environment):
             acted = array.name if array.choices else f"sampler.{array.name}"
             _record(fused, rollout_writer.record_row, acted, array.name)
-    fused.call_user(binding.functions.step, binding)
-    fused.call_user(binding.functions.observe, binding)
-    fused.call(episode_log.end_step, episode_length="constant.episode_length")
-    fused.barrier()
-    fused.call(episode_log.add_rewards, running_return="episode.running_return")
+    _advance(fused, binding)
     if sampled:
         _record(fused, rollout_writer.record_per_agent, "rewards")
         for name in ("terminated", "truncated"):
@@ -161,8 +157,7 @@ def fuse_step(
     with fused.when("done"):
         _end_episode(fused)
         if auto_reset:
-            fused.call(resetter.choose_start, choice="reset.choice", stream="reset.stream", pool_size="reset.pool_size")
-            fused.barrier()
+            _choose_start(fused)
             for array in observations:
                 _keep_final(fused, array.name, sampled)
             if sampled and "action_mask" in context:
@@ -179,13 +174,63 @@ def fuse_step(
     return fused
 
 
-def fuse_reset(environment: Environment, binding: Binding) -> FusedKernel:
-    """Build the kernel that starts a new episode in every replica."""
+def fuse_running_step(environment: Environment, binding: Binding, auto_reset: bool) -> FusedKernel:
+    """Build the kernel of one step with given actions that only steps replicas whose episode has not ended.
+
+    Args:
+        environment: The environment.
+        binding: The binding of its kernels' parameters.
+        auto_reset: If True, the other replicas start a new episode; otherwise they remain as they are.
+
+    Returns:
+        The fused kernel.
+    """
+    fused = FusedKernel(f"{environment.name}_running_step", binding.context)
+    fused.call(episode_log.is_running, result="running")
+    if auto_reset:
+        fused.call(episode_log.is_done, result="ended")
+    fused.barrier()
+    with fused.when("running"):
+        fused.call(episode_log.begin_step)
+        fused.barrier()
+        _advance(fused, binding)
+        fused.call(episode_log.is_done, result="done")
+        with fused.when("done"):
+            _end_episode(fused)
+    if auto_reset:
+        with fused.when("ended"):
+            fused.call(episode_log.begin_step)
+            _choose_start(fused)
+            _restart(fused, binding)
+    return fused
+
+
+def fuse_reset(environment: Environment, binding: Binding, selected: bool = False) -> FusedKernel:
+    """Build the kernel that starts a new episode in every replica, or in those for which ``reset.selected`` is True."""
     fused = FusedKernel(f"{environment.name}_reset", binding.context)
+    if not selected:
+        _choose_start(fused)
+        _restart(fused, binding)
+        return fused
+    fused.call(episode_log.is_done, result="chosen", terminated="reset.selected", truncated="reset.selected")
+    with fused.when("chosen"):
+        fused.call(episode_log.begin_step)
+        _choose_start(fused)
+        _restart(fused, binding)
+    return fused
+
+
+def _advance(fused: FusedKernel, binding: Binding) -> None:
+    fused.call_user(binding.functions.step, binding)
+    fused.call_user(binding.functions.observe, binding)
+    fused.call(episode_log.end_step, episode_length="constant.episode_length")
+    fused.barrier()
+    fused.call(episode_log.add_rewards, running_return="episode.running_return")
+
+
+def _choose_start(fused: FusedKernel) -> None:
     fused.call(resetter.choose_start, choice="reset.choice", stream="reset.stream", pool_size="reset.pool_size")
     fused.barrier()
-    _restart(fused, binding)
-    return fused
 
 
 def _draw(fused: FusedKernel, environment: Environment, array: SpaceArray) -> None:

@@ -87,6 +87,28 @@ def make_replica_arrays(
     return binding
 
 
+def reseed_replica_arrays(environment: Environment, context: DeviceContext, seed: int, first_env: int) -> None:
+    """Refill start states, random streams and per-replica constants in place, as for a run with another seed.
+
+    Args:
+        environment: The environment.
+        context: The device context that :func:`make_replica_arrays` filled.
+        seed: The new seed.
+        first_env: The global index of the first replica.
+
+    Raises:
+        DefinitionError: If the start states are invalid.
+    """
+    pool = {name.removeprefix("pool."): context[name] for name in context if name.startswith("pool.")}
+    starts = _draw_starts(environment, seed, len(next(iter(pool.values()))) if pool else 1)
+    _check_starts(environment, starts, {})
+    for name in starts[0].keys() & pool.keys():
+        _copy(pool[name], np.stack([start[name].reshape(-1) for start in starts]))
+    for name, rows in _constants(environment, seed, first_env, context.num_envs).items():
+        _copy(context[name], rows)
+    _fill_streams(context, seed, first_env, int(environment.num_agents))
+
+
 def _draw_starts(environment: Environment, seed: int, pool_size: int | None) -> list[State]:
     rng, title = np.random.default_rng(seed), f"initial_state of {type(environment).__name__}"
     starts: list[State] = []
@@ -214,18 +236,23 @@ def _check_starts(environment: Environment, starts: list[State], reserved: Shape
 
 
 def _fill(environment: Environment, context: DeviceContext, starts: list[State], seed: int, first_env: int) -> None:
-    agents, count = int(environment.num_agents), context.num_envs
+    agents = int(environment.num_agents)
     for name in starts[0]:
         context.put(f"pool.{name}", np.stack([start[name].reshape(-1) for start in starts]))
     context.put("reset.pool_size", np.array([len(starts)], np.int32))
     context.put("constant.episode_length", np.array([environment.episode_length], np.int32))
+    _fill_streams(context, seed, first_env, agents)
+    context.put("sampler.greedy", np.zeros(1, np.int32))
+    for array in action_arrays(environment):
+        _put_sampler_arrays(context, array, environment.policy_tags, agents)
+
+
+def _fill_streams(context: DeviceContext, seed: int, first_env: int, agents: int) -> None:
+    count = context.num_envs
     _copy(context["reset.stream"], random.initial_rng(seed, first_env, count, 1)[:, 0])
     if "rng" in context:
         _copy(context["rng"], random.initial_rng(seed, first_env, count, agents))
     _copy(context["sampler.rng"], random.initial_rng(seed, first_env, count, agents, random.SAMPLER_FIRST_DRAW))
-    context.put("sampler.greedy", np.zeros(1, np.int32))
-    for array in action_arrays(environment):
-        _put_sampler_arrays(context, array, environment.policy_tags, agents)
 
 
 def _put_sampler_arrays(

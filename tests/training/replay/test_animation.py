@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.training.replay.animation import Animation, check_output, frame_of
+from warpdrive.figures import frame_of
+from warpdrive.training.replay.animation import Animation, check_output
 
 PAGE_HAS = ("sources", "milliseconds")
 COLOURS = np.array([[255, 0, 0], [0, 160, 0], [0, 0, 255]], np.uint8)

@@ -1,0 +1,38 @@
+"""Pixels of Matplotlib figures."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from warpdrive.errors import WarpDriveError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Frame = npt.NDArray[np.uint8]
+"""Image ``[height, width, 3]``."""
+
+
+def frame_of(figure: Figure, scale: float = 1.0) -> Frame:
+    """Render a Matplotlib figure as pixels, scaled by ``scale``, and close it.
+
+    Raises:
+        WarpDriveError: it is not a figure.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    if not isinstance(figure, Figure):
+        raise WarpDriveError(f"render returned {type(figure).__name__}, expected a matplotlib Figure")
+    figure.set_dpi(scale * figure.dpi)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels: Frame = np.array(canvas.buffer_rgba())[..., :3]
+    # A figure made through pyplot stays in its list until closed; one made directly never loaded pyplot.
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close(figure)
+    return pixels

@@ -1,0 +1,1 @@
+"""Environments for other libraries: one module per library, imported on first use."""
