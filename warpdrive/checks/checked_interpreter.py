@@ -86,8 +86,14 @@ class CheckedInterpreter(Interpreter):
 
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
         """Return the linker of a function; see :class:`Interpreter`."""
-        intrinsics = self.intrinsics.__getitem__
-        linker = CheckedLinker(source, self.function, intrinsics, call=self._stand_in, is_kernel=is_kernel)
+        linker = CheckedLinker(
+            source,
+            self.function,
+            self.intrinsics.__getitem__,
+            call=self._stand_in,
+            has_barrier=self.has_barrier,
+            is_kernel=is_kernel,
+        )
         linker.checked_constant, linker.operation = self._checked_constant, self._operation
         linker.count = self.log.count
         return linker

@@ -57,10 +57,14 @@ _in_progress: list[Any] = []
 
 @dataclass(eq=False)
 class StandIn:
-    """Typeable replacement, in a linked function, of an intrinsic or a device function."""
+    """Typeable replacement, in a linked function, of an intrinsic or a device function.
+
+    ``others`` has the replacements of all device functions of the kernel, by their syntax trees.
+    """
 
     path: str = ""
     source: FunctionSource | None = None
+    others: dict[Any, StandIn] = field(default_factory=dict)
     typed: dict[tuple[Any, ...], TypedFunction] = field(default_factory=dict)
 
     def __repr__(self) -> str:  # used for the name of its type, which numba formats often
@@ -90,7 +94,7 @@ class StandIn:
                 raise TypingError(f"'{self.source.name}' calls itself")
             _in_progress.append(self.source.tree)
             try:
-                self.typed[ordered] = infer(self.source, ordered)
+                self.typed[ordered] = infer(self.source, ordered, self.others)
             finally:
                 _in_progress.pop()
         return signature(types.unliteral(self.typed[ordered].returns), *ordered)
@@ -108,9 +112,28 @@ def _type_of_stand_in(value: StandIn, context: Any) -> Any:
     return types.Function(Template)
 
 
-def infer(source: FunctionSource, arguments: tuple[Any, ...]) -> TypedFunction:
-    """Infer the types in a function. Raises numba's errors if they do not unify."""
-    linker = Linker(source, lambda callee: StandIn(callee.name, callee), _typed_intrinsic, replacement)
+def infer(
+    source: FunctionSource, arguments: tuple[Any, ...], stand_ins: dict[Any, StandIn] | None = None
+) -> TypedFunction:
+    """Infer the types in a function.
+
+    Args:
+        source: The function.
+        arguments: The types of its arguments.
+        stand_ins: The replacements of the kernel's device functions, by their syntax trees; it is added to.
+
+    Returns:
+        The typed function.
+
+    Raises:
+        numba.core.errors.NumbaError: If types do not unify.
+    """
+    others = {} if stand_ins is None else stand_ins
+
+    def stand_in(callee: FunctionSource) -> StandIn:
+        return others.setdefault(callee.tree, StandIn(callee.name, callee, others))
+
+    linker = Linker(source, stand_in, _typed_intrinsic, replacement)
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     typing_context.refresh()
     code = compiler.run_frontend(linker.link())

@@ -89,6 +89,7 @@ class Interpreter:
         self.shared: dict[Any, Any] = {}
         self.intrinsics = self._intrinsics()
         self.functions: dict[int, Any] = {}
+        self.barriers: dict[ast.FunctionDef, bool] = {}
         self.threads: list[Thread] = []
         self.kernel = self.linker(source, is_kernel=True).link()
 
@@ -132,7 +133,14 @@ class Interpreter:
 
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
         """Return the linker of a function."""
-        return ThreadLinker(source, self.function, self.intrinsics.__getitem__, is_kernel=is_kernel)
+        intrinsics = self.intrinsics.__getitem__
+        return ThreadLinker(source, self.function, intrinsics, has_barrier=self.has_barrier, is_kernel=is_kernel)
+
+    def has_barrier(self, source: FunctionSource) -> bool:
+        """Return True if a device function, or one that it calls, contains a barrier."""
+        if source.tree not in self.barriers:
+            self.barriers[source.tree] = has_barrier(source)
+        return self.barriers[source.tree]
 
     def function(self, source: FunctionSource) -> Any:
         """Return the linked form of a device function: a generator function if it contains a barrier.
@@ -299,9 +307,11 @@ class Interpreter:
 class ThreadLinker(Linker):
     """Linker that turns a function with barriers into a generator that yields at each of them."""
 
-    def __init__(self, *arguments: Any, is_kernel: bool, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, has_barrier: Callable[[FunctionSource], bool], is_kernel: bool, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
-        self.is_kernel = is_kernel
+        self.has_barrier, self.is_kernel = has_barrier, is_kernel
         self.array_names: dict[int, str] = {}
 
     def linked_body(self, definition: ast.FunctionDef) -> list[ast.stmt]:
@@ -340,7 +350,7 @@ class ThreadLinker(Linker):
                 given = ast.Tuple(node.args, ast.Load())
             signal = ast.Tuple([ast.Constant(kind), ast.Tuple([ast.Constant(path), given], ast.Load())], ast.Load())
             return ast.copy_location(ast.Yield(signal), node)
-        if source is not None and has_barrier(source):
+        if source is not None and self.has_barrier(source):
             return ast.copy_location(ast.YieldFrom(node), node)
         if path in ARRAYS:
             name = self.array_names.get(id(node), "an array")
