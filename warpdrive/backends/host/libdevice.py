@@ -8,12 +8,15 @@ are computed in float64.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import operator
+import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -280,6 +283,11 @@ _EXACT: dict[str, Callable[..., Any]] = {
     "fdim": _positive_difference,
     "sincos": _sincos,
 }
+_BESSEL = ("j0", "j1", "jn", "y0", "y1", "yn")
+"""Functions of the C library, whose names begin with an underscore on Windows."""
+if sys.platform == "win32":
+    for _name in _BESSEL:
+        llvm.add_symbol(_name, ctypes.cast(getattr(ctypes.cdll.ucrtbase, f"_{_name}"), ctypes.c_void_p).value)
 _INTRINSICS = {
     **{name: f"llvm.{name}" for name in ("fabs", "floor", "ceil", "trunc", "rint", "round", "copysign", "fma")},
     **{"nearbyint": "llvm.rint", "fmax": "llvm.maxnum", "fmin": "llvm.minnum"},
@@ -299,7 +307,7 @@ def _codes() -> dict[str, Code]:
     for name, function in _WIDE.items():
         code = _python(_nearest(function, len(FUNCTIONS[f"libdevice.{name}"].arguments)), wide=True)
         codes |= {name: code, f"{name}f": code}
-    for name in ("j0", "j1", "jn", "y0", "y1", "yn"):
+    for name in _BESSEL:
         codes |= {name: _of_c_library(name), f"{name}f": _of_c_library(name)}
     for name in ("sinf", "cosf", "tanf", "expf", "logf", "log2f", "log10f", "exp10f", "powf", "sincosf"):
         codes[f"fast_{name}"] = codes[name]

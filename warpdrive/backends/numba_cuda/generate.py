@@ -262,8 +262,8 @@ class _Body:
 def _element(slot: Slot, context: ast.expr_context) -> ast.Subscript:
     if slot.kind:
         raise KernelError(
-            f"'{slot.name}' is a view, a tuple or a record that is used after a barrier: with more than 1024 agents, "
-            "only numbers and local arrays can be kept across a barrier on a GPU"
+            f"'{slot.name}' is a view, a tuple, a vector or a record that is used after a barrier: with more than 1024 "
+            "agents, only numbers and local arrays can be kept across a barrier on a GPU"
         )
     return ast.Subscript(load(slot.array), load(ROUND), context)
 
