@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from numba import types
 from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed, lower_builtin
 from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
-from numba.cpython import mathimpl
 
 from warpdrive.backends.host.scalars import FLOATS, Code, declare
 from warpdrive.backends.host.subroutines import call_subroutine
@@ -25,7 +25,10 @@ REPLACED = frozenset({"ceil", "floor", "trunc", "fmod", "modf", "remainder", "po
 """Functions of ``math`` that this module replaces, under the same name."""
 EXTREMES = {"min": "llvm.minnum", "max": "llvm.maxnum"}
 """Builtin functions that this module replaces, with the LLVM intrinsic for two floats."""
-REPLACEMENTS = [*(("math", name) for name in sorted(REPLACED)), *(("builtins", name) for name in EXTREMES)]
+REPLACEMENTS = [
+    *(("math", name) for name in sorted(REPLACED)),
+    *(("builtins", name) for name in (*EXTREMES, "round")),
+]
 """``(module, name)`` of all replaced functions."""
 
 
@@ -71,6 +74,10 @@ def min(*args: Any) -> Any:
 
 def max(*args: Any) -> Any:
     """Return the maximum; of two floats the other one if one is NaN."""
+
+
+def round(*args: Any) -> Any:
+    """Return a rounded number; a float32 with digits is computed in float64, as on a GPU."""
 
 
 def replacement(function: Any) -> Any:
@@ -148,42 +155,57 @@ declare(frexp, [signature(types.Tuple((kind, types.int32)), kind) for kind in FL
 declare(ldexp, [signature(kind, kind, types.int32) for kind in FLOATS], _as_on_the_cpu(math.ldexp))
 
 
-def _declare_extreme(function: Any) -> None:
-    """Register ``min`` or ``max`` with numba's types, and with numba's code except for two floats."""
-    original, operation = getattr(builtins, function.__name__), EXTREMES[function.__name__]
+def _declare_builtin(function: Any, applies: Callable[[Any], bool], special: Code) -> None:
+    """Register a builtin function with numba's types and code, except for arguments of some types.
+
+    Args:
+        function: The function of this module that replaces the builtin one of the same name.
+        applies: Returns True for the types of arguments with another code.
+        special: The code generator for these.
+    """
+    original = getattr(builtins, function.__name__)
 
     class Template(AbstractTemplate):  # type: ignore[misc]
         key = function
 
         def generic(self, args: tuple[Any, ...], kws: Any) -> Signature:
             found: Signature = self.context.resolve_value_type(original).get_call_type(self.context, args, kws)
-            return signature(found.return_type, *args) if _are_two_floats(args) else found
+            return signature(found.return_type, *args) if applies(args) else found
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if not _are_two_floats(signature.args):
-            numbas = context.get_function(context.typing_context.resolve_value_type(original), signature)
-            context.add_linking_libs(getattr(numbas, "libs", ()))
-            return numbas(builder, args)
+        if applies(signature.args):
+            return special(context, builder, signature, args)
+        numbas = context.get_function(context.typing_context.resolve_value_type(original), signature)
+        context.add_linking_libs(getattr(numbas, "libs", ()))
+        return numbas(builder, args)
+
+    infer_global(function)(Template)
+    lower_builtin(function, types.VarArg(types.Any))(code)
+
+
+def _extreme(operation: str) -> Code:
+    """Return the code generator of the minimum or maximum of two floats."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = types.float32 if signature.return_type == types.float16 else signature.return_type
         found = call_intrinsic(
             builder, operation, [context.cast(builder, *pair, kind) for pair in zip(args, signature.args, strict=True)]
         )
         return context.cast(builder, found, kind, signature.return_type)
 
-    infer_global(function)(Template)
-    lower_builtin(function, types.VarArg(types.Any))(code)
+    return code
 
 
 def _are_two_floats(kinds: Any) -> bool:
     return len(kinds) == 2 and all(isinstance(kind, types.Float) for kind in kinds)
 
 
-for _extreme in (min, max):
-    _declare_extreme(_extreme)
+def _is_float32_with_digits(kinds: Any) -> bool:
+    return len(kinds) == 2 and kinds[0] == types.float32 and isinstance(kinds[1], types.Integer)
 
 
 def _rounded(x, digits):  # type: ignore[no-untyped-def]
-    """Return a float32 rounded to decimal digits, computed in float64 as on a GPU."""
+    """Return a float32 rounded to decimal digits, computed in float64."""
     scale = 10.0 ** abs(digits)
     scaled = x * scale if digits >= 0 else x / scale
     if not math.isfinite(scaled):
@@ -192,6 +214,10 @@ def _rounded(x, digits):  # type: ignore[no-untyped-def]
     return np.float32(whole / scale if digits >= 0 else whole * scale)
 
 
-@mathimpl.registry.lower(round, types.float32, types.Integer)  # type: ignore[untyped-decorator]
 def _round_float32(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return call_subroutine(context, builder, _rounded, signature, args)
+
+
+_declare_builtin(min, _are_two_floats, _extreme(EXTREMES["min"]))
+_declare_builtin(max, _are_two_floats, _extreme(EXTREMES["max"]))
+_declare_builtin(round, _is_float32_with_digits, _round_float32)
