@@ -69,6 +69,7 @@ arrays, a reduction runs three times as fast if it is optimised only once, with 
 ACCUMULATORS = accumulators.__module__
 ENTRY_OPTIONS = "pipeline_class=EntryCompiler, _nrt=False, error_model='numpy', cache=True"
 ENTRY_DECORATOR = f"@cfunc('void(intp, intp, intp)', {ENTRY_OPTIONS})"
+QUICK_DECORATOR = ENTRY_DECORATOR.replace("EntryCompiler", "QuickCompiler")
 THREAD = f"{GENERATED}thread"
 RUN_BLOCK = f"{GENERATED}run_block"
 
@@ -84,18 +85,21 @@ class LaunchKind:
         shared_bytes: Bytes of dynamic shared memory, which lies on the stack.
         views: Pairs of an array and the one whose memory it shares from the same address on, if no others share any
             and all are C-ordered; None otherwise.
+        is_single: If True, one thread runs in all, as in tests: a short compile time is worth more than fast code.
     """
 
     grid_rank: int
     block: Dimensions
     shared_bytes: int
     views: tuple[tuple[str, str], ...] | None = None
+    is_single: bool = False
 
     @staticmethod
     def of(configuration: Configuration) -> LaunchKind:
         """Return the kind of a launch with this configuration."""
         grid_rank = 1 if configuration.blocks[1:] == (1, 1) else 3
-        return LaunchKind(grid_rank, configuration.threads, configuration.shared_bytes)
+        is_single = configuration.blocks == configuration.threads == (1, 1, 1)
+        return LaunchKind(grid_rank, configuration.threads, configuration.shared_bytes, is_single=is_single)
 
 
 PACK = 256
@@ -186,7 +190,7 @@ def generate_kernel(
     for number, body in enumerate(bodies):
         beginning: list[ast.stmt] = list(dimensions)
         decorator = BLOCK_DECORATOR if launch.views is None else SEPARATE_BLOCK_DECORATOR
-        if shared and number >= len(by_thread):
+        if launch.is_single or (shared and number >= len(by_thread)):
             beginning, decorator = [*dimensions, *shared], INLINED_DECORATOR  # it would lack the entry's facts
         elif in_stages or launch.block != (1, 1, 1):
             beginning += positions
@@ -463,7 +467,7 @@ def _entry_text(
         [
             *loaders,
             "",
-            ENTRY_DECORATOR,
+            QUICK_DECORATOR if launch.is_single else ENTRY_DECORATOR,
             f"def entry({table}, {part}, {parts}):",
             *loads,
             f"    {blocks} = {' * '.join(grid)}",

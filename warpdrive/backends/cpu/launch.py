@@ -97,7 +97,7 @@ class BoundKernel:
                 kinds[name] = kind
         launch_kind = LaunchKind.of(configuration)
         if replicas is not None:
-            launch_kind = replace(launch_kind, views=_views(kernel.parameters, leaves))
+            launch_kind = replace(launch_kind, views=_views(kernel.parameters, leaves), is_single=False)
         key = (*baked.items(), *kinds.items(), launch_kind)
         if key not in compiled:
             compiled[key] = _compile(kernel, baked, kinds, launch_kind, is_fused=replicas is not None)

@@ -244,8 +244,9 @@ def _check(path: str, array: Any, index: Any, *values: Any) -> None:
     kinds = list(index) if isinstance(index, types.BaseTuple) else [index]
     if len(kinds) != array.ndim or array.ndim == 0:
         raise TypingError(f"cuda.{path} needs {array.ndim} indices for {array}, found {len(kinds)}")
+    numbers = (types.Integer, types.Float) if isinstance(index, types.BaseTuple) else types.Integer  # as in numba-cuda
     for kind in kinds:  # the result of a function that may also return None is an Optional
-        if not isinstance(kind.type if isinstance(kind, types.Optional) else kind, types.Integer):
+        if not isinstance(kind.type if isinstance(kind, types.Optional) else kind, numbers):
             raise TypingError(f"cuda.{path} takes an integer for each axis as the index, found {kind}")
     for value in values:
         if not isinstance(value, (types.Integer, types.Float, types.Boolean)):

@@ -122,12 +122,30 @@ class LoweringOfEntry(NativeLowering):  # type: ignore[misc]
     """Lowering pass that emits a function into a library of its own."""
 
     _name = "lowering_of_entry"
+    library = LinkingLibrary
 
     def run_pass(self, state: Any) -> bool:
         """Set ``state.cr`` as numba's own pass does."""
-        state.library = LinkingLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         return bool(super().run_pass(state))
+
+
+class QuickLibrary(LinkingLibrary):
+    """Library for code that runs in one thread: it is compiled in a quarter of the time, without vectorisation."""
+
+    def _optimize_final_module(self) -> None:
+        self._link_recursive_functions()
+        passes, builder = self._codegen._module_pass_manager(opt=1, loop_vectorize=False, slp_vectorize=False)
+        passes.run(self._final_module, builder)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class QuickLowering(LoweringOfEntry):
+    """Lowering pass for code that runs in one thread."""
+
+    _name = "quick_lowering"
+    library = QuickLibrary
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -305,6 +323,12 @@ class BlockCompiler(EntryCompiler):
     """Pipeline of functions whose array arguments share no memory, so that LLVM may reorder accesses to them."""
 
     lowering = LoweringOfBlocks
+
+
+class QuickCompiler(EntryCompiler):
+    """Pipeline of the entries of launches of one thread."""
+
+    lowering = QuickLowering
 
 
 class FunctionCompiler(EntryCompiler):
