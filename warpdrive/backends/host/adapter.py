@@ -65,7 +65,9 @@ class CpuAdapter(ast.NodeTransformer):
         """Return the header of a generated module: imports of the kernel's names and recorded helpers."""
         lines = header_of(table, dict.fromkeys(mathematics.REPLACEMENTS, mathematics.__name__))
         lines.append("from numba import cfunc, njit")
-        lines.append("from warpdrive.backends.host.compiler import BlockCompiler, EntryCompiler, FunctionCompiler, QuickCompiler")
+        lines.append(
+            "from warpdrive.backends.host.compiler import BlockCompiler, EntryCompiler, FunctionCompiler, QuickCompiler"
+        )
         lines.append(
             "from warpdrive.backends.host.intrinsics import array_loader, not_constant, not_negative, number_loader"
         )

@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -250,3 +251,20 @@ def test_a_deleted_function_leaves_those_with_its_content():
     gc.collect()
     caller = numba.cfunc("int64(int64)", pipeline_class=EntryCompiler, _nrt=False)(lambda x: second(x) + 1)
     assert caller.ctypes(5) == 17
+
+
+def test_one_thread_gets_quickly_compiled_code_with_the_same_results():
+    def total(values, out):
+        for value in values:
+            out[0] += value * value
+
+    kernel, values = wd.kernel(total), np.random.default_rng(0).random(1000)
+    results = []
+    for threads, compiler in ((1, "QuickCompiler"), (2, "EntryCompiler")):
+        out = np.zeros(1)
+        kernel[1, threads](values[:500], out)
+        results.append(out[0] / threads)
+        (compiled,) = [code for key, code in kernel.memory["cpu"].items() if key[-1].block == (threads, 1, 1)]
+        assert f"pipeline_class={compiler}, _nrt" in Path(compiled.module.__file__).read_text()
+    assert results[0] == np.cumsum(values[:500] * values[:500])[-1]
+    assert np.isclose(results[1], results[0])

@@ -206,7 +206,5 @@ def keeps_a_view(x):
 
 def test_what_agents_beyond_1024_cannot_keep_is_told():
     assert compiled(keeps_a_view, x=torch.zeros(9, 30)).image
-    with pytest.raises(
-        KernelError, match="'row' is a view, a tuple, a vector or a record that is used after"
-    ):
+    with pytest.raises(KernelError, match="'row' is a view, a tuple, a vector or a record that is used after"):
         compiled(keeps_a_view, x=torch.zeros(9, 2000))
