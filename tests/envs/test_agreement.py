@@ -69,7 +69,7 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
 }
 """Configurations by the registered name, with short episodes, so that many end.
 
-``test_state_hashes.py`` has those without any parameters.
+``test_state_hashes.py`` has most of them without any parameters.
 """
 STEPS = 50
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 from gpu_code import GpuCode
 from state_hash import state_hash
@@ -14,24 +12,23 @@ REPLICAS, STEPS = 100, 10_000
 TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
 MANY_AGENTS = {"tag_continuous": 500, "tag_gridworld": 500, "simple_tag": 500, "simple_spread": 500, "battle": 30}
 """The numbers of steps of GPU code, which the host runs thread after thread."""
-
-
-@cache
-def on_the_cpu(name: str, num_steps: int) -> str:
-    return state_hash(wd.make(name), "cpu", REPLICAS, num_steps)
+ON_GPUS = {"battle": {"random_starts": True, "minimap": True}}
+"""Parameters of environments, so that all of their functions become GPU code."""
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_cuda_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPDRIVE_CUDA_ON_HOST", "1")
-    assert state_hash(wd.make(name), "pycuda", REPLICAS, STEPS) == on_the_cpu(name, STEPS)
+    env = wd.make(name)
+    assert state_hash(env, "pycuda", REPLICAS, STEPS) == state_hash(env, "cpu", REPLICAS, STEPS)
 
 
 @pytest.mark.parametrize("name", wd.registered_names())
 def test_gpu_code(name: str) -> None:
     """Kernels become GPU code, which computes in float32 alone, and the same bits as the CPU's."""
     num_steps, backend = MANY_AGENTS.get(name, STEPS), GpuCode(linked=True)
-    assert state_hash(wd.make(name), backend, REPLICAS, num_steps) == on_the_cpu(name, num_steps)
+    env = wd.make(name, **ON_GPUS.get(name, {}))
+    assert state_hash(env, backend, REPLICAS, num_steps) == state_hash(env, "cpu", REPLICAS, num_steps)
     assert len(backend.compiled) == 2
     for kernel, code in backend.compiled.items():
         assert ".f64" not in code.ptx, f"{kernel} computes in float64"
