@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.errors import WarpDriveError as WarpDriveError
     from warpdrive.host_transfers import HostTransferError as HostTransferError
     from warpdrive.host_transfers import no_host_transfers as no_host_transfers
+    from warpdrive.interop.conversions import to_pettingzoo as to_pettingzoo
     from warpdrive.interop.gymnasium import to_gymnasium as to_gymnasium
     from warpdrive.kernels.cuda_kernel import CudaKernel as CudaKernel
     from warpdrive.kernels.cuda_kernel import cuda_kernel as cuda_kernel
@@ -72,6 +73,7 @@ _HOME_OF = {
     "no_host_transfers": "warpdrive.host_transfers",
     "HostTransferError": "warpdrive.host_transfers",
     "to_gymnasium": "warpdrive.interop.gymnasium",
+    "to_pettingzoo": "warpdrive.interop.conversions",
     "check_launch": "warpdrive.checks.launch",
     "debug": "warpdrive.checks.debugger",
     "Recording": "warpdrive.recording.recording",

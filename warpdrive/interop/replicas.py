@@ -7,7 +7,7 @@ from typing import Any
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
-from warpdrive.errors import DefinitionError, WarpDriveError
+from warpdrive.errors import DefinitionError
 
 
 def replicas_of(env: EnvWrapper | Environment | str, num_envs: int | None, options: Mapping[str, Any]) -> EnvWrapper:
@@ -35,8 +35,3 @@ def replicas_of(env: EnvWrapper | Environment | str, num_envs: int | None, optio
         return env
     kind: dict[str, Any] = {"env_name": env} if isinstance(env, str) else {"env": env}
     return EnvWrapper(**{"reset_pool_size": None, **kind, **options, "num_envs": num_envs or 1})
-
-
-def missing(library: str, extra: str) -> WarpDriveError:
-    """Return the error for a library that is not installed."""
-    return WarpDriveError(f"{library} is not installed: pip install 'warpdrive[{extra}]'")
