@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium
@@ -55,6 +56,17 @@ def candidates(num_envs: int) -> dict[str, Callable[[], float]]:
     envs = wd.to_gymnasium("cartpole", num_envs, output="torch", env_backend="cpu")
     envs.reset(seed=0)
     found["to_gymnasium, SameStep, torch"] = microseconds(envs.step, tensors)
+    if find_spec("stable_baselines3"):
+        vec_env = wd.to_stable_baselines3("cartpole", num_envs, env_backend="cpu")
+        vec_env.reset()
+        found["to_stable_baselines3"] = microseconds(vec_env.step, arrays)
+    if find_spec("rsl_rl"):
+        outputs = [torch.rand(num_envs, 2) for _ in range(64)]
+        found["to_rsl_rl"] = microseconds(wd.to_rsl_rl("cartpole", num_envs, env_backend="cpu").step, outputs)
+    if find_spec("skrl"):
+        wrapped = wd.to_skrl("cartpole", num_envs, env_backend="cpu")
+        wrapped.reset()
+        found["to_skrl"] = microseconds(wrapped.step, [tensor[:, None] for tensor in tensors])
     theirs = gymnasium.make_vec("CartPole-v1", num_envs, vectorization_mode="vector_entry_point")
     theirs.reset(seed=0)
     found["Gymnasium's own vectorized CartPole"] = microseconds(theirs.step, arrays)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.host_transfers import HostTransferError as HostTransferError
     from warpdrive.host_transfers import no_host_transfers as no_host_transfers
     from warpdrive.interop.conversions import to_pettingzoo as to_pettingzoo
+    from warpdrive.interop.conversions import to_rsl_rl as to_rsl_rl
+    from warpdrive.interop.conversions import to_skrl as to_skrl
+    from warpdrive.interop.conversions import to_stable_baselines3 as to_stable_baselines3
     from warpdrive.interop.gymnasium import to_gymnasium as to_gymnasium
     from warpdrive.kernels.cuda_kernel import CudaKernel as CudaKernel
     from warpdrive.kernels.cuda_kernel import cuda_kernel as cuda_kernel
@@ -73,6 +76,9 @@ _HOME_OF = {
     "no_host_transfers": "warpdrive.host_transfers",
     "HostTransferError": "warpdrive.host_transfers",
     "to_gymnasium": "warpdrive.interop.gymnasium",
+    "to_stable_baselines3": "warpdrive.interop.conversions",
+    "to_skrl": "warpdrive.interop.conversions",
+    "to_rsl_rl": "warpdrive.interop.conversions",
     "to_pettingzoo": "warpdrive.interop.conversions",
     "check_launch": "warpdrive.checks.launch",
     "debug": "warpdrive.checks.debugger",

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
 from warpdrive.errors import WarpDriveError
+from warpdrive.interop.gymnasium import to_gymnasium
 from warpdrive.interop.replicas import replicas_of
 
 if TYPE_CHECKING:
     from warpdrive.interop.pettingzoo import PettingZooEnv
+    from warpdrive.interop.rsl_rl import RslRlVecEnv
+    from warpdrive.interop.skrl import SkrlEnv
+    from warpdrive.interop.stable_baselines3 import StableBaselines3VecEnv
 
 
 def to_pettingzoo(
@@ -43,19 +47,85 @@ def to_pettingzoo(
         DefinitionError: If the environment or an argument is invalid.
         WarpDriveError: If PettingZoo is not installed.
     """
-    with _imports("pettingzoo", "pettingzoo"):
+    with _imports("pettingzoo"):
         from warpdrive.interop.pettingzoo import PettingZooEnv
     replicas = replicas_of(env, None, options)
     first_seed = None if isinstance(env, EnvWrapper) else options.get("seed", secrets.randbits(64))
     return PettingZooEnv(replicas, replica, render_mode, max_cycles, first_seed)
 
 
+def to_stable_baselines3(
+    env: EnvWrapper | Environment | str, num_envs: int | None = None, **options: Any
+) -> StableBaselines3VecEnv:
+    """Return a ``VecEnv`` of Stable-Baselines3.
+
+    Args:
+        env: An EnvWrapper, an environment, or a registered name.
+        num_envs: The number of replicas; None for 1, or those of the EnvWrapper.
+        options: Further arguments of :func:`warpdrive.to_gymnasium`: ``tag``, ``agent``, ``others``, ``render_mode``,
+            and of :class:`warpdrive.EnvWrapper`.
+
+    Returns:
+        The environment, with NumPy outputs.
+
+    Raises:
+        DefinitionError: If the environment or an argument is invalid.
+        WarpDriveError: If Stable-Baselines3 is not installed.
+    """
+    with _imports("stable-baselines3"):
+        from warpdrive.interop.stable_baselines3 import StableBaselines3VecEnv
+    return StableBaselines3VecEnv(to_gymnasium(env, num_envs, output="numpy", **options))
+
+
+def to_rsl_rl(env: EnvWrapper | Environment | str, num_envs: int | None = None, **options: Any) -> RslRlVecEnv:
+    """Return a ``VecEnv`` of rsl_rl.
+
+    Args:
+        env: An EnvWrapper, an environment, or a registered name.
+        num_envs: The number of replicas; None for 1, or those of the EnvWrapper.
+        options: Further arguments of :func:`warpdrive.to_gymnasium`: ``tag``, ``agent``, ``others``, ``render_mode``,
+            and of :class:`warpdrive.EnvWrapper`.
+
+    Returns:
+        The environment, with tensors on the device. Discrete actions are the largest of an output per choice.
+
+    Raises:
+        DefinitionError: If the environment or an argument is invalid.
+        WarpDriveError: If rsl_rl is not installed.
+    """
+    with _imports("rsl-rl"):
+        from warpdrive.interop.rsl_rl import RslRlVecEnv
+    return RslRlVecEnv(to_gymnasium(env, num_envs, output="torch", **options))
+
+
+def to_skrl(env: EnvWrapper | Environment | str, num_envs: int | None = None, **options: Any) -> SkrlEnv:
+    """Return an environment of skrl.
+
+    Args:
+        env: An EnvWrapper, an environment, or a registered name.
+        num_envs: The number of replicas; None for 1, or those of the EnvWrapper.
+        options: Further arguments of :func:`warpdrive.to_gymnasium`: ``tag``, ``agent``, ``others``, ``render_mode``,
+            and of :class:`warpdrive.EnvWrapper`.
+
+    Returns:
+        The environment, with tensors on the device.
+
+    Raises:
+        DefinitionError: If the environment or an argument is invalid.
+        WarpDriveError: If skrl is not installed.
+    """
+    with _imports("skrl"):
+        from warpdrive.interop.skrl import SkrlEnv
+    return SkrlEnv(to_gymnasium(env, num_envs, output="torch", **options))
+
+
 @contextmanager
-def _imports(module: str, extra: str) -> Iterator[None]:
+def _imports(extra: str) -> Iterator[None]:
     """Turn the ImportError of a missing library into a WarpDriveError that names the extra."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "warpdrive":
+        package = (error.name or "").partition(".")[0]
+        if package == "warpdrive":
             raise
-        raise WarpDriveError(f"{error.name} is not installed: pip install 'warpdrive[{extra}]'") from None
+        raise WarpDriveError(f"{package} is not installed: pip install 'warpdrive[{extra}]'") from None

@@ -51,7 +51,8 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
             "is_parallelizable": True,
         }
         self.replicas, self.render_mode, self.max_cycles = replicas, render_mode, max_cycles
-        self._replica, self._first_seed, self._num_steps, self._window = replica, first_seed, 0, None
+        self._replica, self._first_seed, self._num_steps = replica, first_seed, 0
+        self._window: Any = None  # Matplotlib's image in it
         names = {
             agent: (f"{tag}_{index}", tag)
             for tag, ids in replicas.policy_tags.items()
@@ -59,7 +60,8 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         }
         self._ids = {names[agent][0]: agent for agent in range(replicas.num_agents)}
         self._tags = dict(names[agent] for agent in range(replicas.num_agents))
-        self.possible_agents, self.agents = list(self._ids), []
+        self.possible_agents: list[str] = list(self._ids)
+        self.agents: list[str] = []
         self._actions = {
             array.name: np.zeros((replicas.num_envs, *array.shape), np.int32 if array.choices else np.float32)
             for array in replicas._action_arrays
@@ -147,7 +149,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
 
         if self._window is None:
             plt.ion()
-            axes = plt.figure(self.metadata["name"]).add_axes((0, 0, 1, 1), frame_on=False)
+            axes = plt.figure(self.replicas.env_name).add_axes((0, 0, 1, 1), frame_on=False)
             self._window = axes.imshow(frame)
         self._window.set_data(frame)
         self._window.figure.canvas.draw_idle()
