@@ -10,9 +10,9 @@ import warpdrive as wd
 
 REPLICAS, STEPS = 100, 10_000
 TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
-MANY_AGENTS = {"tag_continuous": 500, "tag_gridworld": 500, "simple_tag": 500, "simple_spread": 500, "battle": 30}
+MANY_AGENTS = {"tag_continuous": 500, "tag_gridworld": 500, "simple_tag": 500, "simple_spread": 500, "battle": 200}
 """The numbers of steps of GPU code, which the host runs thread after thread."""
-ON_GPUS = {"battle": {"random_starts": True, "minimap": True}}
+ON_GPUS = {"battle": {"agents_per_team": 20, "map_size": 15, "random_starts": True, "minimap": True}}
 """Parameters of environments, so that all of their functions become GPU code."""
 
 

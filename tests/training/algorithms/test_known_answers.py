@@ -220,7 +220,6 @@ PROBLEMS = {
     "chain, by memory": Problem(partial(UnseenChain, terminates=True, revealed=False), unseen_chain_error, 0.1),
     "cooperation": Problem(partial(MatrixGame, COOPERATION), cooperation_error, 0.0),
     "conflict": Problem(partial(MatrixGame, CONFLICT), conflict_error, 0.1),
-    "sacrifice": Problem(Gate, gate_error, 0.0),
     "sacrifice, not finite": Problem(partial(Gate, broken=True), gate_error, 0.0),
     "meeting": Problem(Meeting, meeting_error, 0.25),
     "bandit": Problem(Bandit, bandit_error, 0.02),
@@ -295,7 +294,7 @@ _BY_PROBLEM: dict[str, dict[str, tuple[str, int, Section]]] = {
     },
     "meeting": {"ddpg": ("ddpg", 300, _NOISY), "td3": ("td3", 300, _NOISY), "sac": ("sac", 100, _RELU)},
 }
-_BY_PROBLEM["sacrifice"] = _BY_PROBLEM["sacrifice, not finite"] = {
+_BY_PROBLEM["sacrifice, not finite"] = {
     "ppo": ("ppo", 30, {"lr": 0.02}),
     "mappo": ("mappo", 30, {"lr": 0.02}),
     "a2c": ("a2c", 100, {"lr": 0.02}),
