@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 # As the command line does, for the tests and the processes that they start; read once, when PyTorch is loaded.
@@ -40,3 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.gpu)
         if item.get_closest_marker("gpu") and not torch.cuda.is_available():
             item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let garbage collections pass over what has been imported: compilation creates many objects."""
+    gc.freeze()

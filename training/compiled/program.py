@@ -16,6 +16,7 @@ from llvmlite import ir
 
 from warpdrive.backends.host.workers import get_num_threads, launch_on_all_cores, launch_rounds
 from warpdrive.backends.shared import cache as disk
+from warpdrive.garbage_collection import no_garbage_collection
 from warpdrive.training.compiled.simd import host_lanes
 
 _FILE = "program.o"
@@ -92,7 +93,7 @@ def program_of(emit: Callable[[ir.Module, int], Any], specialisation: str) -> Pr
     key = disk.key_of("compiled training", specialisation, *versions)
     with disk.ONE_AT_A_TIME:
         if key not in _programs:
-            with disk.one_process_at_a_time(key):
+            with disk.one_process_at_a_time(key), no_garbage_collection():
                 _programs[key] = _stored(key) or _compiled(key, emit)
         return _programs[key]
 

@@ -36,6 +36,7 @@ from warpdrive.backends.shared.arguments import ArgumentKind
 from warpdrive.backends.shared.module_writer import GeneratedModule
 from warpdrive.backends.shared.origins import errors_at_their_origin
 from warpdrive.backends.shared.slots import Slot
+from warpdrive.garbage_collection import no_garbage_collection
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.lowering import LoweredKernel, ResolvedKernel, lower
@@ -60,7 +61,7 @@ def compile_kernel(
         KernelError: If the kernel cannot be compiled; the message has the file and line of its source.
     """
     key = cache.key_of(kernel.content(), repr(parameters), repr(packing), repr(capability), *_versions())
-    with cache.one_process_at_a_time(key):
+    with cache.one_process_at_a_time(key), no_garbage_collection():
         if cache.is_stored(key):
             try:
                 return _load(key)
