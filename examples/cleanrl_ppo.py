@@ -30,7 +30,7 @@ def network(num_inputs: int, num_outputs: int, scale: float) -> nn.Sequential:
 
 
 def train(total_steps: int = 500_000, num_envs: int = 256, seed: int = 1) -> list[float]:
-    """Train, and return the mean return of the episodes that ended in each iteration."""
+    """Train, and return the mean returns of the episodes that ended, by iteration."""
     torch.manual_seed(seed)
     envs = wd.to_gymnasium("cartpole", num_envs, output="torch", seed=seed)
     device, num_inputs = envs.device, envs.single_observation_space.shape[0]
@@ -84,7 +84,8 @@ def train(total_steps: int = 500_000, num_envs: int = 256, seed: int = 1) -> lis
                 optimizer.step()
 
         statistics = envs.replicas.episode_statistics()
-        means.append(float(statistics["return"].sum() / statistics["episodes"].clamp(min=1)))
+        if statistics["episodes"] > 0:
+            means.append(float(statistics["return"].sum() / statistics["episodes"]))
     return means
 
 

@@ -97,17 +97,21 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Raises:
             ActionError: If the shape or dtype of actions is invalid; on the CPU also if a choice does not exist.
         """
+        observations, rewards, terminated, truncated = self.advance(actions)
+        infos = self._infos()
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            self._add_final(infos, terminated | truncated)
+        return observations, rewards, terminated, truncated, infos
+
+    def advance(self, actions: Any) -> tuple[Any, Any, Any, Any]:
+        """Step, and return observations, rewards, terminations and truncations as :meth:`step`, without infos."""
         batch, replicas = self.batch, self.replicas
         every = batch.actions(actions)
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             replicas._step(every, auto_reset=True)
         else:
             replicas._step_running(every, auto_reset=self.autoreset_mode is AutoresetMode.NEXT_STEP)
-        terminated, truncated = batch.terminated(), batch.truncated()
-        infos = self._infos()
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:
-            self._add_final(infos, terminated | truncated)
-        return batch.observations(), batch.rewards(), terminated, truncated, infos
+        return batch.observations(), batch.rewards(), batch.terminated(), batch.truncated()
 
     def render(self) -> tuple[Frame, ...] | None:
         """Return an image ``[height, width, 3]`` uint8 per row from the environment's ``render``, or None if disabled.

@@ -49,7 +49,7 @@ class RslRlVecEnv(VecEnv):
     def get_observations(self) -> TensorDict:
         """Return the current observations by group, each ``[num_envs, *shape]``."""
         groups = self._observations if isinstance(self._observations, dict) else {"policy": self._observations}
-        return TensorDict(groups, batch_size=[self.num_envs], device=self.device)
+        return TensorDict(groups, batch_size=[self.num_envs])
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Advance all replicas by one step.
@@ -60,7 +60,7 @@ class RslRlVecEnv(VecEnv):
         Returns:
             Observations, rewards ``[num_envs]``, dones int64 ``[num_envs]``, and extras with ``time_outs``.
         """
-        self._observations, rewards, terminated, truncated, _ = self.envs.step(self._fitted(actions))
+        self._observations, rewards, terminated, truncated = self.envs.advance(self._fitted(actions))
         return (
             self.get_observations(),
             rewards,
@@ -72,5 +72,6 @@ class RslRlVecEnv(VecEnv):
         space = self.envs.single_action_space
         if not self._choices:
             return actions.view(self.num_envs, *(space.shape or ()))
-        chosen = torch.stack([part.argmax(dim=-1) for part in actions.split(self._choices, dim=-1)], dim=-1)
-        return chosen[:, 0] if isinstance(space, spaces.Discrete) else chosen
+        if isinstance(space, spaces.Discrete):
+            return actions.argmax(dim=-1)
+        return torch.stack([part.argmax(dim=-1) for part in actions.split(self._choices, dim=-1)], dim=-1)

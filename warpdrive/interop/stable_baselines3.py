@@ -23,6 +23,7 @@ class StableBaselines3VecEnv(VecEnv):
     def __init__(self, envs: GymnasiumVectorEnv) -> None:
         self.envs = envs
         self._actions: Any = None
+        self._empty_infos: list[dict[str, Any]] = [{} for _ in range(envs.num_envs)]  # new ones take longer than a step
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> Any:
@@ -38,17 +39,28 @@ class StableBaselines3VecEnv(VecEnv):
 
     def step_wait(self) -> tuple[Any, npt.NDArray[np.float32], npt.NDArray[np.bool_], list[dict[str, Any]]]:
         """Step, and return observations, rewards ``[num_envs]``, dones ``[num_envs]`` and a list of infos."""
-        observations, rewards, terminated, truncated, infos = self.envs.step(self._actions)
-        rows: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        if "final_obs" in infos:
-            final, episode = infos["final_obs"], infos["final_info"]["episode"]
-            for row in infos["_final_obs"].nonzero()[0].tolist():
-                rows[row] = {
-                    "terminal_observation": final[row],
-                    "TimeLimit.truncated": bool(truncated[row] and not terminated[row]),
-                    "episode": {"r": float(episode["r"][row]), "l": int(episode["l"][row])},
+        observations, rewards, terminated, truncated = self.envs.advance(self._actions)
+        dones, infos = terminated | truncated, self._empty_infos.copy()
+        rows = dones.nonzero()[0]
+        if len(rows):
+            batch = self.envs.batch
+            columns = (truncated & ~terminated, batch.episode_return(), batch.episode_length())
+            lists = (column[rows].tolist() for column in columns)
+            for row, final, limit, r, length in zip(rows.tolist(), self._final(rows), *lists, strict=True):
+                infos[row] = {
+                    "terminal_observation": final,
+                    "TimeLimit.truncated": limit,
+                    "episode": {"r": r, "l": length},
                 }
-        return observations, rewards, terminated | truncated, rows
+        return observations, rewards, dones, infos
+
+    def _final(self, rows: npt.NDArray[np.int64]) -> Iterable[Any]:
+        """Return the final observations of some rows."""
+        final = self.envs.batch.final_observations()
+        if not isinstance(final, dict):
+            return final[rows]  # type: ignore[no-any-return]
+        parts = {key: part[rows] for key, part in final.items()}
+        return [{key: part[index] for key, part in parts.items()} for index in range(len(rows))]
 
     def close(self) -> None:
         """Free the device's memory."""
