@@ -203,3 +203,20 @@ def test_accumulators(blocks, threads, bins):
     np.testing.assert_array_equal(found[1], times * np.array(expected))
     assert found[2][0] == 0.25 + times * 0.5 * part.sum()
     np.testing.assert_array_equal(found[3], [2 * times * number, 2])
+
+
+def counted_and_read(counts, before, out, first, step):
+    """Each thread reads its own element, by another name, after it has added to it."""
+    i = cuda.grid(1)
+    if 0 < i < out.size:
+        cuda.atomic.add(counts, i, 5)
+        out[i] = before[first + step * i]
+
+
+@pytest.mark.parametrize(("view", "first", "step"), [(np.s_[:], 0, 1), (np.s_[::-1], 63, -1), (np.s_[1:], -1, 1)])
+def test_accumulators_that_are_read(view, first, step):
+    """An array is added to and, as another argument, read: also backwards and from its second element on."""
+    counts, out = np.arange(64), np.zeros(64, np.int64)
+    wd.kernel(counted_and_read)[1, 256](counts, counts[view], out, first, step)
+    np.testing.assert_array_equal(out[1:], np.arange(1, 64) + 5)
+    np.testing.assert_array_equal(counts[1:], np.arange(1, 64) + 5)

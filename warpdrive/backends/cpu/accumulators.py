@@ -30,10 +30,14 @@ UPDATES = 4
 def accumulators(body: Sequence[ast.stmt], kinds: Mapping[str, ArgumentKind]) -> set[str]:
     """Return the parameters that are only added to, by ``cuda.atomic.add`` without a use of the old value.
 
+    None are returned if there are tuples, which may have arrays with the same memory.
+
     Args:
         body: The statements of the kernel.
         kinds: The kinds of its parameters, by name.
     """
+    if any(kind.parts is not None for kind in kinds.values()):
+        return set()
     uses = _Uses()
     for statement in body:
         uses.visit(statement)
@@ -78,8 +82,43 @@ def added_array(node: ast.Expr) -> str | None:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def own_accumulator(typingctx: Any, array: Any, threads: Any) -> Any:
-    """Return a cleared copy on the stack if an array is small enough for a number of threads (intp), else itself."""
+def share_memory(typingctx: Any, array: Any, other: Any) -> Any:
+    """Return True if two arrays may have an element in common."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pairs = zip(signature.args, args, strict=True)
+        (begin, end), (other_begin, other_end) = (_extent(context, builder, kind, value) for kind, value in pairs)
+        is_before = builder.icmp_unsigned("<=", end, other_begin)
+        return builder.not_(builder.or_(is_before, builder.icmp_unsigned("<=", other_end, begin)))
+
+    return types.boolean(array, other), codegen
+
+
+def _extent(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, Any]:
+    """Return the address of an array's first byte, and that after its last."""
+    made = make_array(kind)(context, builder, value)
+    begin = builder.ptrtoint(made.data, made.itemsize.type)
+    end = builder.add(begin, made.itemsize)
+    zero = ir.Constant(begin.type, 0)
+    lengths, strides = (cgutils.unpack_tuple(builder, axes, kind.ndim) for axes in (made.shape, made.strides))
+    for length, stride in zip(lengths, strides, strict=True):
+        way = builder.mul(builder.sub(length, ir.Constant(begin.type, 1)), stride)
+        is_back = builder.icmp_signed("<", way, zero)
+        begin = builder.add(begin, builder.select(is_back, way, zero))
+        end = builder.add(end, builder.select(is_back, zero, way))
+    return begin, end
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def own_accumulator(typingctx: Any, array: Any, threads: Any, is_shared: Any) -> Any:
+    """Return a cleared copy on the stack of an array, or the array itself.
+
+    Args:
+        typingctx: Typing context of numba.
+        array: The array, which is copied if it is small enough for the number of threads.
+        threads: The number (intp) of threads that add.
+        is_shared: True (boolean) if another argument has its memory, which may then be read; it is not copied.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         made = make_array(array)(context, builder, args[0])
@@ -88,13 +127,13 @@ def own_accumulator(typingctx: Any, array: Any, threads: Any) -> Any:
         fits = builder.icmp_unsigned("<=", size, ir.Constant(word, ROOM))
         pays = builder.icmp_signed(">=", args[1], builder.mul(made.nitems, ir.Constant(word, UPDATES)))
         room = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(64), ROOM // 8))
-        is_own = builder.and_(fits, pays)
+        is_own = builder.and_(builder.and_(fits, pays), builder.not_(args[2]))
         with builder.if_then(is_own):
             cgutils.memset(builder, room, size, 0)
         made.data = builder.select(is_own, builder.bitcast(room, made.data.type), made.data)
         return made._getvalue()
 
-    return array(array, types.intp), codegen
+    return array(array, types.intp, types.boolean), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]

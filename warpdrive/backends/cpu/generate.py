@@ -210,7 +210,7 @@ def generate_kernel(
     stage_bytes = room_bytes if in_stages else None
     order = len(by_thread), by_row, stage_bytes, sums
     if sums:
-        writer.line(f"from {ACCUMULATORS} import add_accumulator, is_own, own_accumulator")
+        writer.line(f"from {ACCUMULATORS} import add_accumulator, is_own, own_accumulator, share_memory")
     writer.text(_entry_text(functions, *order, kernel.parameters, argument_kinds, slots, launch))
     writer.line(f"SLOTS = {[tuple(vars(slot).values()) for slot in slots]!r}")
     writer.line(f"TAKES_TURNS, ROOM_BYTES = False, {stage_bytes}")
@@ -452,8 +452,10 @@ def _entry_text(
         loops.append(f"                {call}")
     pack = PACK if len(functions) > 1 else blocks
     copies, additions = list[str](), list[str]()
+    arrays = [name for name, kind in zip(parameters, kinds, strict=True) if kind.rank]
     for name in sums:
-        copies.append(f"    {own[name]} = own_accumulator({name}, ({end} - {begin}) * {' * '.join(block)})")
+        shared = " or ".join(f"share_memory({name}, {other})" for other in arrays if other != name) or "False"
+        copies.append(f"    {own[name]} = own_accumulator({name}, ({end} - {begin}) * {' * '.join(block)}, {shared})")
         copies.append(f"    {own_name(name)} = is_own({own[name]}, {name})")
         additions += [f"    if {own_name(name)}:", f"        add_accumulator({own[name]}, {name})"]
     packs = [
