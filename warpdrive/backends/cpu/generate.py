@@ -32,6 +32,7 @@ from warpdrive.backends.host.functions import (
     import_text,
     placed_shared_arrays,
     shared_arrays,
+    shared_variables,
 )
 from warpdrive.backends.shared.arguments import ArgumentKind
 from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, index_name
@@ -108,7 +109,7 @@ PACK = 256
 LLVM can vectorise over them, and their data stays in the cache.
 """
 
-BLOCKS_PER_ROW = 64
+BLOCKS_PER_ROW = 256
 """Largest number of neighbouring blocks of several axes and without barriers whose rows of threads are one loop.
 
 Rows of 16 threads are too short for vectors and for the hardware's prefetching; rows of a large matrix too long for the
@@ -151,7 +152,8 @@ def generate_kernel(
     kinds = dict(zip(kernel.parameters, argument_kinds, strict=True))
     in_stages = any(isinstance(part, GridBarrier) for part in all_parts(kernel.parts))
     sums = sorted(accumulators(kernel.body, kinds)) if launch.views is None and not in_stages else []
-    adapter = CpuAdapter(depends_on_int32(kernel), {name: own_name(name) for name in sums})
+    accumulated = {name: own_name(name) for name in sums}
+    adapter = CpuAdapter(depends_on_int32(kernel), accumulated, shared_variables(kernel.body))
     writer = ModuleWriter(adapter)
     by_thread: list[list[ast.stmt]] = []  # bodies that each thread runs for all blocks before the next one does
     shared = shared_arrays(kernel, adapter, launch.shared_bytes)

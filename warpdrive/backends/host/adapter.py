@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from warpdrive.backends.host import atomics, debug_checks, intrinsics, mathematics, scalars, warps
@@ -36,10 +36,16 @@ class CpuAdapter(ast.NodeTransformer):
         depends_on_int32: If True, indices are converted to int32, as on a GPU. Only few functions depend on the width,
             and code without the conversions is easier to vectorise.
         accumulators: For each array that is only added to, the name of the variable that is True if it is a copy.
+        shared: Variables that hold arrays in shared memory.
     """
 
-    def __init__(self, depends_on_int32: bool = False, accumulators: Mapping[str, str] | None = None) -> None:
-        self.depends_on_int32 = depends_on_int32
+    def __init__(
+        self,
+        depends_on_int32: bool = False,
+        accumulators: Mapping[str, str] | None = None,
+        shared: Collection[str] = (),
+    ) -> None:
+        self.depends_on_int32, self.shared = depends_on_int32, shared
         self.accumulators = accumulators or {}
         self.intrinsics: set[str] = set()
         self.block_atomics: set[str] = set()
@@ -136,7 +142,7 @@ class CpuAdapter(ast.NodeTransformer):
             if array in self.accumulators:
                 arguments = [*map(self.visit, node.args), load(self.accumulators[array])]
                 return at(node, ast.Call(load(ACCUMULATE), arguments, []))
-            if node.args and isinstance(node.args[0], SharedName) and node.func.path in atomics.IN_SHARED_MEMORY:
+            if node.func.path in atomics.IN_SHARED_MEMORY and getattr(node.args[0], "id", "") in self.shared:
                 name = atomics.IN_SHARED_MEMORY[node.func.path]
                 self.block_atomics.add(name)
                 return at(node, ast.Call(load(GENERATED + name), [self.visit(argument) for argument in node.args], []))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 import warpdrive.math
 from warpdrive.backends.host.adapter import CpuAdapter
@@ -25,6 +26,7 @@ from warpdrive.kernels.syntax import (
     GENERATED,
     FunctionName,
     IntrinsicName,
+    SharedName,
     assign,
     load,
     walk,
@@ -160,6 +162,14 @@ def placed_shared_arrays(table: Table, dynamic_bytes: int) -> tuple[list[tuple[s
 def aligned_bytes(shape: tuple[int, ...], dtype: str) -> int:
     """Return the size of an array in bytes, a multiple of its alignment."""
     return -(-math.prod(shape) * dtype_of(dtype).itemsize // ALIGNMENT) * ALIGNMENT
+
+
+def shared_variables(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the variables that only hold one array in shared memory."""
+    stores = Counter(node.id for node in walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    assigned = (node for node in walk(body) if isinstance(node, ast.Assign) and isinstance(node.value, SharedName))
+    names = (target.id for node in assigned for target in node.targets if isinstance(target, ast.Name))
+    return {name for name in names if stores[name] == 1}
 
 
 def import_text(kernel: LoweredKernel, functions_module: str) -> str:
