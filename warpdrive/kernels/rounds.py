@@ -89,6 +89,8 @@ def _strided(node: ast.stmt, before: Sequence[ast.stmt]) -> _Strided | None:
     if variable.id in stored_names(node.body[:-1]) or len(starts) != 1 or not isinstance(starts[0], ast.Assign):
         return None
     start, step = starts[0].value, grown[1]
+    if loaded_names([start]) & stored_names(before[before.index(starts[0]) :]):
+        return None  # it would have another value in the loop
     return _Strided(
         variable.id, start, node.test.comparators[0], step, lambda count: _after(start, step, count), node.body[:-1]
     )
@@ -115,10 +117,10 @@ def _rounds(
     """Return the statements that run a loop in rounds; the loop itself if its threads do not stride together."""
     assert isinstance(node, (ast.For, ast.While))
     start, stop, step = (_Written(known).visit(copy_tree(bound)) for bound in (loop.start, loop.stop, loop.step))
-    axis = _axis(start)
+    axis, of_first = _axis(start), _OfFirst().visit(copy_tree(start))
     if (
         axis is None
-        or not (_is_stride(step, axis) and uniform.agrees(stop))
+        or not (_is_stride(step, axis) and uniform.agrees(stop) and uniform.agrees(of_first))
         or contains_barrier([node])
         or node.orelse
         or any(map(jumps_out_of, loop.body))
@@ -126,7 +128,7 @@ def _rounds(
         or stored_names(loop.body) & loaded_names([loop.start, loop.stop, loop.step, start, stop, step])
     ):
         return [node]
-    going = ast.Compare(_after(_OfFirst().visit(copy_tree(start)), step, load(count)), [ast.Lt()], [stop])
+    going = ast.Compare(_after(of_first, step, load(count)), [ast.Lt()], [stop])
     guarded = ast.If(ast.Compare(load(loop.variable), [ast.Lt()], [copy_tree(stop)]), loop.body or [ast.Pass()], [])
     barrier = ast.Expr(ast.Call(IntrinsicName.of(BARRIER, node), [], []))
     following = assign(count, ast.BinOp(load(count), ast.Add(), ast.Constant(1)))

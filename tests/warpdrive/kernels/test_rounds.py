@@ -220,3 +220,32 @@ def test_accumulators_that_are_read(view, first, step):
     wd.kernel(counted_and_read)[1, 256](counts, counts[view], out, first, step)
     np.testing.assert_array_equal(out[1:], np.arange(1, 64) + 5)
     np.testing.assert_array_equal(counts[1:], np.arange(1, 64) + 5)
+
+
+def from_own_memory(a, out, n):
+    """The start is read from an array of the thread, which the loop changes."""
+    own = cuda.local.array(1, np.int32)
+    own[0] = 2
+    for i in range(cuda.threadIdx.x + own[0], n, cuda.blockDim.x):
+        out[i] += 1 + a[i]
+        own[0] += 1
+    out[cuda.threadIdx.x] += own[0]
+
+
+def from_former_value(a, out, n):
+    """The start depends on a variable that has another value when the loop begins."""
+    offset, total = n // 10, 0
+    i = offset + cuda.threadIdx.x
+    offset = offset * 3
+    while i < n:
+        out[i] += 1
+        total += a[i]
+        i += cuda.blockDim.x
+    cuda.syncthreads()
+    out[cuda.threadIdx.x] += total + offset
+
+
+@pytest.mark.parametrize("kernel", [from_own_memory, from_former_value])
+def test_starts(check, kernel):
+    """The start of a loop is what it was before its first iteration."""
+    check(kernel, 1, 8, np.arange(100, dtype=np.int32), np.zeros(100), 100)
