@@ -35,7 +35,7 @@ _NUMBER = ast.Constant("number")
 """Stands for a variable that holds no function."""
 
 _Values = dict[str, ast.expr]
-"""What variables hold: the expression of a function or of a tuple with functions, or one of the two above."""
+"""Values of variables: the expression of a function or of a tuple with functions, or one of the two above."""
 
 
 def explicit(source: FunctionSource) -> FunctionSource:

@@ -17,6 +17,16 @@ class Types(NamedTuple):
     arguments: str
 
 
+def name_and_rounding(name: str) -> tuple[str, str]:
+    """Return the name of a function without underscores around it and without its rounding mode, and the mode.
+
+    The mode is ``rn``, ``rd``, ``ru`` or ``rz``; ``rn`` if the name has none, as that of ``__hadd``.
+    """
+    name = name.strip("_")
+    plain, _, mode = name.rpartition("_")
+    return (plain, mode) if mode in ("rn", "rd", "ru", "rz") else (name, "rn")
+
+
 def _table(text: str) -> dict[str, Types]:
     """Return the signatures by name, given ``results arguments: names`` for each signature."""
     table: dict[str, Types] = {}

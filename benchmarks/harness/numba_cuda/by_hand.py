@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import get_num_threads, njit, prange
 
-from harness.numba_cuda.programs import BINS, SOFTENING
+from harness.numba_cuda.programs import BINS, SOFTENING, cumulative_normal
 
 
 @njit(parallel=True, error_model="numpy")
@@ -48,14 +48,7 @@ def laplace(old, new):
     return new
 
 
-@njit
-def _cumulative_normal(d):
-    k = 1.0 / (1.0 + 0.2316419 * math.fabs(d))
-    tail = 0.31938153 + k * (-0.356563782 + k * (1.781477937 + k * (-1.821255978 + k * 1.330274429)))
-    value = 0.39894228040143267794 * math.exp(-0.5 * d * d) * (k * tail)
-    if d > 0:
-        value = 1.0 - value
-    return value
+_cumulative_normal = njit(cumulative_normal.py_func)
 
 
 @njit(parallel=True, error_model="numpy")

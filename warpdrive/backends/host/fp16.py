@@ -19,7 +19,7 @@ from warpdrive.backends.host import half, rounding
 from warpdrive.backends.host.mathematics import call_intrinsic
 from warpdrive.backends.host.scalars import Code, library_functions
 from warpdrive.backends.host.subroutines import call_subroutine, jitable
-from warpdrive.kernels.libraries import FUNCTIONS
+from warpdrive.kernels.libraries import FUNCTIONS, name_and_rounding
 
 _NAN = np.float16(np.nan)
 _ZERO, _ONE, _INFINITY = np.float16(0.0), np.float16(1.0), np.float16(np.inf)
@@ -193,10 +193,7 @@ _CODES: dict[str, Code] = {
 
 def _code(name: str) -> Code:
     """Return the code generator of the function with a name, such as ``__hadd_rn`` or ``__half2int_rd``."""
-    name = name.strip("_")
-    plain, _, mode = name.rpartition("_")
-    if mode not in _WHOLE:
-        plain, mode = name, "rn"
+    plain, mode = name_and_rounding(name)
     if plain in _CODES:
         return _CODES[plain]
     if "_as_" in name:

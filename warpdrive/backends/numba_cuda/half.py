@@ -18,7 +18,7 @@ from numba.cuda import fp16, libdevice, types
 from numba.cuda.core.imputils import Registry
 from numba.cuda.descriptor import cuda_target
 
-from warpdrive.kernels.libraries import FUNCTIONS
+from warpdrive.kernels.libraries import FUNCTIONS, name_and_rounding
 
 Code = Callable[[Any, Any, Any, Any], Any]
 """``(context, builder, signature, arguments) -> value``: code generator with numba's calling convention."""
@@ -170,10 +170,7 @@ def _code(name: str, result: str, arguments: str) -> Code:
     Returns:
         The code generator.
     """
-    name = name.strip("_")
-    plain, _, mode = name.rpartition("_")
-    if mode not in _MODES:
-        plain, mode = name, "rn"
+    plain, mode = name_and_rounding(name)
     if plain in _CODES:
         return _CODES[plain]
     if "_as_" in name:
