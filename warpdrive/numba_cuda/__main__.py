@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import runpy
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         arguments: Those of the command line.
 
     Returns:
-        The exit code: 1 for findings of ``--check``, 2 if no program is named.
+        The exit code: 1 for findings of ``--check``, 2 if no program is named; one that is not found ends with 2, too.
     """
     parser = _parser()
     given = parser.parse_args(arguments)
@@ -48,6 +49,10 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     if not given.check and (given.nan or given.float64 or given.json or given.steps is not None):
         parser.error("--nan, --float64, --json and --steps are options of --check")
+    if not (_is_module(rest[0]) if given.module else os.path.exists(rest[0])):
+        parser.error(f"no {'module' if given.module else 'file'} {rest[0]!r}")
+    if given.json and not os.path.isdir(os.path.dirname(os.path.abspath(given.json))):
+        parser.error(f"--json {given.json}: there is no folder {os.path.dirname(given.json)!r}")
     if given.check:
         return _run_checked(given, rest)
     _run(rest, bool(given.module))
@@ -85,6 +90,12 @@ def _number(text: str) -> int:
     if number < 0:
         raise ValueError
     return number
+
+
+def _is_module(name: str) -> bool:
+    """Return True if the package of a module, or the module, is found; others it may lack are errors of the program."""
+    package = name.partition(".")[0]
+    return bool(package) and importlib.util.find_spec(package) is not None
 
 
 def _run(rest: list[str], is_module: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -102,6 +103,10 @@ def test_neither_numba_cuda_nor_that_of_numba_is_needed(folder):
 
 def test_a_program_that_is_not_named_is_a_usage_error(tmp_path):
     assert run(tmp_path, "-m", "warpdrive.numba_cuda").returncode == 2
+    for named in (["no.py"], ["-m", "no_module.part"], ["--check", "--json", "no/found.json", __file__]):
+        missing = run(tmp_path, "-m", "warpdrive.numba_cuda", *named)
+        assert missing.returncode == 2
+        assert re.search(r": error: .*'?no", missing.stderr) and "Traceback" not in missing.stderr
     assert "program.py" in run(tmp_path, "-m", "warpdrive.numba_cuda", "--help").stdout
 
 
