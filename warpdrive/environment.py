@@ -16,6 +16,7 @@ from warpdrive.errors import DefinitionError, shown
 from warpdrive.kernels.cuda_kernel import CudaKernel
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import Kernel
+from warpdrive.scene.scene import Scene
 from warpdrive.user_code import user_code
 
 if TYPE_CHECKING:
@@ -44,10 +45,20 @@ class Environment:
     """The kernel that writes the observations of a state, if ``step`` does not."""
     reset: KernelFunction | None = None
     """The kernel that modifies a start state after it was copied from the pool, for randomization on the device."""
+    draw: Kernel | None = None
+    """The kernel that draws the agents of a state, see :mod:`warpdrive.draw`; always a Python function."""
+    shapes_per_agent: int = 1
+    """The number of shapes that each agent draws."""
+    view: tuple[float, float, float, float]
+    """The part of the world that is drawn: lowest x, highest x, lowest y, highest y."""
     cuda_twins: ClassVar[Mapping[str, CudaKernel]] = {}
     """CUDA C versions of the kernels, by the names of the Python functions, for the backend that runs CUDA C."""
+    check_parameters: ClassVar[Mapping[str, Any]] = {}
+    """Constructor parameters of a small instance, with which ``warpdrive check`` interprets kernels by default."""
     termination_meaning: ClassVar[str] = "the episode terminated"
     """Description of the meaning of termination, for printed results: ``"the runner was caught"``."""
+    steps_on_host: ClassVar[bool] = False
+    """True for environments of other libraries, which :class:`warpdrive.HostEnv` steps."""
     global_state: Sequence[str] = ()
     """The names of the arrays that form the global state for a centralized critic; policies do not observe it.
 
@@ -89,8 +100,20 @@ class Environment:
         """Return the observations of a state, computed in NumPy."""
         raise NotImplementedError(f"{type(self).__name__} has no reference_observe")
 
-    def render(self, state: State, trail: Sequence[State] = ()) -> Figure:
-        """Return a figure of one replica's state; ``trail`` holds the earlier states of the episode."""
+    @property
+    def can_render(self) -> bool:
+        """True if there is a ``draw`` kernel, or :meth:`render` is implemented."""
+        return self.draw is not None or type(self).render is not Environment.render
+
+    def scenery(self, state: State) -> Scene:
+        """Return what no agent draws: walls, tracks, texts. By default nothing but the view."""
+        return Scene(self.view)
+
+    def render(self, state: State, trail: Sequence[State] = ()) -> Figure | Scene:
+        """Return a figure or scene of one replica's state, if there is no ``draw`` kernel.
+
+        ``trail`` holds the earlier states of the episode.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no render")
 
 
@@ -196,6 +219,8 @@ def check_environment(environment: Environment) -> None:
                 f"{title}: '{attribute}' is {shown(value)}, expected a function marked with @wd.kernel, "
                 "or wd.cuda_kernel(...)"
             )
+    if environment.draw is not None:
+        _check_drawing(title, environment)
     twins = environment.cuda_twins
     if not isinstance(twins, Mapping) or not all(isinstance(twin, CudaKernel) for twin in twins.values()):
         raise DefinitionError(f"{title}: cuda_twins is {shown(twins)}, expected a dict of wd.cuda_kernel(...) by name")
@@ -206,6 +231,22 @@ def check_environment(environment: Environment) -> None:
         raise DefinitionError(f"{title}: global_state is {shown(state)}, expected a list of names of arrays, each once")
     for attribute in ("observation_space", "action_space"):
         _check_space(title, attribute, getattr(environment, attribute), environment)
+
+
+def _check_drawing(title: str, environment: Environment) -> None:
+    if not isinstance(environment.draw, Kernel):
+        raise DefinitionError(
+            f"{title}: 'draw' is {shown(environment.draw)}, expected a Python function marked with @wd.kernel"
+        )
+    view = getattr(environment, "view", None)
+    numbers = isinstance(view, tuple) and len(view) == 4 and all(isinstance(end, (int, float)) for end in view)
+    if view is None or not numbers or not (view[0] < view[1] and view[2] < view[3]):
+        raise DefinitionError(
+            f"{title}: view is {shown(view)}, expected (lowest x, highest x, lowest y, highest y), which 'draw' needs"
+        )
+    count = environment.shapes_per_agent
+    if type(count) is not int or not 1 <= count <= 64:
+        raise DefinitionError(f"{title}: shapes_per_agent is {shown(count)}, expected an integer from 1 to 64")
 
 
 def _advice(given: object) -> str:

@@ -1,9 +1,11 @@
-"""Pixels of Matplotlib figures."""
+"""Pixels of Matplotlib figures, and fonts of pictures."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,3 +38,13 @@ def frame_of(figure: Figure, scale: float = 1.0) -> Frame:
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close(figure)
     return pixels
+
+
+@cache
+def font_of_size(size: int, bold: bool = False) -> Any:
+    """Return Matplotlib's own font as a Pillow font of ``size`` pixels."""
+    import matplotlib
+    from PIL import ImageFont
+
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    return ImageFont.truetype(str(folder / ("DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf")), size)

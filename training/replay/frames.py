@@ -7,8 +7,10 @@ returns. Replicas whose episode has ended wait for the longest.
 from __future__ import annotations
 
 from warpdrive.environment import Environment
-from warpdrive.figures import Frame, frame_of
+from warpdrive.figures import Frame
 from warpdrive.recording.recording import Recording
+from warpdrive.scene.artist import Artist
+from warpdrive.scene.scene import Shapes
 from warpdrive.training.replay.montage import GAP, Panel, columns_for, fits_in_bold, side_by_side
 
 WIDTH = 960
@@ -32,6 +34,8 @@ class Film:
         self.states = [
             [recording.state(index, step) for step in range(length + 1)] for index, length in enumerate(self.lengths)
         ]
+        self._artist = Artist(env)
+        self._shapes: list[Shapes | None] = [None] * len(self.states)
         self._drawn: dict[int, tuple[int, Frame]] = {}  # last picture of each replica, and its step
         self.scale = 1.0
         natural_height, natural_width = self._picture(0, 0).shape[:2]
@@ -42,6 +46,7 @@ class Film:
             self.scale = (width - gaps) / (self.columns * natural_width)
         elif len(self.lengths) > 1:
             self.scale = min(1.0, (WIDTH - gaps) / (self.columns * natural_width))
+        self._artist = Artist(env, self.scale)
         # An ending that does not fit behind the step has a line of its own, from the first frame on.
         self.endings_apart = False
         longest = [self._lines(index, length)[0] for index, length in enumerate(self.lengths)]
@@ -55,9 +60,16 @@ class Film:
     def _picture(self, index: int, step: int) -> Frame:
         step = min(step, self.lengths[index])
         if self._drawn.get(index, (-1,))[0] != step:
-            states = self.states[index]
-            self._drawn[index] = step, frame_of(self.env.render(states[step], states[:step]), self.scale)
+            self._drawn[index] = step, self._draw(index, step)
         return self._drawn[index][1]
+
+    def _draw(self, index: int, step: int) -> Frame:
+        states = self.states[index]
+        if self.env.draw is None:
+            return self._artist.picture(states[step], states[:step])
+        if (shapes := self._shapes[index]) is None:  # all states at once
+            shapes = self._shapes[index] = self._artist.shapes(states)
+        return self._artist.picture_of_shapes(states[step], shapes[step], list(shapes[:step]))
 
     def _lines(self, index: int, step: int) -> list[str]:
         step = min(step, self.lengths[index])

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpdrive.figures import Frame
+from warpdrive.figures import Frame, font_of_size
 
 ASPECT = 1.6
 """Preferred ratio of width to height of a whole image."""
@@ -60,7 +58,7 @@ def columns_for(count: int, width: int, height: int) -> int:
 
 def fits_in_bold(line: str, width: int) -> bool:
     """Return True if a line fits below a picture of that width in bold type of the usual size."""
-    return bool(_font(FONT_SIZE, bold=True).getlength(line) <= width - 2 * round(MARGIN * width))
+    return bool(font_of_size(FONT_SIZE, bold=True).getlength(line) <= width - 2 * round(MARGIN * width))
 
 
 def side_by_side(panels: Sequence[Panel], columns: int) -> Frame:
@@ -68,39 +66,32 @@ def side_by_side(panels: Sequence[Panel], columns: int) -> Frame:
 
     Smaller pictures are padded with their own background colour.
     """
+    from PIL import Image, ImageDraw
+
     lines = max(len(panel.lines) for panel in panels)
     height = max(panel.picture.shape[0] for panel in panels)
     width = max(panel.picture.shape[1] for panel in panels)
     words = lines * LINE + LINE // 2 if lines else 0
-    cells = [_cell(panel, width, height, words) for panel in panels]
-    rows = -(-len(cells) // columns)
-    background = _background(panels[0].picture)
-    whole = np.empty((rows * (height + words + GAP) - GAP, columns * (width + GAP) - GAP, 3), np.uint8)
-    whole[:] = background
-    for index, cell in enumerate(cells):
+    rows = -(-len(panels) // columns)
+    size = columns * (width + GAP) - GAP, rows * (height + words + GAP) - GAP
+    whole = Image.new("RGB", (size[0] + size[0] % 2, size[1] + size[1] % 2), _background(panels[0].picture))
+    pen = ImageDraw.Draw(whole)
+    for index, panel in enumerate(panels):
         row, column = divmod(index, columns)
-        whole[row * (height + words + GAP) :, column * (width + GAP) :][: len(cell), :width] = cell
-    odd = [(0, whole.shape[axis] % 2) for axis in (0, 1)]
-    return np.pad(whole, [*odd, (0, 0)], mode="edge")
+        left, top = column * (width + GAP), row * (height + words + GAP)
+        background = _background(panel.picture)
+        if background != _background(panels[0].picture) or panel.picture.shape[:2] != (height, width):
+            pen.rectangle((left, top, left + width - 1, top + height + words - 1), fill=background)
+        whole.paste(Image.fromarray(panel.picture), (left, top))
+        _write(pen, panel.lines, left, top + height, width, DARK if sum(background) > 3 * 128 else LIGHT)
+    return np.asarray(whole)
 
 
-def _cell(panel: Panel, width: int, height: int, words: int) -> Frame:
-    from PIL import Image, ImageDraw
-
-    background = _background(panel.picture)
-    cell = np.empty((height + words, width, 3), np.uint8)
-    cell[:] = background
-    cell[: panel.picture.shape[0], : panel.picture.shape[1]] = panel.picture
-    if not words:
-        return cell
-    image = Image.fromarray(cell)
-    pen = ImageDraw.Draw(image)
+def _write(pen: Any, lines: Sequence[str], left: int, top: int, width: int, ink: tuple[int, int, int]) -> None:
     margin = round(MARGIN * width)
-    ink = DARK if sum(background) > 3 * 128 else LIGHT
-    for number, line in enumerate(panel.lines):
+    for number, line in enumerate(lines):
         font = _fitting_font(line, width - 2 * margin, bold=number == 0)
-        pen.text((margin, height + number * LINE + LINE // 2), line, fill=ink, font=font, anchor="lm")
-    return np.asarray(image)
+        pen.text((left + margin, top + number * LINE + LINE // 2), line, fill=ink, font=font, anchor="lm")
 
 
 def _background(picture: Frame) -> tuple[int, int, int]:
@@ -111,16 +102,7 @@ def _background(picture: Frame) -> tuple[int, int, int]:
 def _fitting_font(line: str, width: int, bold: bool) -> Any:
     """Return the largest font, of at least readable size, in which a line is no longer than ``width``."""
     for size in range(FONT_SIZE, SMALLEST_FONT, -1):
-        font = _font(size, bold)
+        font = font_of_size(size, bold)
         if font.getlength(line) <= width:
             return font
-    return _font(SMALLEST_FONT, bold)
-
-
-@cache
-def _font(size: int, bold: bool) -> Any:
-    import matplotlib
-    from PIL import ImageFont
-
-    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"  # the font of the pictures themselves
-    return ImageFont.truetype(str(folder / ("DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf")), size)
+    return font_of_size(SMALLEST_FONT, bold)

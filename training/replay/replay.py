@@ -32,7 +32,7 @@ SMALL = 1 << 18
 
 def can_render(env: Environment) -> bool:
     """Return True if ``env`` implements ``render``."""
-    return type(env).render is not Environment.render
+    return env.can_render
 
 
 def replay(

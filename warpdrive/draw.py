@@ -1,0 +1,175 @@
+"""Shapes that the ``draw`` kernel of an environment writes, as ``wd.draw``: each agent's thread draws its own.
+
+    @wd.kernel
+    def draw(shapes, loc_x, loc_y, heading, active):
+        env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+        if active[env, agent]:
+            wd.draw.triangle(shapes, 0, loc_x[env, agent], loc_y[env, agent], 0.5, heading[env, agent], wd.draw.BLUE)
+            wd.draw.trail(shapes, 0, 20)
+
+``shapes`` is ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, cleared before the launch; the second
+argument of each function is the index of the shape. Coordinates and sizes are those of the world, see
+``Environment.view``; angles are in radians, counterclockwise from the x-axis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from warpdrive.kernels.kernel import device_function
+from warpdrive.scene.fields import (
+    ANGLE as ANGLE,
+)
+from warpdrive.scene.fields import (
+    BLUE as BLUE,
+)
+from warpdrive.scene.fields import (
+    CIRCLE as CIRCLE,
+)
+from warpdrive.scene.fields import (
+    COLOUR as COLOUR,
+)
+from warpdrive.scene.fields import (
+    EDGE as EDGE,
+)
+from warpdrive.scene.fields import (
+    FIELDS as FIELDS,
+)
+from warpdrive.scene.fields import (
+    GREEN as GREEN,
+)
+from warpdrive.scene.fields import (
+    GREY as GREY,
+)
+from warpdrive.scene.fields import (
+    GROUND as GROUND,
+)
+from warpdrive.scene.fields import (
+    HEIGHT as HEIGHT,
+)
+from warpdrive.scene.fields import (
+    INK as INK,
+)
+from warpdrive.scene.fields import (
+    KIND as KIND,
+)
+from warpdrive.scene.fields import (
+    LAYER as LAYER,
+)
+from warpdrive.scene.fields import (
+    LINE as LINE,
+)
+from warpdrive.scene.fields import (
+    NOTHING as NOTHING,
+)
+from warpdrive.scene.fields import (
+    OPACITY as OPACITY,
+)
+from warpdrive.scene.fields import (
+    ORANGE as ORANGE,
+)
+from warpdrive.scene.fields import (
+    PAPER as PAPER,
+)
+from warpdrive.scene.fields import (
+    PURPLE as PURPLE,
+)
+from warpdrive.scene.fields import (
+    RECTANGLE as RECTANGLE,
+)
+from warpdrive.scene.fields import (
+    RED as RED,
+)
+from warpdrive.scene.fields import (
+    SECTOR as SECTOR,
+)
+from warpdrive.scene.fields import (
+    SEGMENT as SEGMENT,
+)
+from warpdrive.scene.fields import (
+    SKY as SKY,
+)
+from warpdrive.scene.fields import (
+    TRAIL as TRAIL,
+)
+from warpdrive.scene.fields import (
+    TRIANGLE as TRIANGLE,
+)
+from warpdrive.scene.fields import (
+    WIDTH as WIDTH,
+)
+from warpdrive.scene.fields import (
+    YELLOW as YELLOW,
+)
+from warpdrive.scene.fields import (
+    X as X,
+)
+from warpdrive.scene.fields import (
+    Y as Y,
+)
+
+_ONE, _ZERO, _NONE = np.float32(1), np.float32(0), np.float32(-1)
+
+
+@device_function
+def _place(shapes, index, kind, x, y, width, height, angle, colour):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    shapes[env, agent, index, KIND] = kind
+    shapes[env, agent, index, X] = x
+    shapes[env, agent, index, Y] = y
+    shapes[env, agent, index, WIDTH] = width
+    shapes[env, agent, index, HEIGHT] = height
+    shapes[env, agent, index, ANGLE] = angle
+    shapes[env, agent, index, COLOUR] = colour
+    shapes[env, agent, index, OPACITY] = _ONE
+    shapes[env, agent, index, EDGE] = _NONE
+    shapes[env, agent, index, LINE] = _ZERO
+    shapes[env, agent, index, LAYER] = _ZERO
+    shapes[env, agent, index, TRAIL] = _ZERO
+
+
+@device_function
+def circle(shapes, index, x, y, radius, colour):  # type: ignore[no-untyped-def]
+    """Draw a disc around (x, y)."""
+    _place(shapes, index, CIRCLE, x, y, radius + radius, radius + radius, _ZERO, colour)
+
+
+@device_function
+def rectangle(shapes, index, x, y, width, height, angle, colour):  # type: ignore[no-untyped-def]
+    """Draw a rectangle around (x, y), turned by ``angle``."""
+    _place(shapes, index, RECTANGLE, x, y, width, height, angle, colour)
+
+
+@device_function
+def triangle(shapes, index, x, y, size, angle, colour):  # type: ignore[no-untyped-def]
+    """Draw an arrowhead of length ``size`` around (x, y) that points in the direction ``angle``."""
+    _place(shapes, index, TRIANGLE, x, y, size, size, angle, colour)
+
+
+@device_function
+def sector(shapes, index, x, y, radius, angle, opening, colour):  # type: ignore[no-untyped-def]
+    """Draw the sector of a disc around (x, y), of the opening angle ``opening`` around the direction ``angle``."""
+    _place(shapes, index, SECTOR, x, y, radius + radius, opening, angle, colour)
+
+
+@device_function
+def line(shapes, index, x, y, to_x, to_y, width, colour):  # type: ignore[no-untyped-def]
+    """Draw a line with round ends from (x, y) to (to_x, to_y)."""
+    _place(shapes, index, SEGMENT, x, y, to_x - x, to_y - y, _ZERO, colour)
+    shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LINE] = width
+
+
+@device_function
+def style(shapes, index, opacity, edge, layer):  # type: ignore[no-untyped-def]
+    """Set the opacity (0 to 1), the colour of the outline (-1 for none) and the layer of a shape drawn before."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    shapes[env, agent, index, OPACITY] = opacity
+    shapes[env, agent, index, EDGE] = edge
+    shapes[env, agent, index, LAYER] = layer
+
+
+@device_function
+def trail(shapes, index, steps):  # type: ignore[no-untyped-def]
+    """Connect a shape drawn before with its last ``steps`` positions."""
+    shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, TRAIL] = steps

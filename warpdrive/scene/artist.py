@@ -1,0 +1,103 @@
+"""Pictures of an environment's states: from its ``draw`` kernel, or from the scene or figure of its ``render``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from warpdrive import draw
+from warpdrive.backends.loading import load_backend
+from warpdrive.device_context import DeviceContext
+from warpdrive.environment import Environment, KernelFunctions, State
+from warpdrive.errors import DefinitionError
+from warpdrive.figures import Frame, frame_of
+from warpdrive.fused_step.binding import Binding
+from warpdrive.fused_step.fuse import FusedKernel
+from warpdrive.scene.colours import LIGHT, Palette
+from warpdrive.scene.raster import Raster
+from warpdrive.scene.scene import Scene, Shapes
+
+WIDTH = 560
+"""Width of a picture in pixels."""
+_LONGEST_TRAIL = 256  # states
+
+
+class Artist:
+    """Draws states of an environment.
+
+    Args:
+        env: The environment.
+        scale: The scale of the pictures.
+        palette: The colours of scenes.
+    """
+
+    def __init__(self, env: Environment, scale: float = 1.0, palette: Palette = LIGHT) -> None:
+        self.env, self.scale, self.palette = env, scale, palette
+        self._rasters: dict[tuple[float, ...], Raster] = {}
+
+    def picture(self, state: State, trail: Sequence[State] = ()) -> Frame:
+        """Return the picture of a state, ``[height, width, 3]`` uint8.
+
+        Args:
+            state: The state of one replica.
+            trail: The earlier states of the episode, the latest last.
+        """
+        if self.env.draw is None:
+            return self._of_render(state, trail)
+        *earlier, last = self.shapes([*trail[-_LONGEST_TRAIL:], state])
+        return self.picture_of_shapes(state, last, earlier)
+
+    def scene(self, state: State, shapes: Shapes | None = None) -> Scene:
+        """Return the scene of a state: the scenery, and the shapes of the ``draw`` kernel, which may be known."""
+        scene = self.env.scenery(state)
+        drawn = self.shapes([state])[0] if shapes is None else shapes
+        return replace(scene, shapes=np.concatenate([drawn, scene.shapes]))
+
+    def picture_of_shapes(self, state: State, shapes: Shapes, earlier: Sequence[Shapes]) -> Frame:
+        """Return the picture of a state whose shapes, and those of earlier states, are known."""
+        scene = self.scene(state, shapes)
+        return self._raster(scene).frame(scene, earlier)
+
+    def shapes(self, states: Sequence[State]) -> Shapes:
+        """Return the shapes of states of one replica each, ``[states, num_agents * shapes_per_agent, len(FIELDS)]``.
+
+        The ``draw`` kernel runs once, on the CPU. It may name the arrays of a state and attributes of the environment.
+
+        Args:
+            states: The arrays by name, the same in all states.
+
+        Raises:
+            KernelError: If the kernel cannot be compiled, or has an unbound parameter.
+            DefinitionError: If it wrote a number that is not finite.
+        """
+        env, count = self.env, len(states)
+        assert env.draw is not None
+        context = DeviceContext("cpu", count)
+        names = [name for name in env.draw.parameters if name in states[0]]
+        for name in names:
+            context.put(name, np.stack([state[name] for state in states]))
+        agents, each = int(env.num_agents), int(env.shapes_per_agent)
+        context.zeros("shapes", (count, agents, each, len(draw.FIELDS)), torch.float32)
+        binding = Binding(env, KernelFunctions(env.step, None, None), context, [*names, "shapes"], ())
+        binding.check(env.draw)
+        fused = FusedKernel(f"{env.name}_draw", context)
+        fused.call_user(env.draw, binding)
+        fused.bind(load_backend("cpu"), agents)()
+        found: Shapes = context["shapes"].numpy().reshape(count, agents * each, len(draw.FIELDS))
+        if not np.isfinite(found).all():
+            raise DefinitionError(f"environment {env.name}: its draw kernel wrote a number that is not finite")
+        return found
+
+    def _of_render(self, state: State, trail: Sequence[State]) -> Frame:
+        rendered = self.env.render(state, trail)
+        if isinstance(rendered, Scene):
+            return self._raster(rendered).frame(rendered)
+        return frame_of(rendered, self.scale)
+
+    def _raster(self, scene: Scene) -> Raster:
+        if scene.view not in self._rasters:
+            self._rasters[scene.view] = Raster(scene.view, round(self.scale * WIDTH), self.palette)
+        return self._rasters[scene.view]

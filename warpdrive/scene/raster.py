@@ -1,0 +1,191 @@
+"""Scenes as pixels, drawn by Pillow at twice the size and reduced, which smooths edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpdrive.figures import Frame, font_of_size
+from warpdrive.scene import fields
+from warpdrive.scene.colours import LIGHT, Palette
+from warpdrive.scene.scene import Scene, Shapes
+
+_OVERSAMPLING = 2
+_ARC = 10.0  # degrees between the points of an arc
+_SHADES = 4
+_LONGEST_PART = 0.5  # of the view: a longer part of a trail is a jump, as at the border of a torus
+
+RGB = tuple[int, int, int]
+
+
+class Raster:
+    """Draws scenes of one view.
+
+    Args:
+        view: See ``Scene``.
+        width: The width of the picture in pixels.
+        palette: The colours.
+        margin: The width of the frame around the view in pixels.
+    """
+
+    def __init__(
+        self, view: tuple[float, float, float, float], width: int = 560, palette: Palette = LIGHT, margin: int = 14
+    ) -> None:
+        self.view, self.margin = view, margin
+        self.colours = [_rgb(colour) for colour in palette]
+        low_x, high_x, low_y, high_y = view
+        self._pixels = (width - 2 * margin) / (high_x - low_x) * _OVERSAMPLING
+        self._empty: Any = None
+        self.width = width
+        self.height = 2 * margin + max(2, round((high_y - low_y) * self._pixels / _OVERSAMPLING))
+        self.height += self.height % 2  # as video encoders require
+
+    def frame(self, scene: Scene, earlier: Sequence[Shapes] = ()) -> Frame:
+        """Return the picture of a scene, ``[height, width, 3]`` uint8.
+
+        Args:
+            scene: The scene.
+            earlier: The shapes of earlier states of the episode, the latest last, for trails.
+        """
+        from PIL import Image, ImageDraw
+
+        size = self.width * _OVERSAMPLING, self.height * _OVERSAMPLING
+        corner = self._points(np.array([[self.view[0], self.view[3]], [self.view[1], self.view[2]]]))
+        box = [*corner[0], *corner[1]]
+        if self._empty is None:
+            self._empty = Image.new("RGB", size, self.colours[fields.PAPER])
+            ImageDraw.Draw(self._empty).rectangle(box, fill=self.colours[fields.GROUND])
+        image = self._empty.copy()
+        pen = ImageDraw.Draw(image)
+        for polygon in scene.polygons:
+            self._polygon(pen, polygon.points, polygon.colour, polygon.edge, polygon.line)
+        self._trails(pen, scene.shapes, earlier)
+        self._shapes(pen, scene.shapes)
+        for text in scene.texts:
+            place = self._points(np.array([[text.x, text.y]]))[0]
+            font = font_of_size(max(8, round(text.size * self._pixels)))
+            pen.text(place, text.text, fill=self.colours[text.colour], font=font, anchor="mm")
+        if self._reaches_out(scene):
+            self._cover_margin(pen, box, size)
+        pen.rectangle(box, outline=self.colours[fields.INK], width=_OVERSAMPLING)
+        return np.asarray(image.reduce(_OVERSAMPLING))
+
+    def _points(self, points: npt.NDArray[Any]) -> list[tuple[float, float]]:
+        """Return pixels of the oversampled picture for points ``[n, 2]`` of the world."""
+        margin = self.margin * _OVERSAMPLING
+        x = margin + (points[:, 0] - self.view[0]) * self._pixels
+        y = margin + (self.view[3] - points[:, 1]) * self._pixels
+        return list(zip(x.tolist(), y.tolist(), strict=True))
+
+    def _reaches_out(self, scene: Scene) -> bool:
+        """Return True if a part of the scene may be outside of the view."""
+        low_x, high_x, low_y, high_y = self.view
+        shapes = scene.shapes[scene.shapes[:, fields.KIND] != fields.NOTHING]
+        reach = np.abs(shapes[:, [fields.WIDTH, fields.HEIGHT]]).sum(1)
+        x, y = shapes[:, fields.X], shapes[:, fields.Y]
+        inside = (x - reach >= low_x) & (x + reach <= high_x) & (y - reach >= low_y) & (y + reach <= high_y)
+        return bool(scene.polygons or scene.texts or not inside.all())
+
+    def _cover_margin(self, pen: Any, box: Sequence[float], size: tuple[int, int]) -> None:
+        """Cover what lies outside of the view."""
+        left, top, right, bottom = box
+        for covered in ((0, 0, size[0], top), (0, bottom, size[0], size[1]), (0, 0, left, size[1]), (right, 0, *size)):
+            pen.rectangle(covered, fill=self.colours[fields.PAPER])
+
+    def _polygon(self, pen: Any, points: npt.NDArray[Any], colour: int, edge: int, line: float) -> None:
+        pixels = self._points(points)
+        if colour >= 0:
+            pen.polygon(pixels, fill=self.colours[colour])
+        if edge >= 0:
+            closed = [*pixels, pixels[0]] if colour >= 0 else pixels
+            pen.line(closed, fill=self.colours[edge], width=max(1, round(line * self._pixels)), joint="curve")
+
+    def _shapes(self, pen: Any, shapes: Shapes) -> None:
+        shown = shapes[shapes[:, fields.KIND] != fields.NOTHING]
+        shown = shown[np.argsort(shown[:, fields.LAYER], kind="stable")]
+        kinds = shown[:, fields.KIND].astype(int).tolist()
+        fills = [
+            self._mixed(int(colour), opacity) for colour, opacity in shown[:, [fields.COLOUR, fields.OPACITY]].tolist()
+        ]
+        edges = [self.colours[int(edge)] if edge >= 0 else None for edge in shown[:, fields.EDGE].tolist()]
+        places = self._points(shown[:, [fields.X, fields.Y]].astype(np.float64))
+        half_widths = (0.5 * self._pixels * shown[:, fields.WIDTH].astype(np.float64)).tolist()
+        half_heights = (0.5 * self._pixels * shown[:, fields.HEIGHT].astype(np.float64)).tolist()
+        rows = zip(kinds, fills, edges, places, half_widths, half_heights, shown, strict=True)
+        for kind, fill, edge, (x, y), a, b, shape in rows:
+            if kind == fields.CIRCLE:
+                pen.ellipse((x - a, y - b, x + a, y + b), fill=fill, outline=edge, width=_OVERSAMPLING)
+            elif kind == fields.SEGMENT:
+                end = (x + 2 * a, y - 2 * b)
+                width = max(1, round(float(shape[fields.LINE]) * self._pixels))
+                pen.line([(x, y), end], fill=fill, width=width)
+                for cap_x, cap_y in ((x, y), end):
+                    pen.circle((cap_x, cap_y), 0.5 * width, fill=fill)
+            else:
+                pen.polygon(_outline(kind, x, y, a, b, shape), fill=fill, outline=edge, width=_OVERSAMPLING)
+
+    def _trails(self, pen: Any, shapes: Shapes, earlier: Sequence[Shapes]) -> None:
+        """Draw lines through earlier positions in a few shades, the older the fainter."""
+        if len(earlier) == 0:
+            return
+        shapes = shapes[: len(earlier[0])]  # those of agents
+        chosen = np.flatnonzero((shapes[:, fields.KIND] != fields.NOTHING) & (shapes[:, fields.TRAIL] > 0))
+        if not len(chosen):
+            return
+        longest = int(shapes[chosen, fields.TRAIL].max())
+        path = np.stack([*(state[chosen] for state in earlier[-longest:]), shapes[chosen]])
+        points = path[..., [fields.X, fields.Y]].astype(np.float64)
+        limit = _LONGEST_PART * min(self.view[1] - self.view[0], self.view[3] - self.view[2])
+        moved = np.hypot(*np.moveaxis(np.diff(points, axis=0), -1, 0))
+        there = path[..., fields.KIND] != fields.NOTHING
+        age = np.arange(len(moved), 0, -1)[:, None]
+        drawn = there[1:] & there[:-1] & (moved < limit) & (age <= shapes[chosen, fields.TRAIL])
+        pixels = [self._points(of_shape) for of_shape in np.moveaxis(points, 1, 0)]
+        colours = shapes[chosen, fields.COLOUR].astype(int).tolist()
+        for shade in range(_SHADES):
+            first, last = (round(len(moved) * part / _SHADES) for part in (shade, shade + 1))
+            fills = {colour: self._mixed(colour, 0.55 * (shade + 1) / _SHADES) for colour in set(colours)}
+            whole = drawn[first:last].all(0).tolist()
+            for index, colour in enumerate(colours):
+                if whole[index]:
+                    pen.line(pixels[index][first : last + 1], fill=fills[colour], width=_OVERSAMPLING + 1)
+                    continue
+                for part in np.flatnonzero(drawn[first:last, index]).tolist():
+                    ends = pixels[index][first + part : first + part + 2]
+                    pen.line(ends, fill=fills[colour], width=_OVERSAMPLING + 1)
+
+    def _mixed(self, colour: int, opacity: float) -> RGB:
+        if opacity >= 1.0:
+            return self.colours[colour]
+        return _blend(self.colours[colour], self.colours[fields.GROUND], round(opacity * 32))
+
+
+def _outline(kind: int, x: float, y: float, a: float, b: float, shape: npt.NDArray[Any]) -> list[tuple[float, float]]:
+    angle = float(shape[fields.ANGLE])
+    if kind == fields.SECTOR:
+        opening = float(shape[fields.HEIGHT])
+        count = max(2, math.ceil(math.degrees(opening) / _ARC) + 1)
+        angles = [angle - 0.5 * opening + opening * n / (count - 1) for n in range(count)]
+        return [(x, y), *((x + a * math.cos(t), y - a * math.sin(t)) for t in angles)]
+    cosine, sine = math.cos(angle), math.sin(angle)
+    corners = [(-a, -b), (a, -b), (a, b), (-a, b)]
+    if kind == fields.TRIANGLE:
+        corners = [(a, 0.0), (-a, 0.7 * b), (-0.55 * a, 0.0), (-a, -0.7 * b)]
+    return [(x + u * cosine - v * sine, y - u * sine - v * cosine) for u, v in corners]
+
+
+def _rgb(colour: str) -> RGB:
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return red, green, blue
+
+
+@cache
+def _blend(front: RGB, back: RGB, parts: int) -> RGB:
+    """Return a mixture of ``parts`` of 32 of one colour and the rest of another."""
+    red, green, blue = (round((parts * f + (32 - parts) * b) / 32) for f, b in zip(front, back, strict=True))
+    return red, green, blue
