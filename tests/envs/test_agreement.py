@@ -64,6 +64,7 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
     "mountain_car": [{**SHORT, "force": 0.02, "goal_position": 0.1}],
     "continuous_mountain_car": [{**SHORT, "power": 0.02, "goal_position": 0.1}],
     "pendulum": [{**SHORT, "length": 1.5}],
+    "flock": [{**SHORT, "num_boids": 9, "world_size": 3.0, "num_neighbours": 3, "max_turn": 2.5}],
     "simple_spread": [{**SHORT, "num_agents": 5, "num_landmarks": 2, "continuous_actions": True}],
     "simple_tag": [{**SHORT, "num_adversaries": 2, "num_good_agents": 2, "num_obstacles": 3}],
 }

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -54,12 +53,13 @@ class Compiler(PyCudaBackend):
         ("tag_continuous", {"num_taggers": 5, "num_runners": 105}),
         ("tag_continuous", {"num_runners": 20, "use_full_observation": False, "num_other_agents_observed": 5}),
         ("cartpole", {}),
+        ("flock", {"num_boids": 100}),
     ],
 )
 def test_twins_compile_for_gpus_without_float64(name: str, config: Mapping[str, Any]) -> None:
     backend = Compiler()
     env = wd.EnvWrapper(environment(name, config), 100, backend)
-    env.step(np.zeros(env.ctx["actions"].shape, np.int32))
+    env.step(env.ctx["actions"])
     env.allocate_rollout(3)
     assert {kernel: len(codes) for kernel, codes in backend.compiled.items()} == {f"{name}_reset": 2, f"{name}_step": 4}
     for code in (code for codes in backend.compiled.values() for code in codes):

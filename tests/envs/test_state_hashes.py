@@ -10,10 +10,16 @@ import warpdrive as wd
 
 REPLICAS, STEPS = 100, 10_000
 TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
-MANY_AGENTS = {"tag_continuous": 500, "tag_gridworld": 500, "simple_tag": 500, "simple_spread": 500, "battle": 200}
+MANY_AGENTS = {
+    **dict.fromkeys(("tag_continuous", "tag_gridworld", "simple_tag", "simple_spread"), 500),
+    **dict.fromkeys(("battle", "flock"), 200),
+}
 """The numbers of steps of GPU code, which the host runs thread after thread."""
-ON_GPUS = {"battle": {"agents_per_team": 20, "map_size": 15, "random_starts": True, "minimap": True}}
-"""Parameters of environments, so that all of their functions become GPU code."""
+PARAMETERS = {
+    "battle": {"agents_per_team": 20, "map_size": 15, "random_starts": True, "minimap": True},
+    "flock": {"num_boids": 10, "num_neighbours": 3, "world_size": 6.0},
+}
+"""Parameters of environments, so that all of their functions run, with few agents."""
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -27,7 +33,7 @@ def test_cuda_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gpu_code(name: str) -> None:
     """Kernels become GPU code, which computes in float32 alone, and the same bits as the CPU's."""
     num_steps, backend = MANY_AGENTS.get(name, STEPS), GpuCode(linked=True)
-    env = wd.make(name, **ON_GPUS.get(name, {}))
+    env = wd.make(name, **PARAMETERS.get(name, {}))
     assert state_hash(env, backend, REPLICAS, num_steps) == state_hash(env, "cpu", REPLICAS, num_steps)
     assert len(backend.compiled) == 2
     for kernel, code in backend.compiled.items():
