@@ -1,0 +1,99 @@
+"""Contents of run folders, as far as a report shows them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.config.yaml import flat, read_yaml
+from warpdrive.training.plots.learning_curves import LoggedRun, read_runs
+
+MACHINE = "machine.json"
+"""File with the versions and the hardware of a run."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Contents of a run folder; missing and malformed files are empty.
+
+    Attributes:
+        logged: logged metrics.
+        settings: complete configuration by dotted keys.
+        nested: complete configuration.
+        summary: ``summary.json``.
+        evaluations: ``evaluation.json``.
+        episodes: columns of ``evaluation_episodes.csv`` by name.
+        machine: ``machine.json``.
+    """
+
+    logged: LoggedRun
+    settings: Mapping[str, Any]
+    nested: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    evaluations: Sequence[Mapping[str, Any]]
+    episodes: Mapping[str, Sequence[float]]
+    machine: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """Name and folder of the run."""
+        return f"{self.logged.name}/{self.logged.folder.resolve().name}"
+
+    @property
+    def replay(self) -> Path | None:
+        """Path of the animation, if there is one."""
+        path = self.logged.folder / "replay.gif"
+        return path if path.is_file() and not path.is_symlink() else None
+
+    def episodes_of(self, column: str, evaluation: int) -> list[float]:
+        """Return a column of the episodes of one evaluation."""
+        rows = zip(self.episodes.get("evaluation", ()), self.episodes.get(column, ()), strict=False)
+        return [value for index, value in rows if index == evaluation and math.isfinite(value)]
+
+
+def read_contents(runs: Sequence[str | Path]) -> list[Contents]:
+    """Read run folders, each once.
+
+    Raises:
+        CheckpointError: a path is not a run, or the run has not logged anything yet.
+    """
+    return [_read(logged) for logged in read_runs(runs)]
+
+
+def _read(logged: LoggedRun) -> Contents:
+    folder = RunFolder(logged.folder)
+    nested = read_yaml(folder.config)
+    summary, evaluations, machine = (
+        _json(path) for path in (folder.summary, folder.path / "evaluation.json", folder.path / MACHINE)
+    )
+    return Contents(
+        logged,
+        flat(nested),
+        nested,
+        summary if isinstance(summary, dict) else {},
+        [line for line in evaluations if isinstance(line, dict)] if isinstance(evaluations, list) else [],
+        _columns(folder.path / "evaluation_episodes.csv"),
+        flat(machine) if isinstance(machine, dict) else {},
+    )
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _columns(path: Path) -> dict[str, list[float]]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        return {name: [float(row[place]) for row in rows] for place, name in enumerate(header)}
+    except (OSError, ValueError, IndexError, csv.Error):
+        return {}

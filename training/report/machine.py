@@ -1,0 +1,44 @@
+"""Versions and hardware of a run, in ``machine.json``."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpdrive.backends.system_info import this_machine
+from warpdrive.training.report.contents import MACHINE
+from warpdrive.training.runtime.atomic_write import write_atomically
+
+if TYPE_CHECKING:
+    from warpdrive.training.trainer import Trainer
+
+
+def write_machine(trainer: Trainer, folder: Path) -> None:
+    """Write versions, hardware and devices to a run folder."""
+    machine = this_machine()
+    found = {
+        "python": machine.python,
+        **machine.packages,
+        "CUDA of PyTorch": machine.pytorch.cuda,
+        "NVIDIA driver": machine.driver.release,
+        "system": machine.system,
+        "CPU": _cpu(),
+        "CPU cores": machine.cores,
+        "GPUs": ", ".join(gpu.name for gpu in machine.driver.gpus) or None,
+        "backend": trainer.env.backend.name,
+        "device of rollouts": str(trainer.env.device),
+        "device of updates": str(trainer.learner.backend.device),
+        "processes": trainer.process_group.world_size,
+    }
+    write_atomically(folder / MACHINE, json.dumps(found, indent=2) + "\n")
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
