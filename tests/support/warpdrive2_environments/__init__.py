@@ -1,0 +1,1 @@
+"""Environments and a model in the form of WarpDrive 2."""

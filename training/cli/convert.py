@@ -1,0 +1,38 @@
+"""``warpdrive convert``: a run configuration of WarpDrive 2 or 1 as one of this package, with notes on what changed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import yaml
+
+from warpdrive.errors import ConfigError, one_line
+from warpdrive.training.config.validate import problems_of
+from warpdrive.training.config.warpdrive2 import convert, is_of_warpdrive2
+from warpdrive.training.config.yaml import read_yaml
+from warpdrive.training.runtime.atomic_write import write_atomically
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the configuration to a file or to stdout, with the notes as comments. Remaining problems are notes, too."""
+    raw = read_yaml(Path(options.source))
+    if not is_of_warpdrive2(raw):
+        raise ConfigError(f"{one_line(options.source)}: expected a run configuration of WarpDrive 2 or 1")
+    config, notes = convert(raw)
+    problems = [f"{key}: {text}" for key, text in problems_of(config)]
+    titles = {f"Converted from {Path(options.source).name}, a run configuration of WarpDrive 2. Note:": notes}
+    titles["To correct:"] = problems
+    comments = "".join(_comment(title, lines) for title, lines in titles.items() if lines)
+    text = comments + yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    if options.output is None:
+        sys.stdout.write(text)
+        return 0
+    write_atomically(Path(options.output), text)
+    print(f"{options.output}: {len(notes)} notes, {len(problems)} problems to correct; see its first lines")
+    return 0
+
+
+def _comment(title: str, lines: list[str]) -> str:
+    return "".join(f"# {one_line(line, 500)}\n" for line in (title, *(f"- {line}" for line in lines)))

@@ -1,0 +1,10 @@
+"""Programs of WarpDrive 2, unmodified: its modules by their names, with Numba kernels on a GPU or on the CPU.
+
+``warpdrive.interop.warpdrive2.install()``, before ``warp_drive`` is imported, puts them in place.
+"""
+
+from __future__ import annotations
+
+from warpdrive.interop.warpdrive2.installation import install as install
+from warpdrive.interop.warpdrive2.installation import is_installed as is_installed
+from warpdrive.interop.warpdrive2.installation import uninstall as uninstall
