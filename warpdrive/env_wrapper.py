@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,8 +15,16 @@ from warpdrive.arguments import check_is, check_within
 from warpdrive.backends.interface import Backend, MachineCode, RepeatableLaunch
 from warpdrive.backends.loading import load_backend
 from warpdrive.device_context import DeviceContext
-from warpdrive.environment import Environment, State, check_environment, kernel_functions, spaces_by_tag
+from warpdrive.environment import (
+    Environment,
+    KernelFunctions,
+    State,
+    check_environment,
+    kernel_functions,
+    spaces_by_tag,
+)
 from warpdrive.errors import DefinitionError, nearest, shown
+from warpdrive.fused_step.binding import Binding
 from warpdrive.fused_step.fuse import fuse_reset, fuse_running_step, fuse_step, parameter_of
 from warpdrive.fused_step.replica_arrays import make_replica_arrays, make_uniform, reseed_replica_arrays
 from warpdrive.observations import mapped
@@ -56,6 +64,9 @@ class EnvWrapper:
         BackendError: If ``env_backend`` is unavailable on this machine; the message lists the unmet requirements.
     """
 
+    steps_on_host: ClassVar[bool] = False
+    """True if another library steps the replicas on the host, see :class:`warpdrive.HostEnv`."""
+
     def __init__(
         self,
         env: Environment | None = None,
@@ -83,6 +94,8 @@ class EnvWrapper:
             check_is(Mapping, env_config=env_config or {})
             env = registry.make(str(env_name), **{str(key): value for key, value in (env_config or {}).items()})
         check_environment(env)
+        if env.steps_on_host and not self.steps_on_host:
+            raise DefinitionError(f"{env.name} is an environment of another library: use wd.HostEnv for it")
         self.env = env
         self.env_name = env_name or self.env.name
         self.env_config = None if env_name is None else dict(env_config or {})
@@ -107,7 +120,7 @@ class EnvWrapper:
         self._observation_arrays = observation_arrays(self.env)
         self._action_arrays = action_arrays(self.env)
         functions = kernel_functions(self.env, self.backend.language)
-        self._binding = make_replica_arrays(self.env, functions, self.ctx, seed, first_env, reset_pool_size)
+        self._binding = self._allocate(functions, reset_pool_size)
         self.reset_pool_size = int(self.ctx["reset.pool_size"].item())
         self._launch_reset = fuse_reset(self.env, self._binding).bind(self.backend, self.num_agents)
         self._launch_reset_of_selected: Callable[[], None] | None = None
@@ -131,9 +144,7 @@ class EnvWrapper:
         """
         self.ctx.check_open()
         if seed is not None:
-            check_within(0, 1 << 64, seed=seed)
-            reseed_replica_arrays(self.env, self.ctx, seed, self.first_env)
-            self.seed = self.ctx.seed = seed
+            self._reseed(seed)
         if where is None:
             for name in ("rewards", "terminated", "truncated"):
                 self.ctx[name].zero_()
@@ -141,6 +152,11 @@ class EnvWrapper:
         else:
             self._reset_selected(where)
         return self._observations()
+
+    def _reseed(self, seed: int) -> None:
+        check_within(0, 1 << 64, seed=seed)
+        reseed_replica_arrays(self.env, self.ctx, seed, self.first_env)
+        self.seed = self.ctx.seed = seed
 
     def _reset_selected(self, where: torch.Tensor) -> None:
         if where.dtype != torch.bool or where.shape != (self.num_envs,):
@@ -297,7 +313,7 @@ class EnvWrapper:
         check_within(1, 1 << 31, num_steps=num_steps)
         state = self.env.global_state if global_state else ()
         record = make_record(self._binding, num_steps, state)
-        fused = fuse_step(self.env, self._binding, sampled=True, auto_reset=auto_reset, global_state=state)
+        launch = self._bind_step(sampled=True, auto_reset=auto_reset, global_state=state)
         seen = [(array.name, array.name) for array in self._observation_arrays]
         seen += [(name, f"global_state.{name}") for name in state]
         rollout = Rollout(
@@ -321,7 +337,7 @@ class EnvWrapper:
             seen=[(self.ctx[name], record[recorded]) for name, recorded in seen],
             global_state={name: record[f"global_state.{name}"] for name in state},
             final_global_state={name: record[f"final_global_state.{name}"] for name in state},
-            launch=fused.bind(self.backend, self.num_agents),
+            launch=launch,
         )
         self.ctx.discard(f"rollout.{name}" for name in record)
         rollout.begin()
@@ -446,7 +462,7 @@ class EnvWrapper:
                 self.ctx.load_state(start, ended, keep=own)
             return recorder.result()
         finally:
-            self.ctx.load_state(before)
+            self.load_state(before)
             for tensor, former in outputs_before:
                 tensor.copy_(former)
 
@@ -465,6 +481,28 @@ class EnvWrapper:
             name: self.ctx[name][env_index].cpu().numpy().copy() for name in self.ctx.state_names if "." not in name
         }
 
+    def save_state(self) -> torch.Tensor:
+        """Return a copy of the state of all replicas, see :meth:`warpdrive.DeviceContext.save_state`."""
+        return self.ctx.save_state()
+
+    def load_state(self, state: torch.Tensor) -> None:
+        """Restore the state of all replicas, see :meth:`warpdrive.DeviceContext.load_state`."""
+        self.ctx.load_state(state)
+
+    def like(self, num_envs: int, seed: int, *, rendered: bool = False, **options: Any) -> EnvWrapper:
+        """Return other replicas of the same environment.
+
+        Args:
+            num_envs: The number of replicas.
+            seed: The seed.
+            rendered: If True, the state includes what ``env.render`` requires.
+            options: Further parameters of the class; backend and size of the pool are by default those of this object.
+        """
+        given = {"env_backend": self.backend, "reset_pool_size": self.reset_pool_size, **options}
+        made = EnvWrapper(self.env, num_envs, seed=seed, **given)
+        made.env_name, made.env_config = self.env_name, self.env_config
+        return made
+
     @property
     def own_arrays(self) -> list[str]:
         """Names of the arrays that belong to a replica independently of its state.
@@ -480,6 +518,14 @@ class EnvWrapper:
         """Free the device's memory. Later calls of step or reset raise ``DefinitionError``."""
         self.ctx.close()
 
+    def _allocate(self, functions: KernelFunctions, pool_size: int | None) -> Binding:
+        """Create the arrays of the replicas."""
+        return make_replica_arrays(self.env, functions, self.ctx, self.seed, self.first_env, pool_size)
+
+    def _bind_step(self, **options: Any) -> Callable[[], None]:
+        """Return a function that takes one step, see ``fuse_step`` for the options."""
+        return fuse_step(self.env, self._binding, **options).bind(self.backend, self.num_agents)
+
     def _step(self, actions: Any, auto_reset: bool) -> None:
         """Advance every replica by one step with the given actions, or with random actions for None."""
         self.ctx.check_open()
@@ -487,8 +533,7 @@ class EnvWrapper:
             self._set_actions(actions)
         kind = (actions is None, auto_reset)
         if kind not in self._launch_step:
-            fused = fuse_step(self.env, self._binding, drawn=actions is None, auto_reset=auto_reset)
-            self._launch_step[kind] = fused.bind(self.backend, self.num_agents)
+            self._launch_step[kind] = self._bind_step(drawn=actions is None, auto_reset=auto_reset)
         self._launch_step[kind]()
 
     def _step_running(self, actions: Any, auto_reset: bool) -> None:

@@ -26,6 +26,11 @@ from warpdrive.kernels.fusion import Barrier, Call, FusedStep, Fusion, When
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
 
+NEXT = "next."
+"""Prefix of arrays with the start of a replica's next episode, if the host provides it."""
+SKIPPED = "skipped"
+"""Mask ``[num_envs]`` of replicas in which the host began an episode instead of a step."""
+
 
 class FusedKernel:
     """Builder of a fused kernel: adds calls one by one and binds their arguments.
@@ -122,9 +127,90 @@ def fuse_step(
     Returns:
         The fused kernel.
     """
-    context = binding.context
-    fused = FusedKernel(f"{environment.name}_step", context)
-    observations = observation_arrays(environment)
+    fused = FusedKernel(f"{environment.name}_step", binding.context)
+    _act(fused, environment, sampled, drawn)
+    _advance(fused, binding)
+    _end_step(fused, environment, binding, sampled, auto_reset, global_state)
+    return fused
+
+
+def fuse_host_step(
+    environment: Environment,
+    binding: Binding,
+    *,
+    sampled: bool = False,
+    drawn: bool = False,
+    auto_reset: bool,
+    global_state: Sequence[str] = (),
+) -> tuple[FusedKernel, FusedKernel]:
+    """Build the two kernels of a step that is taken on the host in between.
+
+    The first provides the actions. Then the host writes the results of the step into the arrays of the environment and,
+    for replicas whose episodes have ended, the start of the next episode into arrays with the prefix ``next.``. The
+    second records them, and copies the latter. See :func:`fuse_step` for the arguments.
+
+    Returns:
+        Both kernels.
+    """
+    acting = FusedKernel(f"{environment.name}_act", binding.context)
+    _act(acting, environment, sampled, drawn)
+    ending = FusedKernel(f"{environment.name}_end_step", binding.context)
+    if SKIPPED in binding.context:
+        ending.call(episode_log.uncount_step, skipped=SKIPPED)
+    _end_step(ending, environment, binding, sampled, auto_reset, global_state)
+    return acting, ending
+
+
+def fuse_running_step(environment: Environment, binding: Binding, auto_reset: bool) -> FusedKernel:
+    """Build the kernel of one step with given actions that only steps replicas whose episode has not ended.
+
+    Args:
+        environment: The environment.
+        binding: The binding of its kernels' parameters.
+        auto_reset: If True, the other replicas start a new episode; otherwise they remain as they are.
+
+    Returns:
+        The fused kernel.
+    """
+    fused = FusedKernel(f"{environment.name}_running_step", binding.context)
+    fused.call(episode_log.is_running, result="running")
+    if auto_reset:
+        fused.call(episode_log.is_done, result="ended")
+    fused.barrier()
+    with fused.when("running"):
+        fused.call(episode_log.begin_step)
+        fused.barrier()
+        _advance(fused, binding)
+        fused.call(episode_log.add_rewards, running_return="episode.running_return")
+        fused.call(episode_log.is_done, result="done")
+        with fused.when("done"):
+            _end_episode(fused)
+    if auto_reset:
+        with fused.when("ended"):
+            fused.call(episode_log.begin_step)
+            _choose_start(fused)
+            _restart(fused, binding)
+    return fused
+
+
+def fuse_reset(environment: Environment, binding: Binding, selected: bool = False) -> FusedKernel:
+    """Build the kernel that starts a new episode in every replica, or in those for which ``reset.selected`` is True."""
+    fused = FusedKernel(f"{environment.name}_reset", binding.context)
+    if not selected:
+        _choose_start(fused)
+        _restart(fused, binding)
+        return fused
+    fused.call(episode_log.is_done, result="chosen", terminated="reset.selected", truncated="reset.selected")
+    with fused.when("chosen"):
+        fused.call(episode_log.begin_step)
+        _choose_start(fused)
+        _restart(fused, binding)
+    return fused
+
+
+def _act(fused: FusedKernel, environment: Environment, sampled: bool, drawn: bool) -> None:
+    """Provide the actions of a step, record them and what they were chosen from, and begin the step."""
+    context = fused.context
     if drawn:
         for array in action_arrays(environment):
             _draw(fused, environment, array)
@@ -139,7 +225,19 @@ def fuse_step(
         for array in action_arrays(environment):
             acted = array.name if array.choices else f"sampler.{array.name}"
             _record(fused, rollout_writer.record_row, acted, array.name)
-    _advance(fused, binding)
+
+
+def _end_step(
+    fused: FusedKernel,
+    environment: Environment,
+    binding: Binding,
+    sampled: bool,
+    auto_reset: bool,
+    global_state: Sequence[str],
+) -> None:
+    """Record the results of a step, and reset the replicas whose episodes have ended."""
+    context, observations = fused.context, observation_arrays(environment)
+    fused.call(episode_log.add_rewards, running_return="episode.running_return")
     if sampled:
         _record(fused, rollout_writer.record_per_agent, "rewards")
         for name in ("terminated", "truncated"):
@@ -171,53 +269,6 @@ def fuse_step(
             _record(fused, rollout_writer.record_next_row, array.name)
         for name in global_state:
             _record(fused, rollout_writer.record_next_row, name, f"global_state.{name}")
-    return fused
-
-
-def fuse_running_step(environment: Environment, binding: Binding, auto_reset: bool) -> FusedKernel:
-    """Build the kernel of one step with given actions that only steps replicas whose episode has not ended.
-
-    Args:
-        environment: The environment.
-        binding: The binding of its kernels' parameters.
-        auto_reset: If True, the other replicas start a new episode; otherwise they remain as they are.
-
-    Returns:
-        The fused kernel.
-    """
-    fused = FusedKernel(f"{environment.name}_running_step", binding.context)
-    fused.call(episode_log.is_running, result="running")
-    if auto_reset:
-        fused.call(episode_log.is_done, result="ended")
-    fused.barrier()
-    with fused.when("running"):
-        fused.call(episode_log.begin_step)
-        fused.barrier()
-        _advance(fused, binding)
-        fused.call(episode_log.is_done, result="done")
-        with fused.when("done"):
-            _end_episode(fused)
-    if auto_reset:
-        with fused.when("ended"):
-            fused.call(episode_log.begin_step)
-            _choose_start(fused)
-            _restart(fused, binding)
-    return fused
-
-
-def fuse_reset(environment: Environment, binding: Binding, selected: bool = False) -> FusedKernel:
-    """Build the kernel that starts a new episode in every replica, or in those for which ``reset.selected`` is True."""
-    fused = FusedKernel(f"{environment.name}_reset", binding.context)
-    if not selected:
-        _choose_start(fused)
-        _restart(fused, binding)
-        return fused
-    fused.call(episode_log.is_done, result="chosen", terminated="reset.selected", truncated="reset.selected")
-    with fused.when("chosen"):
-        fused.call(episode_log.begin_step)
-        _choose_start(fused)
-        _restart(fused, binding)
-    return fused
 
 
 def _advance(fused: FusedKernel, binding: Binding) -> None:
@@ -225,7 +276,6 @@ def _advance(fused: FusedKernel, binding: Binding) -> None:
     fused.call_user(binding.functions.observe, binding)
     fused.call(episode_log.end_step, episode_length="constant.episode_length")
     fused.barrier()
-    fused.call(episode_log.add_rewards, running_return="episode.running_return")
 
 
 def _choose_start(fused: FusedKernel) -> None:
@@ -334,6 +384,8 @@ def _restart(fused: FusedKernel, binding: Binding) -> None:
         if name.startswith("pool."):
             target = name.removeprefix("pool.")
             fused.call(resetter.copy_start, target=fused.rows(target), pool=name, choice="reset.choice")
+        elif name.startswith(NEXT):
+            fused.call(rollout_writer.copy_row, source=fused.rows(name), target=fused.rows(name.removeprefix(NEXT)))
     fused.call(resetter.start_episode, running_return="episode.running_return")
     fused.barrier()
     fused.call_user(binding.functions.reset, binding)
