@@ -67,7 +67,10 @@ def train(total_steps: int = 500_000, num_envs: int = 256, seed: int = 1) -> flo
         mini_batches=4,
         learning_rate=2e-3,
         discount_factor=0.98,
-        entropy_loss_scale=0.01,
+        entropy_loss_scale=0.005,
+        value_loss_scale=0.5,
+        value_clip=0,  # values are not normalized
+        time_limit_bootstrap=True,
     )
     configuration.experiment.write_interval = configuration.experiment.checkpoint_interval = 0
     agent = PPO(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,13 @@ from warpdrive.interop.gymnasium import to_gymnasium
 from warpdrive.interop.replicas import replicas_of
 
 if TYPE_CHECKING:
+    from torchrl.envs.utils import MarlGroupMapType
+
     from warpdrive.interop.pettingzoo import PettingZooEnv
     from warpdrive.interop.rsl_rl import RslRlVecEnv
     from warpdrive.interop.skrl import SkrlEnv
     from warpdrive.interop.stable_baselines3 import StableBaselines3VecEnv
+    from warpdrive.interop.torchrl import TorchRLEnv
 
 
 def to_pettingzoo(
@@ -117,6 +120,42 @@ def to_skrl(env: EnvWrapper | Environment | str, num_envs: int | None = None, **
     with _imports("skrl"):
         from warpdrive.interop.skrl import SkrlEnv
     return SkrlEnv(to_gymnasium(env, num_envs, output="torch", **options))
+
+
+def to_torchrl(
+    env: EnvWrapper | Environment | str,
+    num_envs: int | None = None,
+    *,
+    group_map: MarlGroupMapType | Mapping[str, list[str]] | None = None,
+    categorical_actions: bool = True,
+    flatten_actions: bool = False,
+    from_pixels: bool = False,
+    **options: Any,
+) -> TorchRLEnv:
+    """Return a ``torchrl.envs.EnvBase`` of batch size ``[num_envs]``.
+
+    Args:
+        env: An EnvWrapper, an environment, or a registered name.
+        num_envs: The number of replicas; None for 1, or those of the EnvWrapper.
+        group_map: The groups of agents: a ``MarlGroupMapType``, or lists of agents by group. If None, there is a group
+            per policy tag, and a single agent's entries are at the root. Agents are called ``<tag>_<index>``.
+        categorical_actions: If False, discrete actions are one-hot.
+        flatten_actions: If True, a MultiDiscrete action is one choice among all combinations of its components.
+        from_pixels: If True, there is an entry ``pixels``, ``[num_envs, height, width, 3]`` uint8.
+        options: Further arguments of :class:`warpdrive.EnvWrapper`: ``env_backend``, ``seed``, ``env_config``, ...
+
+    Returns:
+        The environment, with tensors on the device of the replicas.
+
+    Raises:
+        DefinitionError: If the environment or an argument is invalid.
+        WarpDriveError: If TorchRL is not installed.
+    """
+    with _imports("torchrl"):
+        from warpdrive.interop.torchrl import TorchRLEnv
+    replicas = replicas_of(env, num_envs, options)
+    first_seed = None if isinstance(env, EnvWrapper) else options.get("seed", secrets.randbits(64))
+    return TorchRLEnv(replicas, group_map, categorical_actions, flatten_actions, from_pixels, first_seed)
 
 
 @contextmanager

@@ -16,9 +16,10 @@ from gymnasium.vector.utils import batch_space
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
 from warpdrive.errors import DefinitionError, nearest, shown
-from warpdrive.figures import Frame, frame_of
+from warpdrive.figures import Frame
 from warpdrive.interop.agent_batch import AgentBatch, Policy
 from warpdrive.interop.replicas import replicas_of
+from warpdrive.scene.artist import Artist
 
 RENDER_FPS = 30
 
@@ -40,6 +41,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         first_seed: int | None = None,
     ) -> None:
         self.replicas, self.batch, self.autoreset_mode, self.render_mode = replicas, batch, autoreset_mode, render_mode
+        self._artist = Artist(replicas.env)
         self.device, self.num_envs = replicas.device, batch.num_rows
         self._first_seed = first_seed
         self.metadata = {
@@ -125,7 +127,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     def frame(self, replica: int = 0) -> Frame:
         """Return the image of one replica, ``[height, width, 3]`` uint8."""
-        return frame_of(self.replicas.env.render(self.replicas.state(replica)))
+        return self._artist.picture(self.replicas.state(replica))
 
     def close_extras(self, **kwargs: Any) -> None:
         """Free the device's memory."""

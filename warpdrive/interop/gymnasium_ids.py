@@ -5,9 +5,10 @@ Gymnasium imports the module when it is imported itself; it must not import heav
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from warpdrive.offered import offered_environments
+from warpdrive.offered import at_registration, offered_environments
 
 if TYPE_CHECKING:
     from warpdrive.interop.gymnasium import GymnasiumEnv, GymnasiumVectorEnv
@@ -18,18 +19,27 @@ _OF_BATCH = {"tag", "agent", "output", "copy", "others", "autoreset_mode", "rend
 
 
 def register_environments() -> None:
-    """Register the environments of installed packages with Gymnasium; those registered already remain."""
+    """Register the environments of installed packages with Gymnasium, and from now on those of ``wd.register``."""
+    for name, target in offered_environments().items():
+        _register(name, target.rpartition(":")[2])
+    if _register not in at_registration:
+        at_registration.append(_register)
+
+
+def _register(name: str, class_name: str) -> None:
+    """Register an environment; ids that exist remain as they are."""
     from gymnasium.envs.registration import register, registry
 
-    for name, target in offered_environments().items():
-        env_id = f"{NAMESPACE}/{target.rpartition(':')[2]}-v{VERSION}"
-        if env_id not in registry:
-            register(
-                env_id,
-                entry_point=f"{__name__}:make",
-                vector_entry_point=f"{__name__}:make_vec",
-                kwargs={"env_name": name},
-            )
+    env_id = f"{NAMESPACE}/{class_name}-v{VERSION}"
+    if env_id in registry and registry[env_id].kwargs["env_name"] != name:
+        env_id = f"{NAMESPACE}/{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}-v{VERSION}"
+    if env_id not in registry:
+        register(
+            env_id,
+            entry_point=f"{__name__}:make",
+            vector_entry_point=f"{__name__}:make_vec",
+            kwargs={"env_name": name},
+        )
 
 
 def make(env_name: str, **options: Any) -> GymnasiumEnv:

@@ -12,7 +12,7 @@ from pettingzoo import ParallelEnv
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ActionError, DefinitionError, nearest, shown
-from warpdrive.figures import frame_of
+from warpdrive.scene.artist import Artist
 from warpdrive.spaces import nested
 
 RENDER_FPS = 30
@@ -51,6 +51,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
             "is_parallelizable": True,
         }
         self.replicas, self.render_mode, self.max_cycles = replicas, render_mode, max_cycles
+        self._artist = Artist(replicas.env)
         self._replica, self._first_seed, self._num_steps = replica, first_seed, 0
         self._window: Any = None  # Matplotlib's image in it
         names = {
@@ -142,7 +143,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         """Return an image ``[height, width, 3]`` uint8, or show it in a window; None if rendering is disabled."""
         if self.render_mode is None:
             return None
-        frame = frame_of(self.replicas.env.render(self.replicas.state(self._replica)))
+        frame = self._artist.picture(self.replicas.state(self._replica))
         if self.render_mode == "rgb_array":
             return frame
         import matplotlib.pyplot as plt

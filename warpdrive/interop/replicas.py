@@ -1,4 +1,4 @@
-"""Replicas for other libraries, created from whatever describes an environment."""
+"""Replicas, created from whatever describes an environment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
 from warpdrive.errors import DefinitionError
+from warpdrive.registry import HOST_LIBRARIES
 
 
 def replicas_of(env: EnvWrapper | Environment | str, num_envs: int | None, options: Mapping[str, Any]) -> EnvWrapper:
@@ -33,5 +34,29 @@ def replicas_of(env: EnvWrapper | Environment | str, num_envs: int | None, optio
                 f"found {', '.join(given)} with an EnvWrapper, which is complete: pass an Environment"
             )
         return env
-    kind: dict[str, Any] = {"env_name": env} if isinstance(env, str) else {"env": env}
-    return EnvWrapper(**{"reset_pool_size": None, **kind, **options, "num_envs": num_envs or 1})
+    options = {"reset_pool_size": None, **options, "num_envs": num_envs or 1}
+    if isinstance(env, str):
+        return make_replicas(env, options.pop("env_config", None) or {}, **options)
+    return EnvWrapper(env, **options)
+
+
+def make_replicas(name: str, parameters: Mapping[str, Any], **options: Any) -> EnvWrapper:
+    """Return the replicas of a named environment, as in the section ``env`` of a run configuration.
+
+    Args:
+        name: A registered name, or ``"gymnasium"``, ``"pettingzoo"`` or ``"envpool"``.
+        parameters: The parameters of the environment; for those libraries with its ``id``.
+        options: Keyword arguments of :class:`warpdrive.EnvWrapper`.
+
+    Returns:
+        An EnvWrapper, which is a :class:`warpdrive.HostEnv` for environments of these libraries.
+
+    Raises:
+        DefinitionError: If the environment or an argument is invalid.
+    """
+    if name not in HOST_LIBRARIES or "id" not in parameters:
+        return EnvWrapper(env_name=name, env_config=parameters, **options)
+    from warpdrive.interop.host.host_env import HostEnv  # imports the libraries
+
+    given = {key: value for key, value in parameters.items() if key != "id"}
+    return HostEnv(**{name: parameters["id"]}, **options, **given)

@@ -10,6 +10,7 @@ from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
 from warpdrive.interop.gymnasium import GymnasiumVectorEnv
+from warpdrive.interop.tensordicts import new_tensordict
 
 
 class RslRlVecEnv(VecEnv):
@@ -49,7 +50,7 @@ class RslRlVecEnv(VecEnv):
     def get_observations(self) -> TensorDict:
         """Return the current observations by group, each ``[num_envs, *shape]``."""
         groups = self._observations if isinstance(self._observations, dict) else {"policy": self._observations}
-        return TensorDict(groups, batch_size=[self.num_envs])
+        return new_tensordict(groups, batch_size=torch.Size([self.num_envs]))
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Advance all replicas by one step.

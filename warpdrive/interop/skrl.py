@@ -7,7 +7,6 @@ from typing import Any
 import gymnasium
 import torch
 from skrl.envs.wrappers.torch import Wrapper
-from skrl.utils.spaces.torch import flatten_tensorized_space, tensorize_space, unflatten_tensorized_space
 
 from warpdrive.interop.gymnasium import GymnasiumVectorEnv
 
@@ -50,7 +49,6 @@ class SkrlEnv(Wrapper):
         Returns:
             Observations ``[num_envs, n]``, rewards, terminations and truncations ``[num_envs, 1]``, and infos.
         """
-        actions = unflatten_tensorized_space(self.action_space, actions)
         shape = self.action_space.shape or ()
         observations, *columns, infos = self.envs.step(actions.reshape(self.num_envs, *shape))
         self._seen = self._flat(observations), infos
@@ -69,5 +67,7 @@ class SkrlEnv(Wrapper):
         self.envs.close()
 
     def _flat(self, observations: Any) -> torch.Tensor:
-        flat: torch.Tensor = flatten_tensorized_space(tensorize_space(self.observation_space, observations))
-        return flat
+        if not isinstance(observations, dict):
+            flat: torch.Tensor = observations.reshape(self.num_envs, -1)
+            return flat
+        return torch.cat([self._flat(observations[key]) for key in sorted(observations)], dim=-1)  # the order of skrl

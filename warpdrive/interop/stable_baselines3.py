@@ -44,9 +44,12 @@ class StableBaselines3VecEnv(VecEnv):
         rows = dones.nonzero()[0]
         if len(rows):
             batch = self.envs.batch
-            columns = (truncated & ~terminated, batch.episode_return(), batch.episode_length())
-            lists = (column[rows].tolist() for column in columns)
-            for row, final, limit, r, length in zip(rows.tolist(), self._final(rows), *lists, strict=True):
+            limits = truncated.take(rows) > terminated.take(rows)  # take() is faster than an index
+            returns, lengths = (
+                column.take(rows).tolist() for column in (batch.episode_return(), batch.episode_length())
+            )
+            lists = (rows.tolist(), self._final(rows), limits.tolist(), returns, lengths)
+            for row, final, limit, r, length in zip(*lists, strict=True):
                 infos[row] = {
                     "terminal_observation": final,
                     "TimeLimit.truncated": limit,
@@ -58,8 +61,8 @@ class StableBaselines3VecEnv(VecEnv):
         """Return the final observations of some rows."""
         final = self.envs.batch.final_observations()
         if not isinstance(final, dict):
-            return final[rows]  # type: ignore[no-any-return]
-        parts = {key: part[rows] for key, part in final.items()}
+            return final.take(rows, axis=0)  # type: ignore[no-any-return]
+        parts = {key: part.take(rows, axis=0) for key, part in final.items()}
         return [{key: part[index] for key, part in parts.items()} for index in range(len(rows))]
 
     def close(self) -> None:

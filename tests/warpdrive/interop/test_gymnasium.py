@@ -13,11 +13,13 @@ import torch
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
+from sound_environments import Bandit
 
 import warpdrive as wd
-from warpdrive import actions
+from warpdrive import actions, registry
 from warpdrive.errors import ActionError, DefinitionError
 from warpdrive.interop.gymnasium import GymnasiumEnv
+from warpdrive.offered import offered_environments
 
 CARTPOLE = {"env_backend": "cpu", "env_config": {"episode_length": 12}}
 MODES = list(AutoresetMode)
@@ -102,9 +104,19 @@ def test_ids_are_registered_whichever_is_imported_first():
 
 def test_every_environment_has_an_id():
     ids = {spec.kwargs["env_name"] for spec in gymnasium.registry.values() if spec.namespace == "warpdrive"}
-    assert {"cartpole", "battle", "tag_gridworld"} <= ids == set(wd.registered_names()) & ids
+    assert set(offered_environments()) <= ids
     spec = gymnasium.spec("warpdrive/CartPole-v1")
     assert gymnasium.envs.registration.EnvSpec.from_json(spec.to_json()) == spec
+
+
+def test_registered_environments_get_an_id(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    wd.register("own_bandit", Bandit)
+    wd.register("heavy_cartpole", "warpdrive.envs.cartpole:CartPole")  # whose class has an id
+    assert gymnasium.make_vec("warpdrive/Bandit-v1", num_envs=2, env_backend="cpu").replicas.env_name == "own_bandit"
+    envs = gymnasium.make_vec("warpdrive/heavy_cartpole-v1", num_envs=2, env_backend="cpu", cart_mass=5.0)
+    assert envs.replicas.env.cart_mass == 5.0
 
 
 def test_all_agents_of_a_tag_are_rows():

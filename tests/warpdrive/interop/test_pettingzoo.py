@@ -19,6 +19,7 @@ from pettingzoo.utils import parallel_to_aec  # noqa: E402
 
 SMALL = {
     "battle": {"agents_per_team": 6, "map_size": 12},
+    "flock": {"num_boids": 6, "num_neighbours": 3, "episode_length": 9},
     "tag_continuous": {"num_taggers": 2, "num_runners": 3},
 }
 

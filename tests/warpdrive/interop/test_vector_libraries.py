@@ -20,6 +20,7 @@ CARTPOLE = {"env_backend": "cpu", "env_config": {"episode_length": 12}, "seed": 
         ("stable_baselines3", wd.to_stable_baselines3, "stable-baselines3"),
         ("rsl_rl", wd.to_rsl_rl, "rsl-rl"),
         ("skrl", wd.to_skrl, "skrl"),
+        ("torchrl", wd.to_torchrl, "torchrl"),
     ],
 )
 def test_a_missing_library_is_named(module, convert, extra, monkeypatch):
@@ -27,7 +28,9 @@ def test_a_missing_library_is_named(module, convert, extra, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, f"warpdrive.interop.{module}", raising=False)
-    with pytest.raises(WarpDriveError, match=rf"{module} is not installed: pip install 'warpdrive\[{extra}\]'"):
+    with pytest.raises(
+        WarpDriveError, match=rf"({module}|tensordict) is not installed: pip install 'warpdrive\[{extra}\]'"
+    ):
         convert("cartpole")
 
 
