@@ -21,8 +21,9 @@ from warpdrive.training.autoscale.memory import gib, parse_bytes
 from warpdrive.training.autoscale.prober import Survey
 from warpdrive.training.autoscale.report import consequences_of, in_words, outcome_table, save_picture
 from warpdrive.training.autoscale.size import Outcome, Size
-from warpdrive.training.cli.printing import INTERRUPTED, as_typed, make_console
+from warpdrive.training.cli.printing import INTERRUPTED, as_typed, make_console, note, say
 from warpdrive.training.config.load import RunConfig, load_config
+from warpdrive.training.progress.console import is_live
 from warpdrive.training.progress.training import short
 
 _FOUND_BY = "# found by `warpdrive autoscale`"
@@ -119,6 +120,8 @@ def _save(found: Autoscaled, output: Path, console: Console) -> None:
 
 
 def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -> None:
+    if console.quiet and not then_train:
+        say(str(output))
     console.print()
     console.print(outcome_table({o.size: o for o in found.outcomes}, winner=found.winner.size))
     console.print()
@@ -150,14 +153,14 @@ class _Display:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._head = Text("inspecting the environment and the machine (compiling new kernels)")
-        self._live = Live(self._head, console=console, refresh_per_second=4) if console.is_terminal else None
+        self._live = Live(self._head, console=console, refresh_per_second=4) if is_live(console) else None
         self._reported: dict[Size, Outcome] = {}
 
     def __enter__(self) -> _Display:
         if self._live:
             self._live.start()
         else:
-            print(self._head, flush=True)
+            note(str(self._head))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -173,7 +176,7 @@ class _Display:
             "run concurrently"
         )
         if not self._live:
-            print(self._head, flush=True)
+            note(str(self._head))
 
     def show(self, outcomes: Mapping[Size, Outcome], now: Size | None) -> None:
         if self._live:
@@ -182,4 +185,4 @@ class _Display:
         for size, outcome in outcomes.items():
             if self._reported.get(size) != outcome:
                 self._reported[size] = outcome
-                print(in_words(outcome), flush=True)
+                note(in_words(outcome))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,10 +22,11 @@ from warpdrive.checks.environment import is_written_for
 from warpdrive.checks.findings import OF_BEHAVIOUR, OF_KERNELS, Finding, Report
 from warpdrive.environment import Environment
 from warpdrive.errors import ConfigError
+from warpdrive.terminal import is_quiet
 from warpdrive.training.cli.printing import make_console
 from warpdrive.training.config.load import load_config
 from warpdrive.training.config.yaml import parse_override
-from warpdrive.training.progress.console import PlainConsole
+from warpdrive.training.progress.console import PlainConsole, is_live
 
 PLAYED_STEPS = 50
 """Number of steps played natively to test the environment; they take almost no time."""
@@ -37,12 +37,12 @@ FOUND = 1
 
 def run(options: argparse.Namespace) -> int:
     """Check an environment, print the findings, and return 1 if there are any."""
-    console = make_console()
+    console = make_console(of_results=True)
     env = _environment(options.source, options.overrides, options.trust)
-    backends = comparable_backends(env)
+    backends, stderr = comparable_backends(env), PlainConsole(stderr=True)
     with (
         launches_within(options.max_seconds, FOUND),
-        Progress(console=PlainConsole(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress,
+        Progress(console=stderr, transient=True, disable=not is_live(stderr) or is_quiet()) as progress,
     ):
         task = progress.add_task(f"checking '{env.name}'", total=options.steps + PLAYED_STEPS)
         report = check_environment(
@@ -111,7 +111,13 @@ def _environment(source: str, overrides: Sequence[str], trust: bool) -> Environm
         config = load_config(source, given, trust=trust or None)
         if config.env is None:
             raise ConfigError(f"{source}: missing section env")
-        return registry.make(config.env.name, **config.env.parameters)
+        env = registry.make(config.env.name, **config.env.parameters)
+        if env.steps_on_host:
+            raise ConfigError(
+                f"{source}: {env.name} has no kernels to check; Gymnasium and PettingZoo have checks of their own, "
+                "gymnasium.utils.env_checker and pettingzoo.test"
+            )
+        return env
     parameters = {}
     for text in overrides:
         key, value = parse_override(text)
@@ -119,7 +125,7 @@ def _environment(source: str, overrides: Sequence[str], trust: bool) -> Environm
         if len(own) != 1:
             raise ConfigError(f"command line: {'.'.join(key)}: expected a parameter of the environment as key=value")
         parameters[own[0]] = value
-    return registry.make(source, **parameters)
+    return registry.make(source, **(parameters or registry.environment_class(source).check_parameters))
 
 
 def _short(line: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -114,8 +116,26 @@ def comparison_table(measurements: Sequence[Measurement], termination_meaning: s
 
 
 def as_plain_data(measurements: Sequence[Measurement]) -> list[Mapping[str, Any]]:
-    """Return the measurements as JSON-serialisable data."""
+    """Return the measurements as JSON-serialisable data, without the single episodes."""
     return [
-        {"trained": list(line.trained), "random": list(line.random), "others": dict(line.others), **asdict(line.result)}
+        {
+            "trained": list(line.trained),
+            "random": list(line.random),
+            "others": dict(line.others),
+            **{key: value for key, value in asdict(line.result).items() if not key.startswith("episode_")},
+        }
         for line in measurements
     ]
+
+
+def episodes_csv(measurements: Sequence[Measurement]) -> str:
+    """Return the single episodes of the measurements as CSV, with the index of the measurement in the first column."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    tags = list(measurements[0].result.episode_returns)
+    writer.writerow(["evaluation", "length", *(f"return/{tag}" for tag in tags)])
+    for number, line in enumerate(measurements):
+        columns = [line.result.episode_returns[tag] for tag in tags]
+        for length, *returns in zip(line.result.episode_lengths, *columns, strict=True):
+            writer.writerow([number, length, *(f"{value:.6g}" for value in returns)])
+    return text.getvalue()

@@ -15,7 +15,7 @@ from warpdrive.training.trainer import Trainer
 
 def run(options: argparse.Namespace) -> int:
     """Print a table of the policies and their results."""
-    console = make_console()
+    console = make_console(of_results=True)
     which: Which = "best" if options.best else "latest"
     if options.against or options.league:
         return _compete(options, which)
@@ -38,7 +38,7 @@ def _compete(options: argparse.Namespace, which: Which) -> int:
     names = list(dict.fromkeys([*options.runs, *options.against]))
     if len(names) < 2:
         raise WarpDriveError("found one run, expected at least two to play each other")
-    console = make_console()
+    console = make_console(of_results=True)
     trainer = Trainer.load(names[0], which=which, trust=options.trust)
     players = {name: load_player(name, which, options.trust) for name in names}
     if options.league:

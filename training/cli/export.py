@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from warpdrive.training.checkpoint.checkpoint import Which
-from warpdrive.training.cli.printing import make_console, say
+from warpdrive.training.cli.printing import make_console, note, say
 from warpdrive.training.inference.export import input_names, output_names
 from warpdrive.training.inference.trained_policy import load_policy
 
@@ -19,6 +19,6 @@ def run(options: argparse.Namespace) -> int:
         output = Path(f"{policy.tag}.onnx" if options.output is None else options.output)
         path = policy.export(output, action_mask=options.action_mask)
     say(f"{path}: policy '{policy.tag}', {policy.observation_space} -> {policy.action_space}")
-    say(f"  inputs   {', '.join(input_names(policy, options.action_mask))}")
-    say(f"  outputs  {', '.join(output_names(policy))}")
+    note(f"  inputs   {', '.join(input_names(policy, options.action_mask))}")
+    note(f"  outputs  {', '.join(output_names(policy))}")
     return 0

@@ -13,9 +13,10 @@ from pathlib import Path
 from rich.console import Console
 
 from warpdrive.errors import ConfigError, shown
-from warpdrive.training.cli.printing import make_console
+from warpdrive.training.cli.printing import make_console, say
 
 TEMPLATE = "my_env"
+SCHEMA = "run_config.schema.json"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,13 +40,18 @@ def run(options: argparse.Namespace) -> int:
         if template.name.endswith((".py", ".yaml")):
             text = _named(template.read_text(encoding="utf-8"), name)
             folder.joinpath(_named(template.name, name)).write_text(text, encoding="utf-8")
+    schema = files("warpdrive.training") / "run_configs" / SCHEMA
+    folder.joinpath(SCHEMA).write_text(schema.read_text(encoding="utf-8"), encoding="utf-8")
     console = make_console()
+    if console.quiet:
+        say(str(folder))
     console.print(f"{folder}/ contains a small working environment to start from:", highlight=False)
     _print_rows(
         console,
         (f"{name}.py", "kernels and class of the environment"),
         (f"test_{name}.py", "tests"),
         (f"{name}.yaml", "run configuration"),
+        (SCHEMA, "its keys, for editors"),
     )
     console.print("\nTry it (half a minute each, less the second time, as compiled code is cached):")
     missing = [] if find_spec("pytest") else [("pip install pytest", "required by the tests")]

@@ -17,6 +17,7 @@ import math
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
@@ -24,11 +25,16 @@ from typing import TYPE_CHECKING, NoReturn
 from warpdrive import __version__
 from warpdrive.errors import ConfigError, WarpDriveError, nearest, one_line, shown
 from warpdrive.garbage_collection import no_garbage_collection
-from warpdrive.terminal import plain
+from warpdrive.terminal import plain, set_quiet
+from warpdrive.training.cli.completion import COMPLETE, SHELLS, complete
 
-COMMANDS = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
+COMMANDS = (
+    *("train", "autoscale", "sweep", "evaluate", "plot", "report", "replay", "export", "check", "envs", "init"),
+    *("schema", "completion", "convert", "doctor"),
+)
 TAKE_OVERRIDES = ("train", "autoscale", "sweep", "check")
 MAY_NAME_CODE = ("train", "autoscale", "sweep", "evaluate", "replay", "export", "check")
+HAVE_LEVELS = ("train", "autoscale", "sweep", "evaluate", "plot", "report", "replay", "export", "check", "init")
 _CPU_ALLOCATOR = "DefaultCPUAllocator"
 UNEXPECTED, MISTAKE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
@@ -42,9 +48,12 @@ getting started:
   warpdrive train my_run.yaml                 train from your own run configuration
   warpdrive init my_game                      create your own environment from a template
 
-Each run creates a folder runs/<name>/<date-time>/ with config.yaml, metrics.csv, TensorBoard events, checkpoints/,
-summary.json and replay.gif. Wherever a command expects a <run>, pass that folder, runs/<name> for the latest run of
+Each run creates a folder runs/<name>/<date-time>/ with config.yaml, metrics.csv, checkpoints/, summary.json,
+replay.gif and report.html. Wherever a command expects a <run>, pass that folder, runs/<name> for the latest run of
 that name, or a checkpoint of the run.
+
+Completion of commands, keys and runs: eval "$(warpdrive completion bash)", or zsh; see 'warpdrive completion --help'.
+NO_COLOR=1 turns colours off, FORCE_COLOR=1 turns them on in files and pipes.
 
 Run 'warpdrive <command> --help' for the options and examples of a command."""
 
@@ -124,6 +133,17 @@ which are biased towards short episodes because those finish first, and those of
 
 The extension of the output file selects the format: .png, .svg or .pdf."""
 
+REPORT_EPILOG = """\
+examples:
+  warpdrive report runs/cartpole                        the latest run, writes report.html to its folder
+  warpdrive report runs/cartpole/*                      all runs in one page, writes report.html
+  warpdrive report runs/cartpole runs/pendulum -o both.html
+
+One HTML file that loads nothing: learning curves, the evaluation, distributions of returns and lengths, losses,
+throughput and memory, the configuration with its differences from the defaults and between the runs, versions and
+hardware, and the animation. Runs that differ only in trainer.seed are averaged into one line, with a band from their
+minimum to their maximum. 'warpdrive train' writes the report of its run at the end."""
+
 REPLAY_EPILOG = """\
 examples:
   warpdrive replay runs/tag_gridworld                             writes replay.gif to the run folder
@@ -190,6 +210,31 @@ examples:
 
 The template is a working environment, in which hunters on a ring learn to catch a runner. Edit it into your own."""
 
+SCHEMA_EPILOG = """\
+examples:
+  warpdrive schema -o run_config.schema.json
+  warpdrive schema my_game.py:MyGame -o run_config.schema.json      with the parameters of your own environment
+
+Editors with a YAML language server complete and check run configurations that name the file in their first line:
+  # yaml-language-server: $schema=run_config.schema.json"""
+
+COMPLETION_EPILOG = """\
+install it with one line:
+  bash    echo 'eval "$(warpdrive completion bash)"' >> ~/.bashrc
+  zsh     echo 'eval "$(warpdrive completion zsh)"' >> ~/.zshrc          after compinit
+  fish    warpdrive completion fish > ~/.config/fish/completions/warpdrive.fish
+
+Completes commands, options, environments, run configurations, runs, files, policy tags, and the keys and values of run
+configurations: policy.agent.algorithm=<TAB>."""
+
+CONVERT_EPILOG = """\
+examples:
+  warpdrive convert old.yaml                  prints the configuration
+  warpdrive convert old.yaml -o new.yaml
+  warpdrive train old.yaml                    converts it, too, and trains
+
+Comments at the top say what changed in meaning, what was dropped, and what is to be corrected (docs/warpdrive2.md)."""
+
 DOCTOR_EPILOG = """\
 examples:
   warpdrive doctor
@@ -216,10 +261,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     It is 0 for success; 2 for a user error; 1 for findings of ``check``, and for a bug in this package; 130 after
     Ctrl-C, 143 after SIGTERM; 141 for a closed pipe, as after ``| head``.
     """
-    options = _parse(sys.argv[1:] if arguments is None else arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == [COMPLETE]:  # of the scripts of `warpdrive completion`
+        return complete(given[1], given[2:], _parser())
+    options = _parse(given)
+    _set_level(options)
     # Threads that wait for each other by spinning slow a run down several times where other programs need the cores.
     # It is read once, when PyTorch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if arguments is None:
+        warnings.formatwarning = lambda message, *_, **__: f"warpdrive {options.command}: {plain(str(message))}\n"
     try:
         check_machine()
         with no_garbage_collection():  # it would visit the objects of all modules several times
@@ -244,6 +295,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\nwarpdrive {options.command}: interrupted{by}", file=sys.stderr)
         return INTERRUPTED if number is None else 128 + int(number)
     return code
+
+
+def _set_level(options: argparse.Namespace) -> None:
+    """Apply --quiet and --verbose, where a command has them."""
+    set_quiet(getattr(options, "quiet", False))
+    if getattr(options, "verbose", False):
+        import logging
+
+        logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+        logging.getLogger("warpdrive").setLevel(logging.INFO)
 
 
 def _is_mistake(error: Exception) -> bool:
@@ -318,11 +379,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_sweep(commands)
     _add_evaluate(commands)
     _add_plot(commands)
+    _add_report(commands)
     _add_replay(commands)
     _add_export(commands)
     _add_check(commands)
     _add_envs(commands)
     _add_init(commands)
+    _add_schema(commands)
+    _add_completion(commands)
+    _add_convert(commands)
     _add_doctor(commands)
     return parser
 
@@ -332,6 +397,10 @@ def _add(commands: _Commands, name: str, what: str, epilog: str) -> argparse.Arg
     layout = argparse.RawDescriptionHelpFormatter
     parser = commands.add_parser(name, help=what, description=description, epilog=epilog, formatter_class=layout)
     parser.add_argument("--debug", action="store_true", help="show the full traceback of errors")
+    if name in HAVE_LEVELS:
+        level = parser.add_mutually_exclusive_group()
+        level.add_argument("-q", "--quiet", action="store_true", help="print only errors and the result")
+        level.add_argument("-v", "--verbose", action="store_true", help="log compilations and cache hits on stderr")
     if name in MAY_NAME_CODE:
         parser.add_argument(
             "--trust", action="store_true", help="allow a run to load code from untrusted files (docs/security.md)"
@@ -353,6 +422,7 @@ def _add_train(commands: _Commands) -> None:
     parser.add_argument("-e", "--env", metavar="<env or yaml>", help="same as the positional argument")
     parser.add_argument("--resume", metavar="<run>", help="resume a run from its latest checkpoint, in its own folder")
     parser.add_argument("--no-replay", action="store_true", help="skip writing replay.gif")
+    parser.add_argument("--no-report", action="store_true", help="skip writing report.html")
     several = parser.add_argument_group(
         "distributed training, with trainer.num_envs divided among processes (docs/scaling.md)"
     )
@@ -497,6 +567,14 @@ def _add_plot(commands: _Commands) -> None:
     )
 
 
+def _add_report(commands: _Commands) -> None:
+    parser = _add(commands, "report", "write an HTML page about runs", REPORT_EPILOG)
+    parser.add_argument("runs", metavar="<run>", nargs="+", help="run folder, or runs/<name> for the latest run")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="HTML file (default: report.html; for a single run, in its folder)"
+    )
+
+
 def _add_replay(commands: _Commands) -> None:
     parser = _add(commands, "replay", "save episodes of a run as an animation or as arrays", REPLAY_EPILOG)
     parser.add_argument(
@@ -585,6 +663,23 @@ def _add_envs(commands: _Commands) -> None:
 def _add_init(commands: _Commands) -> None:
     parser = _add(commands, "init", "create your own environment from a template", INIT_EPILOG)
     parser.add_argument("name", metavar="<name>", help="name of the environment: lower-case letters, digits and _")
+
+
+def _add_schema(commands: _Commands) -> None:
+    parser = _add(commands, "schema", "write the JSON Schema of run configurations, for editors", SCHEMA_EPILOG)
+    parser.add_argument("environments", metavar="<env>", nargs="*", help="further environments: path/to/file.py:Class")
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
+
+
+def _add_completion(commands: _Commands) -> None:
+    parser = _add(commands, "completion", "print the completion script of a shell", COMPLETION_EPILOG)
+    parser.add_argument("shell", choices=SHELLS, help="shell that reads the script")
+
+
+def _add_convert(commands: _Commands) -> None:
+    parser = _add(commands, "convert", "convert a run configuration of WarpDrive 2", CONVERT_EPILOG)
+    parser.add_argument("source", metavar="FILE", help="path of the YAML file")
+    parser.add_argument("-o", "--output", metavar="FILE", help="YAML file to write (default: print it)")
 
 
 def _add_doctor(commands: _Commands) -> None:

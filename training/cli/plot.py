@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from warpdrive.training.cli.printing import make_console
+from warpdrive.training.cli.printing import make_console, say
 from warpdrive.training.plots.figure import check_output, draw
 from warpdrive.training.plots.learning_curves import chosen_metrics, grouped, read_runs, usual_metrics
 from warpdrive.training.runtime.atomic_write import check_no_link
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         console.print(f"{group.label}:", highlight=False)
         for each in group.runs:
             console.print(f"  {each.folder}", highlight=False, soft_wrap=True)
-    console.print(f"{output}", highlight=False, soft_wrap=True)
+    say(str(output))
     return 0
 
 

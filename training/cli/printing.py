@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from warpdrive.terminal import plain
+from warpdrive.terminal import is_quiet, plain
 from warpdrive.training.progress.console import PlainConsole
 
 if TYPE_CHECKING:  # importing it needs PyTorch, which may be what is broken
@@ -20,18 +20,31 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
 
-def make_console() -> Console:
-    """Return a console that does not wrap tables in files and pipes.
+def make_console(of_results: bool = False) -> Console:
+    """Return a console that does not wrap tables in files and pipes, unless ``FORCE_COLOR`` and ``COLUMNS`` are set.
 
     Text printed with ``markup=True`` may contain colours, and has names escaped.
+
+    Args:
+        of_results: If True, it prints with ``--quiet``, too.
     """
-    console = PlainConsole(markup=False)
-    return console if console.is_terminal else PlainConsole(markup=False, width=160)
+    of_terminal = sys.stdout.isatty() or (os.environ.get("FORCE_COLOR") and os.environ.get("COLUMNS"))
+    width = None if of_terminal else 160
+    console = PlainConsole(markup=False, quiet=is_quiet() and not of_results)
+    if width is not None and not console.is_jupyter:
+        console.width = width
+    return console
 
 
 def say(text: str) -> None:
-    """Print a line immediately, without wrapping or colours."""
+    """Print a line of the result immediately, without wrapping or colours."""
     print(plain(text), flush=True)
+
+
+def note(text: str) -> None:
+    """Print a line immediately unless ``--quiet`` is given, without wrapping or colours."""
+    if not is_quiet():
+        say(text)
 
 
 def in_words(env: Environment) -> str:

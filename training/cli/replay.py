@@ -9,7 +9,7 @@ from warpdrive.errors import WarpDriveError
 from warpdrive.recording.recording import FORMATS as ARRAYS
 from warpdrive.recording.recording import Recording, check_recording_path
 from warpdrive.training.checkpoint.checkpoint import find_checkpoint
-from warpdrive.training.cli.printing import make_console
+from warpdrive.training.cli.printing import make_console, say
 from warpdrive.training.replay.animation import FORMATS as PICTURES
 from warpdrive.training.replay.animation import check_output
 from warpdrive.training.replay.replay import draw_recordings, environment_of, is_recording, loaded, record_episodes
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     )
     for path in arrays:
         recordings[0].save(path)
-        console.print(f"{path}  ({recordings[0].num_steps} steps)", highlight=False, soft_wrap=True)
+        say(f"{path}  ({recordings[0].num_steps} steps)")
     if pictures:
         env = environment_of(source, trust=options.trust)
         animation = draw_recordings(env, recordings, fps=options.fps, width=options.width, console=console)
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         some = f" of {steps} states" if len(animation.frames) < steps else ""
         for path in pictures:
             animation.save(path)
-            console.print(f"{path}  ({len(animation.frames)} frames{some})", highlight=False, soft_wrap=True)
+            say(f"{path}  ({len(animation.frames)} frames{some})")
     return 0
 
 

@@ -19,10 +19,11 @@ from rich.markup import escape
 from rich.text import Text
 
 from warpdrive.errors import ConfigError, nearest, shown
-from warpdrive.training.cli.printing import as_typed, make_console, say
+from warpdrive.training.cli.printing import as_typed, make_console, note, say
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.config.schema import RandomConfig
 from warpdrive.training.distributed.placement import places
+from warpdrive.training.progress.console import is_live
 from warpdrive.training.runtime.interrupts import Stopped, exit_code_of, on_signal
 from warpdrive.training.sweep.engines import make_engine
 from warpdrive.training.sweep.report import ranked, save_picture, trial_table, write_csv
@@ -149,6 +150,8 @@ def _print_end(console: Console, folder: Path, best: Trial | None, whole: bool) 
     for name, meaning in _CONTENTS.items():
         console.print(f"  {name:<13}[dim]{meaning}[/dim]", highlight=False, markup=True)
     commands = []
+    if console.quiet:
+        say(str(folder if best is None else folder / f"trial_{best.number:03d}"))
     if best is not None:
         values = ", ".join(f"{key} = {value}" for key, value in best.values.items())
         console.print(f"\nbest: trial {best.number}, {values}", highlight=False, soft_wrap=True)
@@ -166,7 +169,7 @@ class _Display:
 
     def __init__(self, console: Console, space: Space, tags: Sequence[str]) -> None:
         self._space, self._tags = space, tags
-        self._live = Live(Text(), console=console, refresh_per_second=4) if console.is_terminal else None
+        self._live = Live(Text(), console=console, refresh_per_second=4) if is_live(console) else None
         self._reported: dict[int, str] = {}
         self._stack = ExitStack()
 
@@ -189,5 +192,5 @@ class _Display:
                 self._reported[trial.number] = trial.status
                 values = ", ".join(f"{key}={value}" for key, value in trial.values.items())
                 score = "" if trial.score is None else f", return {trial.score:.2f}"
-                say(f"trial {trial.number} ({values}): {trial.reason or trial.status}{score}")
+                note(f"trial {trial.number} ({values}): {trial.reason or trial.status}{score}")
         sys.stdout.flush()

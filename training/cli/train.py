@@ -20,8 +20,15 @@ from warpdrive.importing import module_command
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.cli.autoscale import devices_for, file_for
 from warpdrive.training.cli.autoscale import find as find_size
-from warpdrive.training.cli.comparison import Measurement, as_plain_data, comparison_table, line_ups, measurement
-from warpdrive.training.cli.printing import INTERRUPTED, as_typed, in_words, make_console
+from warpdrive.training.cli.comparison import (
+    Measurement,
+    as_plain_data,
+    comparison_table,
+    episodes_csv,
+    line_ups,
+    measurement,
+)
+from warpdrive.training.cli.printing import INTERRUPTED, as_typed, in_words, make_console, note, say
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.distributed.bootstrap import RUN, join
 from warpdrive.training.distributed.process_group import ProcessGroup
@@ -29,12 +36,15 @@ from warpdrive.training.progress.training import TrainingProgress, clock, short
 from warpdrive.training.replay.replay import can_render, replay
 from warpdrive.training.reports import TrainingSummary
 from warpdrive.training.run.loop import summarise_failed
+from warpdrive.training.run.sinks.configured import log_replay
 from warpdrive.training.runtime.atomic_write import write_atomically
 from warpdrive.training.runtime.interrupts import exit_code_of, name_of
 from warpdrive.training.trainer import Trainer, make_env
 
 _MAX_EPISODES_SHOWN = 3
 _MAX_FRAMES = 300  # default animation
+_FLAGS = ("--no-replay", "--no-report", "--trust", "--debug", "--quiet", "--verbose")
+"""Options that every process of a run gets."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -57,18 +67,20 @@ def run(options: argparse.Namespace) -> int:
             trainer = Trainer.resume(resumed, options.overrides, trust=options.trust)
     env = trainer.env
     if resumed and process_group.is_leader:
-        print(f"resuming at {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
+        note(f"resuming at {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
     own = f"{env.num_envs} replicas" if process_group.world_size == 1 else str(trainer.share)
     starts = "one start state" if env.reset_pool_size == 1 else f"{env.reset_pool_size} start states"
-    print(f"{own} of {env.num_agents} agents, {starts}, stepped by the {env.backend.name} backend", flush=True)
+    agents = f"{env.num_agents} agent{'' if env.num_agents == 1 else 's'}"
+    how = "stepped on the host" if env.steps_on_host else f"{starts}, stepped by the {env.backend.name} backend"
+    note(f"{own} of {agents}, {how}")
     for tag, policy in trainer.policies.items():
         if policy.config.to_train and process_group.is_leader:
             reason, otherwise = policy.algorithm.not_compiled, "native code"
             if policy.generator.device.type != "cpu":
                 reason, otherwise = policy.algorithm.not_captured, "a CUDA graph"
-            print(f"gradient steps of '{tag}': {f'PyTorch ({reason})' if reason else otherwise}", flush=True)
+            note(f"gradient steps of '{tag}': {f'PyTorch ({reason})' if reason else otherwise}")
     if process_group.world_size > 1:
-        print(f"rank {process_group.rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
+        note(f"rank {process_group.rank} is process {os.getpid()} on {socket.gethostname()}")
     if not process_group.is_leader:
         trainer.train()
         return 0
@@ -84,6 +96,8 @@ def run(options: argparse.Namespace) -> int:
     )
     try:
         _show_results(console, trainer, summary.run_folder, animated=not options.no_replay)
+        if not options.no_report:
+            _write_report(console, trainer, summary.run_folder)
     except KeyboardInterrupt:
         console.print("\nstopped by Ctrl-C; the run is saved:", highlight=False)
         _print_run_folder(console, trainer, summary.run_folder)
@@ -106,17 +120,16 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
         source = [str(file_for(config, options))]
     elif options.resume:
         source += options.overrides
-    flags = [flag for flag in ("--no-replay", "--trust", "--debug") if getattr(options, flag[2:].replace("-", "_"))]
+    flags = [flag for flag in _FLAGS if getattr(options, flag[2:].replace("-", "_"))]
     if config is not None:
         length, envs = config.trainer.rollout_length, config.trainer.num_envs
         apart = config.trainer.dedicated_learner
         counts = {ProcessGroup.of(rank, processes).share(envs, apart).count for rank in range(processes)}
         many = " or ".join(map(str, sorted(counts - {0})))
         where = "each except process 0, the learner" if 0 in counts else "each"
-        print(
+        note(
             f"{processes} processes: {envs} replicas in total, {many} in {where}; a batch of "
-            f"{config.trainer.train_batch_size} environment steps in total, {length} per replica",
-            flush=True,
+            f"{config.trainer.train_batch_size} environment steps in total, {length} per replica"
         )
     began = time.perf_counter()
 
@@ -132,6 +145,7 @@ def _show_results(console: Console, trainer: Trainer, run_folder: Path, animated
     measurements = measure(trainer)
     console.print(comparison_table(measurements, in_words(trainer.env.env)))
     write_atomically(run_folder / "evaluation.json", json.dumps(as_plain_data(measurements), indent=2) + "\n")
+    write_atomically(run_folder / "evaluation_episodes.csv", episodes_csv(measurements))
     if animated:
         _write_replay(console, trainer, run_folder)
 
@@ -152,6 +166,23 @@ def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
         replay(trainer, run_folder / "replay.gif", episodes=episodes, max_frames=_MAX_FRAMES, console=console)
     except WarpDriveError as error:  # a picture that fails does not make the training fail
         console.print(f"no replay.gif: {error}", style="yellow")
+        return
+    try:
+        log_replay(trainer.config, RunFolder(run_folder), trainer.env_steps, run_folder / "replay.gif")
+    except Exception as error:  # of a service on the network, say
+        console.print(f"replay.gif was written, but not logged: {error}", style="yellow")
+
+
+def _write_report(console: Console, trainer: Trainer, run_folder: Path) -> None:
+    """Write ``report.html``; a failure is a warning."""
+    try:
+        from warpdrive.training.report.machine import write_machine
+        from warpdrive.training.report.write import write_report
+
+        write_machine(trainer, run_folder)
+        write_report([run_folder])
+    except Exception as error:
+        console.print(f"no report.html: {error}", style="yellow")
 
 
 _CONTENTS = {
@@ -161,10 +192,13 @@ _CONTENTS = {
     "summary.json": "summary of the run",
     "evaluation.json": "the table above as JSON",
     "replay.gif": "animated episodes",
+    "report.html": "all of this in one page, for a browser",
 }
 
 
 def _print_run_folder(console: Console, trainer: Trainer, folder: Path) -> None:
+    if console.quiet:
+        say(str(folder))
     console.print(f"\n[bold]{escape(str(folder))}[/bold]", highlight=False, soft_wrap=True, markup=True)
     for name, meaning in _CONTENTS.items():
         if (folder / name).exists():
@@ -172,7 +206,7 @@ def _print_run_folder(console: Console, trainer: Trainer, folder: Path) -> None:
     console.print("\nnext:", highlight=False)
     look = f"replay {folder} --seed 100 -o another.gif" if can_render(trainer.env.env) else f"evaluate {folder}"
     commands = [f"{as_typed('warpdrive')} {look}"]
-    if trainer.config.saving.tensorboard:
+    if (folder / "tensorboard").exists():
         commands.append(f"{as_typed('tensorboard')} --logdir {folder}")
     for command in commands:
         console.print(f"  {command}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Run configurations: reading from YAML or dictionaries, validation, and writing.
+"""Run configurations: reading from YAML or dictionaries, and validation.
 
 A source is a YAML file, the name of a shipped configuration (``training/run_configs/``), or a dictionary. All problems
 are reported at once.
@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
+import warnings
 from collections.abc import Mapping, Sequence, Set
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from warpdrive import registry
 from warpdrive.arguments import check_path
 from warpdrive.environment import Environment
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
+from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.named_code import check_named_code, named_code
 from warpdrive.training.config.schema import POLICY_CONFIGS, RunConfig
-from warpdrive.training.config.section import Problem
+from warpdrive.training.config.section import Section
 from warpdrive.training.config.validate import problems_of
+from warpdrive.training.config.warpdrive2 import convert, is_of_warpdrive2
 from warpdrive.training.config.yaml import nearest_file, parse_override, read_yaml
-from warpdrive.training.runtime.atomic_write import write_atomically
 
-__all__ = ["RunConfig", "check_resumable", "load_config", "plain", "save_config", "shipped_configs"]
+__all__ = ["RunConfig", "check_resumable", "load_config", "plain", "shipped_configs"]
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -46,8 +48,9 @@ def load_config(
     """Read and validate a run configuration.
 
     Args:
-        source: path of a YAML file, name of a shipped configuration, registered name of an environment that has
-            ``<name>.yaml`` beside its module, or the sections as a dictionary.
+        source: path of a YAML file, also one of WarpDrive 2, which is converted with a warning; name of a shipped
+            configuration, registered name of an environment that has ``<name>.yaml`` beside its module, or the sections
+            as a dictionary.
         overrides: ``"trainer.num_envs=2000"``: a dotted key and a YAML value. One that changes
             ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has.
             An environment or a model given as ``path/to/file.py:Class`` is looked up beside the YAML file that names
@@ -71,10 +74,15 @@ def load_config(
     else:
         path = _file_of(source)
         where, raw, folder = str(path), read_yaml(path), path.parent
+        if is_of_warpdrive2(raw):
+            raw, _ = convert(raw)
+            what = f"converted from WarpDrive 2: warpdrive convert {path} says what changed in meaning"
+            warnings.warn(f"{path}: {what}", stacklevel=2)
         trust = trust or (trust is None and not _is_of_a_run(path))
     raw.setdefault("env", {})
+    _expand_library(raw)
     if isinstance(raw["env"], dict) and isinstance(raw["env"].get("name"), str):
-        raw.setdefault("name", raw["env"]["name"].rpartition(":")[2])
+        raw.setdefault("name", _run_name(raw["env"]))
     _find_files(raw, folder)
     if trust is False:
         check_named_code(raw, where)
@@ -85,6 +93,7 @@ def load_config(
         overridden.append(".".join(key))
         created |= {".".join(key[:depth]) for depth in range(1, len(key)) if not _holds(raw, key[:depth])}
         _put(raw, key, value)
+    _expand_library(raw)
     _find_files(raw, Path())
     problems = problems_of(raw, environment)
     if problems:
@@ -103,11 +112,6 @@ def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
     except ValidationError as error:
         place = one_line(".".join(map(str, error.errors()[0]["loc"])))
         raise CheckpointError(f"{folder}: damaged: its configuration is invalid in {place or 'all of it'}") from None
-
-
-def save_config(config: RunConfig, path: Path) -> None:
-    """Write a complete configuration atomically; ``load_config`` reads it back to an equal one."""
-    write_atomically(path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
 
 
 _DECIDED = ("env", "trainer.num_envs", "trainer.train_batch_size", "trainer.seed", "trainer.reset_pool_size")
@@ -131,12 +135,30 @@ def check_resumable(before: Mapping[str, Any], config: RunConfig) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a copy of ``value`` with mappings, sequences and NumPy values converted to YAML-serialisable ones."""
+    """Return a copy of ``value`` with sections, mappings, sequences and NumPy values as YAML-serialisable ones."""
+    if isinstance(value, Section):
+        return plain(value.model_dump())
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | range):
         return [plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _expand_library(raw: dict[str, Any]) -> None:
+    """Replace ``env: {gymnasium: "CartPole-v1"}`` by ``env: {name: gymnasium, id: "CartPole-v1"}``."""
+    section = raw["env"]
+    named = [library for library in registry.HOST_LIBRARIES if isinstance(section, dict) and library in section]
+    for library in named:
+        others = {key: value for key, value in section.items() if key not in (*named, "name", "id")}
+        raw["env"] = {"name": library, "id": section[library], **others}
+
+
+def _run_name(section: Mapping[str, Any]) -> str:
+    """Return the default name of a run: that of its environment."""
+    named = section.get("id") if section["name"] in registry.HOST_LIBRARIES else None
+    name = named if isinstance(named, str) else str(section["name"])
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name.rpartition(":")[2])[:100]
 
 
 def _find_files(raw: dict[str, Any], folder: Path) -> None:

@@ -17,12 +17,16 @@ from warpdrive.training.models.registry import registered_models
 from warpdrive.used_code import file_of, is_installed, is_known, was_known
 
 _FUNCTION = "function"
+_ID, _KERNELS = "id", "kernels"  # of environments of other libraries
 
 
 def named_code(raw: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the code references of a configuration: the dotted key, the section, and the key within it."""
     policies = raw.get("policy")
-    places: list[tuple[str, Any, str]] = [("env", raw.get("env"), "name")]
+    env = raw.get("env")
+    places: list[tuple[str, Any, str]] = [("env", env, "name")]
+    if isinstance(env, Mapping) and env.get("name") in registry.HOST_LIBRARIES:
+        places += [("env", env, _ID), ("env", env, _KERNELS)]
     for tag, policy in policies.items() if isinstance(policies, Mapping) else ():
         if isinstance(policy, Mapping):
             places += [(f"policy.{tag}.model", policy.get("model"), "type"), (f"policy.{tag}", policy, _FUNCTION)]
@@ -38,8 +42,10 @@ def check_named_code(raw: Mapping[str, Any], where: str | Path) -> None:
         TrustError: a reference is not known: reports the first one.
     """
     for key, section, name in named_code(raw):
-        target = section[name]
-        if not _is_trusted(target, name):
+        target, is_function = section[name], name == _FUNCTION
+        if name in (_ID, _KERNELS):
+            target, is_function = _of_library(str(section["name"]), target)
+        if not _is_trusted(target, is_function):
             file = file_of(target)
             place = target if file is None or target.startswith(str(file)) else f"{target} ({file})"
             why = (
@@ -53,9 +59,18 @@ def check_named_code(raw: Mapping[str, Any], where: str | Path) -> None:
             )
 
 
-def _is_trusted(target: str, name: str) -> bool:
+def _of_library(library: str, target: str) -> tuple[str, bool]:
+    """Return the code that a key of another library's environment names, and True if it takes any arguments."""
+    if library == "pettingzoo" and ":" not in target and "/" not in target:
+        return f"{target}:parallel_env", False
+    if library == "warpdrive2" and ":" not in target:
+        return f"{target}:{_KERNELS}", True
+    return target, library in ("pettingzoo", "warpdrive2") and ":" in target
+
+
+def _is_trusted(target: str, is_function: bool) -> bool:
     """Return True if code named by a run may be executed. Functions take any arguments, so installed is not enough."""
-    if name == _FUNCTION:
+    if is_function:
         return is_known(target)
     known = {*registry.registered_names(), *registered_models()}
     return ":" not in target or target in known or is_known(target) or is_installed(target)

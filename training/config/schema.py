@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import or_
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+import yaml
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from warpdrive.step_graph import UseCudaGraph
@@ -24,6 +26,7 @@ from warpdrive.training.config.values import (
     name_of_function,
     switch,
 )
+from warpdrive.training.runtime.atomic_write import write_atomically
 
 
 class EnvironmentConfig(Section):
@@ -150,7 +153,7 @@ class TrainerConfig(Section):
 class RandomConfig(Section):
     """Agents that act uniformly at random; nothing is trained."""
 
-    algorithm: Literal["random"]
+    algorithm: Literal["random"] = "random"
 
     @property
     def description(self) -> str:
@@ -161,7 +164,7 @@ class RandomConfig(Section):
 class SelfPlayConfig(Section):
     """Agents that act as past versions of a policy."""
 
-    algorithm: Literal["self_play"]
+    algorithm: Literal["self_play"] = "self_play"
     of: str
     """Policy tag whose past versions act. It is trained, and its agents have the same observation and action spaces."""
     snapshot_every: Count = 10
@@ -182,7 +185,7 @@ class SelfPlayConfig(Section):
 class FunctionConfig(Section):
     """Agents controlled by a user-defined function, see docs/self_play.md."""
 
-    algorithm: Literal["function"]
+    algorithm: Literal["function"] = "function"
     function: UserFunction
 
     @property
@@ -230,6 +233,26 @@ class WandbConfig(Section):
     mode: Literal["online", "offline", "disabled"] = "online"
 
 
+class TrackioConfig(Section):
+    """Project of Trackio that metrics are also logged to."""
+
+    project: str
+    group: str | None = None
+    space_id: str | None = None
+    """Space of Hugging Face that shows the metrics, ``user/space``; None: on this machine."""
+
+
+class MlflowConfig(Section):
+    """Experiment of MLflow that metrics are also logged to."""
+
+    experiment: str | None = None
+    """None: the name of the run configuration."""
+    tracking_uri: str | None = None
+    """Address of the server, or folder; None: that of the environment variable ``MLFLOW_TRACKING_URI``, or MLflow's
+    default.
+    """
+
+
 class SavingConfig(Section):
     """Outputs of a run and their intervals, in updates."""
 
@@ -248,9 +271,14 @@ class SavingConfig(Section):
     """
     best_mode: Literal["max", "min"] = "max"
     """Direction of the best metric: maximum or minimum."""
-    tensorboard: bool = True
+    tensorboard: bool | None = None
+    """TensorBoard event files; None: if TensorBoard is installed."""
     wandb: WandbConfig | None = None
     """Weights & Biases logging; None: off."""
+    trackio: TrackioConfig | None = None
+    """Trackio logging; None: off."""
+    mlflow: MlflowConfig | None = None
+    """MLflow logging; None: off."""
 
 
 class RunConfig(Section):
@@ -261,6 +289,15 @@ class RunConfig(Section):
     trainer: TrainerConfig
     policy: dict[str, PolicyConfig]
     saving: SavingConfig = SavingConfig()
+
+    def to_yaml(self) -> str:
+        """Return the complete configuration as YAML, which ``load_config`` reads back to an equal one."""
+        text: str = yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        return text
+
+    def save(self, path: str | Path) -> None:
+        """Write the complete configuration to a YAML file, atomically."""
+        write_atomically(Path(path), self.to_yaml())
 
     @property
     def best_metric(self) -> str:

@@ -10,14 +10,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
-from pydantic_core import ErrorDetails
 
-from warpdrive.errors import nearest, shown
+from warpdrive.errors import nearest
 from warpdrive.importing import place_of
-from warpdrive.training.config.section import Problem
+from warpdrive.training.config.messages import MISSING, Problem, described, expectation
 from warpdrive.training.config.values import is_number
-
-_KIND = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list", dict: "a section"}
 
 
 def parameter_problems(
@@ -59,7 +56,7 @@ def parameter_problems(
         if parameter.default is parameter.empty
         and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     ]
-    problems += [(f"{prefix}{name}", "missing, and it has no default") for name in required if name not in parameters]
+    problems += [(f"{prefix}{name}", MISSING) for name in required if name not in parameters]
     return problems
 
 
@@ -84,17 +81,3 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return inspect.Parameter.VAR_POSITIONAL in kinds or sum(kind in by_position for kind in kinds) >= count
-
-
-def described(value: object) -> str:
-    """Return a value and its kind, as in ``true (a boolean)``, for a message."""
-    kind = _KIND.get(type(value))
-    text = shown(value)
-    return f"{text} ({kind})" if kind else text
-
-
-def expectation(details: ErrorDetails) -> str:
-    """Return what pydantic expected in place of a value, without its opening words."""
-    return (
-        details["msg"].removeprefix("Input should be ").replace("a valid integer", "an integer").replace("valid ", "")
-    )

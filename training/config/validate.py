@@ -17,8 +17,9 @@ from warpdrive.training.algorithms.base import LearningConfig, UpdateSize
 from warpdrive.training.algorithms.on_policy import OnPolicyConfig
 from warpdrive.training.config import schema
 from warpdrive.training.config.aliases import OTHER_NAMES
-from warpdrive.training.config.section import Problem, Section
-from warpdrive.training.config.signature import described, expectation, parameter_problems
+from warpdrive.training.config.messages import Problem, described, explanation, unknown_key, without_follow_ups
+from warpdrive.training.config.section import Section
+from warpdrive.training.config.signature import parameter_problems
 from warpdrive.training.models.options import (
     MODEL_CONFIGS,
     ActionsConfig,
@@ -28,8 +29,6 @@ from warpdrive.training.models.options import (
 )
 from warpdrive.training.models.registry import model_class
 
-_MISSING = "missing, and it has no default"
-
 
 def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) -> list[Problem]:
     """Return the problems of the sections, of the environment's parameters, and of the policy tags."""
@@ -37,7 +36,7 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
     try:
         schema.RunConfig.model_validate(raw)
     except ValidationError as error:
-        section_problems = _without_follow_ups([_problem(details, raw) for details in error.errors()])
+        section_problems = without_follow_ups([_problem(details, raw) for details in error.errors()])
     env_problems, made = _environment_problems(raw.get("env"))
     env = environment or made
     policies = raw.get("policy")
@@ -54,18 +53,6 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
         if not section_problems and not tag_problems:
             tag_problems = policy_problems(schema.RunConfig.model_validate(raw), env)
     return section_problems + env_problems + tag_problems
-
-
-def _without_follow_ups(problems: list[Problem]) -> list[Problem]:
-    """Drop the problem of a missing key if an unknown key beside it looks like it: that is a single mistake."""
-
-    def is_consequence(key: str, text: str) -> bool:
-        section, _, name = key.rpartition(".")
-        return text == _MISSING and any(
-            other.rpartition(".")[0] == section and said.endswith(f"Did you mean '{name}'?") for other, said in problems
-        )
-
-    return [problem for problem in problems if not is_consequence(*problem)]
 
 
 def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
@@ -160,17 +147,7 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     key = ".".join(path)
     if kind == "extra_forbidden":
         return key, _unknown_key(path, raw)
-    if kind == "missing":
-        return key, _MISSING
-    if kind == "value_error":
-        return key, f"found {described(value)}, expected {details['ctx']['error']}"
-    if kind in ("model_type", "dict_type", "model_attributes_type"):
-        return key, f"found {described(value)}, expected a section (key: value)"
-    if kind == "string_pattern_mismatch":
-        return key, f"found {described(value)}, expected up to 100 letters, digits, '_', '-' and '.'"
-    choices = details["ctx"]["expected"] if kind == "literal_error" else ""
-    hint = nearest(str(value), [choice.strip("' ") for choice in choices.replace(" or ", ",").split(",")])
-    return key, f"found {described(value)}, expected {expectation(details)}" + (f".{hint}" if hint else "")
+    return key, explanation(details)
 
 
 def _choice_problem(path: list[str], value: object, known: Iterable[str]) -> Problem:
@@ -213,15 +190,14 @@ def _unknown_key(path: list[str], raw: Mapping[str, Any]) -> str:
         for name, home in homes.items()
         if section not in home and any(key in other.model_fields for other in home)
     )
-    hint = belongs or _hint_of_other_name(key, section) or nearest(key, section.model_fields)
-    return f"unknown key, expected one of {', '.join(section.model_fields)}.{hint}"
+    return unknown_key(key, section.model_fields, belongs or _hint_of_other_section(key, section))
 
 
-def _hint_of_other_name(key: str, section: type[Section]) -> str:
-    """Return ``" Did you mean 'x'?"`` for another library's name of a key, in whichever section; or ``""``."""
+def _hint_of_other_section(key: str, section: type[Section]) -> str:
+    """Return ``" Did you mean 'x.y'?"`` for a key, or another library's name of it, of another section; or ``""``."""
     ours = OTHER_NAMES.get(key.lower(), key)
     if ours in section.model_fields:
-        return f" Did you mean '{ours}'?" if ours != key else ""
+        return ""
     for place, home in _HOMES.items():
         if ours in home.model_fields:
             return f" Did you mean '{place}.{ours}'?"

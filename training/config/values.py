@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticKnownError
 
 from warpdrive.backends.loading import backend_names
@@ -48,10 +48,11 @@ def switch(value: object) -> object:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
-def _schedule(least: float, most: float = math.inf, open_below: bool = False, optional: bool = False) -> Any:
+def _schedule(name: str, least: float, most: float = math.inf, open_below: bool = False, optional: bool = False) -> Any:
     """Return the annotation of a coefficient: a ``schedule.Schedule`` of values from ``least`` to ``most``.
 
     Args:
+        name: name of the type in the JSON Schema.
         least: minimum.
         most: maximum.
         open_below: If True, a schedule may reach the minimum, but a number must be larger.
@@ -84,7 +85,29 @@ def _schedule(least: float, most: float = math.inf, open_below: bool = False, op
             raise ValueError(f"a number less than or equal to {most:g} (numbers {range_text})")
         return float(number)
 
-    return Annotated[float, PlainValidator(check), PlainSerializer(lambda value: value, return_type=Any)]
+    described = WithJsonSchema({"$comment": name, **_schedule_schema(least, most, open_below, optional)})
+    return Annotated[float, PlainValidator(check), PlainSerializer(lambda value: value, return_type=Any), described]
+
+
+def _schedule_schema(least: float, most: float, open_below: bool, optional: bool) -> dict[str, Any]:
+    """Return the JSON Schema of a coefficient, see :func:`_schedule`."""
+    bounds = {"minimum": least, "maximum": most}
+    value = {"type": "number", **{key: bound for key, bound in bounds.items() if math.isfinite(bound)}}
+    number = {"type": "number", "exclusiveMinimum": least} if open_below else value
+    pair = {"type": "array", "prefixItems": [{"type": "number"}, value], "minItems": 2, "maxItems": 2}
+    curve = {
+        "type": "object",
+        "properties": {
+            "schedule": {"enum": ["linear", "cosine"]},
+            "start": value,
+            "end": value,
+            "steps": {"type": "number", "exclusiveMinimum": 0},
+        },
+        "required": ["schedule", "start", "end"],
+        "additionalProperties": False,
+    }
+    choices = [number, {"type": "array", "items": pair, "minItems": 1}, curve]
+    return {"anyOf": [*choices, {"type": "null"}] if optional else choices}
 
 
 def _check_pairs(given: object) -> list[float]:
@@ -144,14 +167,21 @@ def _device(name: object) -> object:
     raise ValueError("cpu, cuda, or cuda:<number> where there are several GPUs")
 
 
-Device = Annotated[str, BeforeValidator(_device)]
+Device = Annotated[str, BeforeValidator(_device), WithJsonSchema({"type": "string", "pattern": r"^(cpu|cuda(:\d+)?)$"})]
 """Device name; its presence on this machine is checked when it is used."""
-UserFunction = Annotated[Any, PlainValidator(_check_function), PlainSerializer(name_of_function, when_used="json")]
+_FUNCTION_SCHEMA = {"type": "string", "pattern": ":"}
+UserFunction = Annotated[
+    Any,
+    PlainValidator(_check_function),
+    PlainSerializer(name_of_function, when_used="json"),
+    WithJsonSchema(_FUNCTION_SCHEMA),
+]
 """``package.module:function`` or ``path/to/file.py:function``; in Python also the function itself."""
 OptionalUserFunction = Annotated[
     Any,
     PlainValidator(lambda given: None if given is None else _check_function(given)),
     PlainSerializer(lambda given: None if given is None else name_of_function(given), when_used="json"),
+    WithJsonSchema({"anyOf": [_FUNCTION_SCHEMA, {"type": "null"}]}),
 ]
 """User function, or None."""
 Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1, lt=2**63)]
@@ -165,8 +195,8 @@ if TYPE_CHECKING:  # what they are once a schedule has been followed: see ``algo
     OptionalPositiveSchedule = float | None
     OptionalSchedule = float | None
 else:
-    FractionSchedule = _schedule(0.0, 1.0)
-    PositiveSchedule = _schedule(0.0, open_below=True)
-    NonNegativeSchedule = _schedule(0.0)
-    OptionalPositiveSchedule = _schedule(0.0, open_below=True, optional=True)
-    OptionalSchedule = _schedule(-math.inf, optional=True)
+    FractionSchedule = _schedule("Fraction", 0.0, 1.0)
+    PositiveSchedule = _schedule("Positive", 0.0, open_below=True)
+    NonNegativeSchedule = _schedule("NonNegative", 0.0)
+    OptionalPositiveSchedule = _schedule("OptionalPositive", 0.0, open_below=True, optional=True)
+    OptionalSchedule = _schedule("OptionalNumber", -math.inf, optional=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -160,3 +160,11 @@ def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
         return path, _load(value)
     except ConfigError as error:
         raise ConfigError(f"command line: {key}: {error}") from None
+
+
+def flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested sections to a dictionary with dotted keys."""
+    values: dict[str, Any] = {}
+    for key, value in section.items():
+        values |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return values

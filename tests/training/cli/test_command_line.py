@@ -69,10 +69,14 @@ def mistake(capsys, *arguments) -> str:
 def test_train_leaves_a_complete_run_folder(trained):
     run, _ = trained
     expected = {"config.yaml", "metrics.csv", "checkpoints", "summary.json", "evaluation.json", "replay.gif"}
+    expected |= {"evaluation_episodes.csv", "machine.json", "report.html"}
     assert expected <= {path.name for path in run.iterdir()}
     assert json.loads((run / "summary.json").read_text())["status"] == "finished"
     with Image.open(run / "replay.gif") as gif:
         assert gif.n_frames > 1
+    report = (run / "report.html").read_text()
+    for shown in ("episodic_return", "length of episodes", "data:image/gif", "random tagger and runner", "CPU cores"):
+        assert shown in report
 
 
 def test_train_prints_the_trained_beside_the_random(trained):

@@ -10,6 +10,8 @@ import pytest
 
 from warpdrive.training.cli.parser import main
 
+FILES = ["ant_hill.py", "ant_hill.yaml", "run_config.schema.json", "test_ant_hill.py"]
+
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
@@ -23,8 +25,8 @@ def written(tmp_path_factory):
     return folder / "ant_hill"
 
 
-def test_three_files_in_a_folder_of_its_name(written):
-    assert sorted(path.name for path in written.iterdir()) == ["ant_hill.py", "ant_hill.yaml", "test_ant_hill.py"]
+def test_four_files_in_a_folder_of_its_name(written):
+    assert sorted(path.name for path in written.iterdir()) == FILES
     assert "class AntHill(wd.Environment)" in (written / "ant_hill.py").read_text()
     for path in written.iterdir():
         assert "my_env" not in path.read_text() and "MyEnv" not in path.read_text()

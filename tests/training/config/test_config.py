@@ -10,7 +10,7 @@ import pytest
 from warpdrive.errors import ConfigError
 from warpdrive.training.algorithms.a2c import A2CConfig
 from warpdrive.training.algorithms.ppo import PPOConfig
-from warpdrive.training.config.load import load_config, save_config, shipped_configs
+from warpdrive.training.config.load import load_config, shipped_configs
 from warpdrive.training.config.schedule import Schedule, value_at
 from warpdrive.training.config.schema import RandomConfig
 
@@ -54,7 +54,7 @@ def test_a_saved_configuration_reads_back_equal(tmp_path: Path) -> None:
         sections(),
         ["policy.tagger.lr=1e-5", "env.starting_location_x=[1, 2, 3, 4, 5]", "env.starting_location_y=[5, 4, 3, 2, 1]"],
     )
-    save_config(config, tmp_path / "config.yaml")
+    config.save(tmp_path / "config.yaml")
     assert load_config(tmp_path / "config.yaml") == config
 
 
@@ -131,7 +131,7 @@ def test_curves_last_as_long_as_the_run_and_are_written_back(tmp_path: Path) -> 
         tagger = config.policy_over_the_run("tagger")
         assert isinstance(tagger, PPOConfig) and tagger.clip == [[0, 0.3], [5e4, 0.1]]
         assert tagger.lr == {"schedule": "cosine", "start": 1e-3, "end": 0, "steps": total_steps}
-        save_config(config, tmp_path / "config.yaml")
+        config.save(tmp_path / "config.yaml")
         assert load_config(tmp_path / "config.yaml") == config
 
 
